@@ -29,7 +29,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load endure kubernetes sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study setup-kubernetes
+.PHONY: build help serve test load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
@@ -83,6 +83,10 @@ fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust
 
 docs: setup-build ## write docs/options.md anew from the tables of settings
 	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-cli --test options_manual
+
+pictures: setup-test build ## draw the pictures of the dashboard and of oribi top in docs/ anew (six minutes)
+	$(PERL) tests/clients/programs/dashboard_pictures.pl
+	ORIBI_WRITE_DOCS=1 $(PERL) -S prove tests/clients/top.t
 
 install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR)
 	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }

@@ -65,8 +65,11 @@ not_at_boot() {
 not_at_boot nginx nginx
 not_at_boot h2o h2o
 not_at_boot haproxy haproxy
+not_at_boot nghttp2-proxy nghttpx
+not_at_boot rsyslog rsyslog.service syslog.socket
 not_at_boot lighttpd lighttpd
 not_at_boot containerd containerd
+not_at_boot prometheus prometheus
 not_at_boot request-tracker5 request-tracker5
 not_at_boot lemonldap-ng-fastcgi-server lemonldap-ng-fastcgi-server
 for part in handler portal; do

@@ -10,6 +10,8 @@ const PRESET: Preset<'static> = Preset {
     ok: b"",
     compressed: b"",
     prepared: None,
+    id: None,
+    timing: b"",
     until_close: false,
 };
 

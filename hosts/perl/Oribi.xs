@@ -29,6 +29,8 @@ BOOT:
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
     newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
+    newXS("Oribi::count", figures_count, __FILE__);
+    newXS("Oribi::observe", figures_observe, __FILE__);
 
 const char *
 server_version()
@@ -60,6 +62,7 @@ serve(config)
         .begin = interpreter_begin,
         .attend = call_attend,
         .interrupt = interruption_order,
+        .trace = tracing_ask,
     };
   CODE:
 #ifdef MULTIPLICITY

@@ -13,6 +13,8 @@ mod clock;
 #[path = "../edge/connection.rs"]
 mod connection;
 mod generations;
+#[path = "../process/http2.rs"]
+mod http2;
 mod init;
 #[allow(dead_code)]
 #[path = "../edge/load.rs"]
@@ -28,6 +30,9 @@ mod response;
 mod server;
 mod site;
 mod stale;
+#[allow(dead_code)]
+#[path = "../process/wire.rs"]
+mod wire;
 
 /// Makes a test of each function for each language that the server runs, with an edge and without.
 macro_rules! everywhere {

@@ -11,7 +11,8 @@ use Test::More;
 use Test::Oribi;
 
 my $folder = File::Temp->newdir;
-my $format = join q( | ), '%h', '%m', '%U', '%q', '%H', '%>s', '%B', '%{Content-Type}o', '%!200{User-Agent}i', '%{b}C', '%(uri)';
+my $format = join q( | ), '%h', '%m', '%U', '%q', '%H', '%>s', '%B', '%{Content-Type}o', '%!200{User-Agent}i', '%{b}C', '%(uri)', '%k%X',
+    '%{c}a', '%{REMOTE_ADDR}e';
 
 for my $app (qw(app.psgi app.ru app.lua)) {
     for my $edge (qw(on off)) {
@@ -39,16 +40,35 @@ for my $app (qw(app.psgi app.ru app.lua)) {
             for my $version ('HTTP/1.1', 'HTTP/2.0') {
                 ($size{$version}) = map { /\bsome%20path \Q| ?q=1 | $version | 200 |\E (\d+)/ } @lines;
             }
-            my @expected = "127.0.0.1 | - | - |  | - | 400 | 0 | - | - | - | -\n";
+            my $kept     = '0+ | 127.0.0.1 | 127.0.0.1';
+            my @expected = "127.0.0.1 | - | - |  | - | 400 | 0 | - | - | - | - | -- | 127.0.0.1 | 127.0.0.1\n";
             push @expected, (
-                "127.0.0.1 | GET | /some%20path | ?q=1 | $_ | 200 | $size{$_} | text/plain | - | 2 | /some%20path?q=1\n",
-                "127.0.0.1 | GET | /pieces |  | $_ | 200 | 1000000 | text/plain | - | - | /pieces\n",
-                "127.0.0.1 | GET | /files/app.lua |  | $_ | 416 | SIZE | text/html; charset=utf-8 | real | - | /files/app.lua\n",
+                "127.0.0.1 | GET | /some%20path | ?q=1 | $_ | 200 | $size{$_} | text/plain | - | 2 | /some%20path?q=1 | $kept\n",
+                "127.0.0.1 | GET | /pieces |  | $_ | 200 | 1000000 | text/plain | - | - | /pieces | $kept\n",
+                "127.0.0.1 | GET | /files/app.lua |  | $_ | 416 | SIZE | text/html; charset=utf-8 | real | - | /files/app.lua | $kept\n",
             ) for 'HTTP/1.1', 'HTTP/2.0';
             s/[|] 416 [|] \K\d+/SIZE/ for @lines;
             is_deeply(\@lines, [sort @expected], 'every line tells what was asked and answered');
         };
     }
+}
+
+for my $edge (qw(on off)) {
+    subtest "connections, edge $edge" => sub {
+        my $path  = "$folder/connections-$edge";
+        my @log   = ('--access-log', $path, '--access-log-format', '%U %h %{c}a %{remote}p %k%X');
+        my @flags = ('--edge', $edge, '--workers', 1, '--trusted-proxies', '127.0.0.1');
+        my $oribi = Test::Oribi->start("$FindBin::Bin/http2/app.lua", @flags, @log);
+        my $url   = 'http://127.0.0.1:' . $oribi->port;
+        curl('--header', 'X-Forwarded-For: 192.0.2.7:4711', "$url/1", "$url/2", "$url/3");
+        curl('--http2-prior-knowledge', '--header', 'X-Forwarded-For: 192.0.2.8', "$url/h2");
+        curl('--header', 'Connection: close', "$url/last");
+        is($oribi->stop, 0, 'the server ends');
+        open my $in, '<', $path or die "$path: $!";
+        my @lines = map { s{^(/last \S+ \S+) \d+}{$1 PORT}r } readline $in;
+        my @kept  = map { ("/$_ 192.0.2.7 127.0.0.1 4711 " . ($_ - 1) . "+\n") } 1 .. 3;
+        is_deeply(\@lines, [@kept, "/h2 192.0.2.8 127.0.0.1 - 0+\n", "/last 127.0.0.1 127.0.0.1 PORT 0-\n"], 'every line tells of its connection');
+    };
 }
 
 done_testing;

@@ -114,30 +114,30 @@ for my $workers (1, 2) {
 
     my $proxy = Test::Proxy->before($server);
     subtest "behind nginx, workers: $workers" => sub {
-        for my $url ($proxy->url, $proxy->url . '/unbuffered') {
+        for my $url ($proxy->urls) {
             plain_answers($url);
             downloads($url);
             uploads($url);
         }
-        is environment_of($proxy->url)->{HTTP_X_FORWARDED_FOR}, '127.0.0.1', 'nginx is heard';
+        is environment_of($proxy->url)->{HTTP_X_FORWARDED_FOR}, '127.0.0.1', 'the proxy is heard';
     };
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     is $server->stop, 0, 'TERM ends oribi with status 0';
 }
 
 my $server = Test::Oribi->start_on_socket($probe, '--workers', 2);
 my $proxy  = Test::Proxy->before($server);
 subtest 'behind nginx, on a Unix socket' => sub {
-    for my $url ($proxy->url, $proxy->url . '/unbuffered') {
+    for my $url ($proxy->urls) {
         plain_answers($url);
         downloads($url);
         uploads($url);
     }
     my $env = environment_of($proxy->url);
     is $env->{REMOTE_ADDR}, '127.0.0.1', 'the peer of a Unix socket is on this machine';
-    is environment_of($proxy->url)->{HTTP_X_FORWARDED_FOR}, '127.0.0.1', 'but nginx tells it';
+    is environment_of($proxy->url)->{HTTP_X_FORWARDED_FOR}, '127.0.0.1', 'but the proxy tells it';
 };
-is $proxy->stop('QUIT'), 0, 'nginx ends';
+is $proxy->stop('QUIT'), 0, 'the proxy ends';
 is $server->stop, 0, 'TERM ends oribi with status 0';
 
 done_testing;

@@ -60,13 +60,13 @@ for my $name (sort keys %app_of) {
         subtest "$name, @{$options}, straight" => sub { answers($name, $server->url) };
         my $proxy = Test::Proxy->before($server);
         subtest "$name, @{$options}, behind nginx" => sub { answers($name, $proxy->url) };
-        is $proxy->stop('QUIT'), 0, 'nginx ends';
+        is $proxy->stop('QUIT'), 0, 'the proxy ends';
         is $server->stop, 0, 'oribi ends with status 0';
     }
     my $server = Test::Oribi->start_on_socket($app);
     my $proxy  = Test::Proxy->before($server);
     subtest "$name behind nginx, on a Unix socket" => sub { answers($name, $proxy->url) };
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     is $server->stop, 0, 'oribi ends with status 0';
 }
 

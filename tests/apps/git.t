@@ -91,7 +91,7 @@ subtest 'behind nginx on a Unix socket' => sub {
     my $server = Test::Oribi->start_on_socket("$place/app.psgi", '--workers', 2);
     my $proxy  = Test::Proxy->before($server);
     works($proxy->url, $place);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server);
 };
 

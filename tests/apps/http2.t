@@ -32,10 +32,10 @@ for my $app (qw(app.psgi app.ru app.lua)) {
             my $oribi = Test::Oribi->start("$FindBin::Bin/http2/$app", '--edge', $edge, '--workers', 2);
             my $url   = 'http://127.0.0.1:' . $oribi->port;
 
-            my $told = body_of(@prior, '--header', 'Cookie: a=b', "$url/some%20path?q=1");
+            my $told = body_of(@prior, '--header', 'Cookie: a=b', "$url/some%20path//%73?q=1");
             is($told, <<~"TOLD", 'the app is told what was asked');
                 REQUEST_METHOD=GET
-                REQUEST_URI=/some%20path?q=1
+                REQUEST_URI=/some%20path//%73?q=1
                 SERVER_PROTOCOL=HTTP/2.0
                 HTTP_HOST=127.0.0.1:@{[$oribi->port]}
                 HTTP_COOKIE=a=b

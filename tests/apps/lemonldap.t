@@ -22,8 +22,8 @@ my $random = encode_base64(content_of(random_file(300_000)->filename), q());
 
 # What users and an administrator do with the three hosts at PORT; in the middle of it SERVER gets a HUP, and has done what that
 # asks for when its log says REPLACED.
-sub works ($port, $server, $replaced) {
-    my ($test, $auth, $manager) = map { "http://$_.example.com:$port" } qw(test1 auth manager);
+sub works ($port, $server, $replaced, $scheme = 'http') {
+    my ($test, $auth, $manager) = map { "$scheme://$_.example.com:$port" } qw(test1 auth manager);
     my $browser = Test::Browser->new($test, $auth, $manager);
     $browser->visit('/page?x=1');
     like $browser->uri, qr{\A\Q$auth\E/}, 'a stranger is led to the portal';
@@ -81,11 +81,11 @@ sub started ($ll, $start) {
 }
 
 subtest 'as an app' => sub {
-    my $port    = empty_port();
-    my $ll      = Test::LemonLDAP->new($port);
-    my @command = (Test::Oribi::command(), $ll->app, '--workers', 2, '--host', '127.0.0.1', '--port', $port);
-    my $server  = started($ll, sub { Test::Oribi->run_on_port($port, @command) });
-    works($port, $server, qr/generation 2 has taken over/);
+    my $port   = empty_port();
+    my $scheme = Test::Oribi::scheme();
+    my $ll     = Test::LemonLDAP->new($port, $scheme);
+    my $server = started($ll, sub { Test::Oribi->start_at($port, Test::Oribi::command(), $ll->app, '--workers', 2) });
+    works($port, $server, qr/generation 2 has taken over/, $scheme);
     ends_quietly($server);
 };
 
@@ -95,7 +95,7 @@ subtest 'as an app behind nginx' => sub {
     my $server = started($ll, sub { Test::Oribi->start_on_socket($ll->app, '--workers', 2) });
     my $proxy  = Test::Proxy->before($server, $port);
     works($port, $server, qr/generation 2 has taken over/);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server);
 };
 

@@ -114,7 +114,7 @@ subtest 'behind nginx on a Unix socket, in processes' => sub {
     my $server = Test::Oribi->start_on_socket("$home/app.psgi", '--workers', 2);
     my $proxy  = Test::Proxy->before($server);
     works($proxy->url, $server);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server);
 };
 

@@ -6,6 +6,7 @@
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
 require "net/http"
+require "proxy"
 require "rails_app"
 require "server_process"
 require "web_socket"
@@ -51,8 +52,16 @@ class RailsTest < Minitest::Test
     flunk "#{e.message}\n#{@server&.log_end}"
   end
 
+  # Where the app is asked: with ORIBI_TEST_HTTP2=on by way of a proxy that speaks HTTP/2 with the server.
+  def url
+    return @server.url unless Proxy.over_http2?
+
+    @proxy ||= Proxy.before(@server)
+    @proxy.url
+  end
+
   def get(path)
-    Net::HTTP.get_response(URI("#{@server.url}#{path}"))
+    Net::HTTP.get_response(URI("#{url}#{path}"))
   end
 
   def test_the_app_without_a_server
@@ -62,7 +71,7 @@ class RailsTest < Minitest::Test
   COMMANDS.each_key do |command|
     define_method("test_#{command} with one worker and five threads") do
       start(command, "production", ONE_WORKER)
-      assert_own_tests_pass({ "LIVE_URL" => @server.url })
+      assert_own_tests_pass({ "LIVE_URL" => url })
       clients = assert_subscribers_are_echoed
       assert_all_subscribers_hear(clients)
       # One stays, which keeps nothing from ending.
@@ -71,7 +80,7 @@ class RailsTest < Minitest::Test
 
     define_method("test_#{command} with two workers") do
       start(command, "production", TWO_WORKERS)
-      assert_own_tests_pass({ "LIVE_URL" => @server.url })
+      assert_own_tests_pass({ "LIVE_URL" => url })
       assert_subscribers_are_echoed.each(&:close)
     end
   end
@@ -117,7 +126,7 @@ class RailsTest < Minitest::Test
     assert_equal File.read("#{RailsApp.folder}/public/500.html"), response.body.force_encoding(Encoding::UTF_8)
     assert_match(/This page is out of order/, @server.log_text)
     assert_equal "404", get("/nowhere").code
-    forged = Net::HTTP.post_form(URI("#{@server.url}/notes"), "note[text]" => "forged")
+    forged = Net::HTTP.post_form(URI("#{url}/notes"), "note[text]" => "forged")
     assert_equal "422", forged.code
     assert_equal "visit 1", get("/visit").body, "and it goes on"
   end

@@ -90,7 +90,7 @@ subtest 'behind nginx on a Unix socket, in processes' => sub {
     my $server  = Test::Oribi->start_on_socket($redmine->root . '/config.ru', '--workers', 2);
     my $proxy   = Test::Proxy->before($server);
     works($proxy->url, $server, $sent);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server, $redmine);
 };
 

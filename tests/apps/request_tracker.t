@@ -96,13 +96,18 @@ sub start_on ($rt, $port, @command) {
     return started($rt, sub { Test::Oribi->run_on_port($port, @command, '--host', '127.0.0.1', '--port', $port) });
 }
 
+sub start_at ($port, @command) {
+    my $rt = Test::RequestTracker->new($port, Test::Oribi::scheme());
+    return started($rt, sub { Test::Oribi->start_at($port, @command) });
+}
+
 my @app     = (Test::Oribi::command(), '--language', 'perl', Test::RequestTracker::PROGRAM);
 my $blib    = Test::Oribi::root() . '/hosts/perl/blib';
 my @program = ($^X, "-Mblib=$blib", Test::RequestTracker::PROGRAM, '-s', 'Oribi');
 
 subtest 'straight, in processes' => sub {
     my $port   = empty_port();
-    my $server = start_on(Test::RequestTracker->new($port), $port, @app, '--workers', 2);
+    my $server = start_at($port, @app, '--workers', 2);
     works($server->url, $server, qr/generation 2 has taken over/);
     ends_quietly($server);
 };
@@ -113,7 +118,7 @@ subtest 'behind nginx on a Unix socket, in threads' => sub {
     my $server = started(Test::RequestTracker->new($port), $start);
     my $proxy  = Test::Proxy->before($server, $port);
     works($proxy->url, $server, qr/generation 2 has taken over/);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server);
 };
 
@@ -123,7 +128,7 @@ subtest "behind nginx, by RT's server program" => sub {
     my $server = start_on(Test::RequestTracker->new($port), $behind, @program, '--workers', 2);
     my $proxy  = Test::Proxy->before($server, $port);
     works($proxy->url, $server, qr/all workers have been replaced/);
-    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    is $proxy->stop('QUIT'), 0, 'the proxy ends';
     ends_quietly($server);
 };
 

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Property: the command line that Rhebok was run and measured with works unchanged, behind nginx on a Unix socket and under
+# Property: the command line that Rhebok was run and measured with works unchanged, behind a proxy on a Unix socket and under
 # start_server, which replaces a generation under load without a lost request.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
-require "nginx"
+require "proxy"
 require "server_process"
 require "steady_load"
 
@@ -31,23 +31,23 @@ class RhebokCommandTest < Minitest::Test
     assert_predicate server.stop(signal), :success?, server.log_end
   end
 
-  def test_behind_nginx_on_a_unix_socket
+  def test_behind_a_proxy_on_a_unix_socket
     start(*COMMAND, "-O", "Path=#{@socket}", "config.ru", socket: @socket)
-    nginx = Nginx.new(@server)
-    load = SteadyLoad.new(nginx, "/")
+    proxy = Proxy.before(@server)
+    load = SteadyLoad.new(proxy, "/")
     load.run(2000)
     load.stop
     assert_empty load.losses
     assert_equal 8, @server.workers.size, "workers of MaxWorkers=8"
-    assert_ends(nginx, :QUIT)
+    assert_ends(proxy, :QUIT)
     assert_ends(@server)
   end
 
-  def test_under_start_server_behind_nginx
+  def test_under_start_server_behind_a_proxy
     start("start_server", "--path", @socket, "--interval", "1", "--", *COMMAND, "config.ru", socket: @socket)
-    nginx = Nginx.new(@server)
-    assert_generations_change_without_a_loss(nginx)
-    assert_ends(nginx, :QUIT)
+    proxy = Proxy.before(@server)
+    assert_generations_change_without_a_loss(proxy)
+    assert_ends(proxy, :QUIT)
     assert_ends(@server)
   end
 

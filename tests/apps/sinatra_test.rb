@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Property: a Sinatra app answers under Oribi as its routes say, straight and behind nginx, with threads and with processes.
+# Property: a Sinatra app answers under Oribi as its routes say, straight and behind a proxy, with threads and with processes.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
@@ -8,7 +8,7 @@ require "digest"
 require "net/http"
 require "open3"
 require "securerandom"
-require "nginx"
+require "proxy"
 require "server_process"
 
 class SinatraTest < Minitest::Test
@@ -47,27 +47,27 @@ class SinatraTest < Minitest::Test
 
   COMMANDS.each_key do |command|
     { "one worker and five threads" => [1, 5], "two workers" => [2, 1] }.each do |name, (workers, threads)|
-      define_method("test_#{command} with #{name}, straight and behind nginx") do
+      define_method("test_#{command} with #{name}, straight and behind a proxy") do
         start(command, workers:, threads:)
-        nginx = Nginx.new(@server)
-        [@server, nginx].each do |front|
+        proxy = Proxy.before(@server)
+        [@server, proxy].each do |front|
           assert_routes(front)
           assert_uploads(front)
           assert_session(front)
           assert_stream(front)
         end
-        assert_predicate nginx.stop(:QUIT), :success?
+        assert_predicate proxy.stop(:QUIT), :success?
       end
     end
   end
 
-  def test_behind_nginx_on_a_unix_socket
+  def test_behind_a_proxy_on_a_unix_socket
     socket = "#{@folder}/app.sock"
     launch([ServerProcess::ORIBI, "config.ru", "--listen", socket, "--workers", "2"], socket:)
-    nginx = Nginx.new(@server)
-    assert_routes(nginx)
-    assert_uploads(nginx)
-    assert_predicate nginx.stop(:QUIT), :success?
+    proxy = Proxy.before(@server)
+    assert_routes(proxy)
+    assert_uploads(proxy)
+    assert_predicate proxy.stop(:QUIT), :success?
   end
 
   def test_an_app_that_serves_itself

@@ -5,8 +5,10 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
+use HTTP::Tiny;
 use IO::Socket::IP ();
-use IPC::Open2  qw(open2);
+use IPC::Open2      qw(open2);
+use Net::EmptyPort  qw(empty_port);
 use Test::Clients;
 use Test::More;
 use Test::Oribi;
@@ -58,7 +60,9 @@ ENDED
 
 for my $edge (qw(on off)) {
     subtest "edge $edge" => sub {
-        my $site  = start_for_clients('app.lua', '--workers', 2, '--edge', $edge, '--header-timeout', '3s');
+        my $metrics = empty_port();
+        my @limits  = ('--workers', 2, '--edge', $edge, '--header-timeout', '3s', '--metrics', $metrics);
+        my $site    = start_for_clients('app.lua', @limits);
         my $oribi = $site->{oribi};
         my %port  = map { $_ => $site->{$_} =~ /:(\d+)\z/ } qw(http https);
         my $pid   = open2(my $out, my $in, go_program('load'), $site->{https});
@@ -69,8 +73,14 @@ for my $edge (qw(on off)) {
         is(output_of(@attack, $port{http},  'clear'), $ended, 'in clear text');
         is(output_of(@attack, $port{https}, 'tls'),   $ended, 'over TLS');
         is($ask->(), "first first\n", 'others are served');
+        is_deeply(counted($metrics, 'http2_connections_ended_total'), {
+            # Each in clear text and over TLS.
+            '{reason="resets"}' => 10, '{reason="nuisances"}' => 16, '{reason="fields"}' => 8, '{reason="other"}' => 10,
+        }, 'each attack is counted by its kind');
+        cmp_ok(counted($metrics, 'limits_hit_total')->{'{limit="http2-streams"}'}, '>=', 40, 'too many streams are counted');
 
         stalled_handshakes($site, $port{https}, $ask);
+        is(counted($metrics, 'tls_handshakes_failed_total')->{'{reason="timeout"}'}, 301, 'handshakes that stalled are counted');
         update_keys($port{https});
         odd_names($port{https});
         is($ask->(), "first first\n", 'others are served');
@@ -89,6 +99,14 @@ for my $edge (qw(on off)) {
             SAID
         waitpid $pid, 0;
     };
+}
+
+# The labels and values of what has been counted in these families.
+sub counted ($metrics, @families) {
+    my $told  = HTTP::Tiny->new->get("http://127.0.0.1:$metrics/metrics")->{content};
+    my $names = join q(|), @families;
+    my %counted = $told =~ /^oribi_(?:$names)(\S+) ([1-9]\d*)$/mg;
+    return \%counted;
 }
 
 # The sum of the most memory that each process has had.

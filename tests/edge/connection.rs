@@ -1,16 +1,17 @@
 //! One client with one connection, who waits for each of its answers.
 
 use crate::response::{self, Response};
+use crate::wire::Wire;
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Longer than anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Connection {
-    stream: TcpStream,
+    stream: Wire,
     /// What has been received and not yet been taken.
     bytes: Vec<u8>,
     asked: Instant,
@@ -18,15 +19,14 @@ pub struct Connection {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("it is ours");
-        stream.set_read_timeout(Some(PATIENCE)).expect("it is ours");
+        let stream = Wire::connect(address).expect("the server listens");
+        stream.socket().set_read_timeout(Some(PATIENCE)).expect("it is ours");
         Self { stream, bytes: Vec::new(), asked: Instant::now() }
     }
 
     /// The address that the server sees.
     pub fn own_address(&self) -> SocketAddr {
-        self.stream.local_addr().expect("it is connected")
+        self.stream.socket().local_addr().expect("it is connected")
     }
 
     /// Sends a request without content.
@@ -89,10 +89,10 @@ impl Connection {
 
     /// Whether the server keeps this connection and says nothing. What it has said is there to be taken.
     pub fn is_quiet(&mut self) -> bool {
-        self.stream.set_nonblocking(true).expect("it is ours");
+        self.stream.socket().set_nonblocking(true).expect("it is ours");
         let mut buffer = [0; 4096];
         let received = self.stream.read(&mut buffer);
-        self.stream.set_nonblocking(false).expect("it is ours");
+        self.stream.socket().set_nonblocking(false).expect("it is ours");
         match received {
             Ok(count) => {
                 self.bytes.extend_from_slice(&buffer[..count]);
@@ -109,7 +109,7 @@ impl Connection {
 
     /// Goes without a word: the server gets a reset.
     pub fn reset(self) {
-        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("it is ours");
+        set_socket_linger(self.stream.socket(), Some(Duration::ZERO)).expect("it is ours");
     }
 }
 

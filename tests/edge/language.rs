@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::server::{Folder, Server, descendants, title, wait_for, wait_until};
+use crate::wire;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::ffi::OsString;
 use std::fs::File;
@@ -133,6 +134,9 @@ impl Site {
             options.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
         }
         options.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        if !arguments.iter().any(|argument| argument.contains("cert")) {
+            options.extend(wire::options());
+        }
         let mut command = launcher.command(&language.app(), &options);
         command.env("ORIBI_TEST_INSIDE", &inside).env("ORIBI_TEST_FILES", &files);
         let mut server = Server::run(&mut command);
@@ -140,7 +144,7 @@ impl Site {
         let (protocol, address) = addresses[0].split_once("://").expect("it tells the protocol");
         let address = address.parse().expect("it listens on TCP");
         let site = Self { server, address, folder };
-        if protocol == "http" {
+        if protocol == "http" || !wire::options().is_empty() {
             wait_until("the first answer", || site.serves());
         }
         site

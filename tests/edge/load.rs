@@ -1,12 +1,14 @@
 //! Many connections at once, in one thread: each has one request at a time, and every byte of every answer is checked.
 
 use crate::connection::request;
+use crate::http2::NOT_TAKEN;
 use crate::response::{self, Response, letters};
 use crate::server::wait_until;
+use crate::wire::{Wire, over_http2};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -251,7 +253,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1_000_000);
 
 /// One connection.
 struct Line {
-    stream: TcpStream,
+    stream: Wire,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
     /// When it was opened, or had its last answer.
@@ -272,9 +274,8 @@ impl Line {
     }
 
     fn try_to_open(address: SocketAddr) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+        let stream = Wire::connect(address)?;
+        stream.socket().set_nonblocking(true)?;
         Ok(Self { stream, bytes: Vec::new(), waiting: None, idle_since: Instant::now() })
     }
 
@@ -293,7 +294,7 @@ impl Line {
 
     /// What tells this connection from others in lists of sockets, and the time.
     fn here_and_now(&self) -> String {
-        let port = self.stream.local_addr().map_or(0, |own| own.port());
+        let port = self.stream.socket().local_addr().map_or(0, |own| own.port());
         format!("{} port {port}", clock())
     }
 
@@ -309,7 +310,7 @@ impl Line {
 
     /// Whether the server's end has come. Over the loopback what has been sent arrives before the call returns, in both directions.
     fn has_been_ended(&self) -> bool {
-        let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        let mut polled = [PollFd::new(self.stream.socket(), PollFlags::RDHUP)];
         matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
@@ -319,6 +320,21 @@ impl Line {
         match self.stream.read(&mut buffer) {
             Ok(count) if count > 0 => self.bytes.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
+            Err(error) if error.kind() == NOT_TAKEN && manner != Manner::Kept => {
+                report.parted += 1;
+                let waiting = self.waiting.take();
+                self.renew(address, report);
+                if let Some(Waiting { number, question, .. }) = waiting {
+                    self.send(question, number, report);
+                }
+                return false;
+            }
+            // HTTP/2 has a word for the end (GOAWAY), which comes to those as well who have just been answered.
+            Ok(_) if over_http2() && self.waiting.is_none() && manner != Manner::Kept => {
+                report.parted += 1;
+                self.renew(address, report);
+                return true;
+            }
             ended => {
                 let (asked, unread) =
                     self.waiting.as_ref().map_or_else(|| (Instant::now(), true), |waiting| (waiting.sent, waiting.too_late));
@@ -424,7 +440,7 @@ fn work(opened: Opened, plan: &Plan, shared: &Shared) -> Report {
         }
         let pause = plan.pace.map_or(Duration::from_millis(20), |_| due.saturating_duration_since(Instant::now()));
         let pause = Timespec::try_from(pause.min(Duration::from_millis(20))).expect("it is short");
-        let mut waits: Vec<PollFd<'_>> = lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
+        let mut waits: Vec<PollFd<'_>> = lines.iter().map(|line| PollFd::new(line.stream.socket(), PollFlags::IN)).collect();
         if poll(&mut waits, Some(&pause)).is_err() {
             continue;
         }

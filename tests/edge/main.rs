@@ -16,9 +16,13 @@ mod counters;
 mod deaths;
 mod descriptors;
 mod developing;
+mod figures;
 mod framing;
 #[path = "../process/held.rs"]
 mod held;
+#[path = "../process/http2.rs"]
+mod http2;
+mod ids;
 mod in_front;
 #[allow(dead_code)]
 mod language;
@@ -31,6 +35,9 @@ mod requests;
 mod response;
 mod saturated;
 mod scaling;
+#[allow(dead_code)]
+#[path = "../process/scrape.rs"]
+mod scrape;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
@@ -45,6 +52,10 @@ mod trailers;
 mod transfers;
 mod turn;
 mod upgrades;
+mod watched;
+#[allow(dead_code)]
+#[path = "../process/wire.rs"]
+mod wire;
 
 /// Makes a test of each function for each language that the server runs.
 macro_rules! in_every_language {

@@ -3,7 +3,7 @@
 use crate::language::{Language, Site};
 use crate::server::Folder;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 pub struct Steered {
@@ -18,6 +18,10 @@ impl Steered {
         let control = folder.file("control.sock");
         let site = language.start(&[&["--control", control.to_str().expect("a plain path")], arguments].concat());
         Self { site, control, _folder: folder }
+    }
+
+    pub fn control(&self) -> &Path {
+        &self.control
     }
 
     fn command(&self, order: &[&str]) -> Command {

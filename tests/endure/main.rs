@@ -14,6 +14,8 @@ mod connection;
 mod course;
 mod courses;
 mod edge_death;
+#[path = "../process/http2.rs"]
+mod http2;
 #[allow(dead_code)]
 #[path = "../edge/language.rs"]
 mod language;
@@ -31,6 +33,9 @@ mod scene;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
+#[allow(dead_code)]
+#[path = "../process/wire.rs"]
+mod wire;
 
 use budget::Budget;
 use language::Language;

@@ -6,9 +6,12 @@
 
 #[allow(dead_code)]
 mod client;
+mod http2;
 mod roles;
 #[allow(dead_code)]
 mod server;
+#[allow(dead_code)]
+mod wire;
 
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;

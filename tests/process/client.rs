@@ -1,7 +1,9 @@
 //! Clients that put a bounded load on a server and note every request that was not answered.
 
+use crate::http2::NOT_TAKEN;
+use crate::wire::Wire;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,9 +32,8 @@ impl Target {
     fn connect(&self) -> Option<Box<dyn Stream>> {
         match self {
             Self::Tcp(address) => {
-                let stream = TcpStream::connect(address).ok()?;
-                stream.set_read_timeout(Some(PATIENCE)).ok()?;
-                stream.set_nodelay(true).ok()?;
+                let stream = Wire::connect(*address).ok()?;
+                stream.socket().set_read_timeout(Some(PATIENCE)).ok()?;
                 Some(Box::new(stream))
             }
             Self::Unix(path) => {
@@ -188,6 +189,7 @@ fn work(target: &Target, shared: &Shared, manner: Manner) {
                         break;
                     }
                 }
+                Err(error) if error.kind() == NOT_TAKEN => break,
                 Err(error) => {
                     shared.lost.lock().expect("nobody panicked").push(error.to_string());
                     break;

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A server, its control socket and that one's folder.
-struct Site {
-    server: Server,
-    control: PathBuf,
+pub struct Site {
+    pub server: Server,
+    pub control: PathBuf,
     _folder: Folder,
 }
 
 impl Site {
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let control = folder.file("control.sock");
         let mut server = native(&[&["--control", control.to_str().expect("a plain path")], arguments].concat());
@@ -25,12 +25,12 @@ impl Site {
         Self { server, control, _folder: folder }
     }
 
-    fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
         Counters::of(&self.control)
     }
 
     /// Waits until these counters have grown by so much since `before`, and checks that this is all.
-    fn expect<const COUNT: usize>(&self, before: &Counters, expected: [(&str, u64); COUNT]) {
+    pub fn expect<const COUNT: usize>(&self, before: &Counters, expected: [(&str, u64); COUNT]) {
         let names = expected.map(|(name, _)| name);
         let numbers = expected.map(|(_, number)| number);
         let mut seen = before.clone();
@@ -44,7 +44,7 @@ impl Site {
         });
     }
 
-    fn client(&mut self) -> Client {
+    pub fn client(&mut self) -> Client {
         let stream = TcpStream::connect(self.server.address()).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
         Client { stream, sent: 0, received: 0 }
@@ -57,20 +57,20 @@ impl Site {
 }
 
 /// A client that counts its bytes.
-struct Client {
-    stream: TcpStream,
+pub struct Client {
+    pub stream: TcpStream,
     sent: u64,
     received: u64,
 }
 
 impl Client {
-    fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("it is connected");
         self.sent += bytes.len() as u64;
     }
 
     /// Waits for an answer that ends with `end`.
-    fn expect(&mut self, status: &str, end: &str) {
+    pub fn expect(&mut self, status: &str, end: &str) {
         let mut answer = Vec::new();
         while !answer.ends_with(end.as_bytes()) {
             let mut bytes = [0; 4096];
@@ -82,7 +82,7 @@ impl Client {
         assert!(answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{}", String::from_utf8_lossy(&answer));
     }
 
-    fn get(&mut self) {
+    pub fn get(&mut self) {
         self.send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         self.expect("200", "hello");
     }
@@ -102,7 +102,7 @@ fn every_counter_is_explained() {
     }
 }
 
-const SHAPES: [&str; 2] = ["off", "on"];
+pub const SHAPES: [&str; 2] = ["off", "on"];
 
 #[test]
 fn only_the_first_process_has_the_memory_with_the_totals() {
@@ -222,12 +222,18 @@ fn connections_beyond_the_limit_are_counted() {
         let before = site.counters();
         let mut clients = [site.client(), site.client(), site.client()];
         clients.iter_mut().for_each(Client::get);
-        site.expect(&before, [("connections_accepted", 3), ("connections_displaced", 1), ("connections_closed", 1)]);
+        let crowded =
+            [("connections_accepted", 3), ("connections_displaced", 1), ("connections_closed", 1), ("limit_descriptors", 0)];
+        site.expect(&before, crowded);
         for client in &mut clients[1..] {
             client.send(b"GET / HT");
         }
         let _waits = site.client();
-        wait_until("a pause", || site.counters().get("accepting_pauses") > before.get("accepting_pauses"));
+        wait_until("a pause", || {
+            let [pauses, hits] = site.counters().since(&before, ["accepting_pauses", "limit_max_connections"]);
+            // Each pause is one, and so is the connection that was closed.
+            pauses > 0 && hits == pauses + 1
+        });
         site.expect(&before, [("connections_accepted", 3), ("connections_displaced", 1), ("connections_closed", 1)]);
     }
 }

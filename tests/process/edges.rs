@@ -2,10 +2,10 @@
 
 use crate::client::{Load, Manner, Target, get, get_from};
 use crate::server::{Folder, Server, runs, send, title, wait_for, wait_until};
+use crate::wire::Wire;
 use crate::{native_on, tcp};
 use rustix::process::Signal;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::FileTypeExt;
 use std::process::Command;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn one_edge(server: &Server) -> u32 {
 fn only_edges_have_listeners_and_connections() {
     let mut server = native(&["--workers", "2", "--threads", "2"]);
     let Target::Tcp(address) = tcp(&mut server) else { unreachable!("it listens on TCP") };
-    let mut client = TcpStream::connect(address).expect("it listens");
+    let mut client = Wire::of_http1(address).expect("it listens");
     client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
     assert!(client.read(&mut [0; 1024]).expect("an answer") > 0);
     for worker in server.wait_for_workers(2) {
@@ -123,7 +123,7 @@ fn a_worker_that_waits_for_content_from_an_edge_that_is_killed_goes_on_and_has_n
     let Target::Tcp(address) = target else { unreachable!("it listens on TCP") };
     let (worker, edge) = (server.wait_for_workers(1)[0], one_edge(&server));
     send(worker, Signal::STOP);
-    let mut client = TcpStream::connect(address).expect("it listens");
+    let mut client = Wire::of_http1(address).expect("it listens");
     client.write_all(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n").expect("it is connected");
     client.write_all(&[b'x'; 200_000]).expect("it is connected");
     wait_until("it is queued", || get_from(&target, "/healthz").is_ok_and(|answer| answer.text.contains("\"queue\":1")));
@@ -204,7 +204,7 @@ fn a_second_signal_ends_edges_and_workers_at_once() {
     let mut server = native(&["--workers", "1"]);
     let Target::Tcp(address) = tcp(&mut server) else { unreachable!("it listens on TCP") };
     let workers = server.wait_for_workers(1);
-    let mut client = TcpStream::connect(address).expect("it listens");
+    let mut client = Wire::of_http1(address).expect("it listens");
     client.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf").expect("it is connected");
     get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
     server.signal(Signal::TERM);

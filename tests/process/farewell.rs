@@ -3,9 +3,10 @@
 use crate::client::{Load, Manner, Target, get_from};
 use crate::native;
 use crate::server::{Server, wait_until};
+use crate::wire::Wire;
 use rustix::process::Signal;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 const SHAPES: [&str; 2] = ["on", "off"];
@@ -15,13 +16,11 @@ fn delayed(edge: &str, delay: &str) -> Server {
 }
 
 /// A connection that stays open.
-struct Kept(TcpStream);
+struct Kept(Wire);
 
 impl Kept {
     fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is a socket");
-        Self(stream)
+        Self(Wire::of_http1(address).expect("it listens"))
     }
 
     /// What is answered to a request, in lower case.

@@ -4,9 +4,12 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod http2;
 mod roles;
 #[allow(dead_code)]
 mod server;
+#[allow(dead_code)]
+mod wire;
 
 use client::{Target, get_from};
 use oribi_host::{After, ExchangeId, Host, Interruption, Order, Outlet, Reply, Request, Runtime};

@@ -7,15 +7,22 @@ mod background;
 mod client;
 mod control;
 mod counters;
+mod dashboard;
 mod descriptors;
 mod edges;
 mod farewell;
+mod handshakes;
+mod http2;
+mod http2_counts;
 mod io_model;
 mod lent;
+mod limits;
 mod listening;
 mod metrics;
 mod notify;
+mod open_connections;
 mod replacing;
+mod routes;
 mod sandbox;
 #[allow(dead_code)]
 mod scrape;
@@ -25,8 +32,13 @@ mod service_manager;
 #[allow(dead_code)]
 mod status;
 mod stopping;
+mod system_logs;
+mod top;
+mod traces;
 mod upgrading;
 mod usr1;
+#[allow(dead_code)]
+mod wire;
 
 use client::Target;
 use server::Server;
@@ -40,7 +52,7 @@ fn native(arguments: &[&str]) -> Server {
 /// `oribi --native hello` on the address `listen`.
 fn native_on(listen: &str, arguments: &[&str]) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
-    command.args(["--native", "hello", "--listen", listen]).args(arguments);
+    command.args(["--native", "hello", "--listen", listen]).args(arguments).args(wire::options());
     // The same tests are run for each I/O model: see tests/run.
     for (variable, option) in [("ORIBI_TEST_IO", "--io"), ("ORIBI_TEST_ACCEPT", "--accept")] {
         if let Ok(model) = std::env::var(variable)

@@ -4,6 +4,7 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod http2;
 mod outliving;
 mod roles;
 #[allow(dead_code)]
@@ -15,6 +16,8 @@ mod service_manager;
 #[allow(dead_code)]
 mod status;
 mod upgrades;
+#[allow(dead_code)]
+mod wire;
 
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::Native;

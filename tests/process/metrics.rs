@@ -107,6 +107,11 @@ fn counters_never_go_back_whatever_ends() {
             let answered = f64::from(round) * 50.0;
             (0..50).for_each(|_| _ = wait_for("an answer", || get(&target).ok()));
             look("all answers", &|seen| seen.get("oribi_responses_total{class=\"2xx\"}") >= answered);
+            look("all times", &|seen| {
+                let counted =
+                    ["queue_", "app_", "send_", ""].map(|part| seen.get(&format!("oribi_request_{part}seconds_count")));
+                counted.iter().all(|count| *count >= answered)
+            });
             look("workers that are recycled", &|seen| seen.get(&ended("requests")) >= f64::from(round));
             server.signal(Signal::HUP);
             look("a reload", &|seen| seen.get("oribi_generations_loaded_total") == f64::from(round) + 1.0);
@@ -181,4 +186,20 @@ fn those_who_only_hold_connections_keep_nobody_out() {
     server.signal(Signal::HUP);
     server.wait_for_log("all workers have been replaced");
     drop(crowd);
+}
+
+#[test]
+fn metrics_and_the_dashboard_are_only_for_those_in_the_networks_that_are_let_in() {
+    for (networks, status) in [("192.0.2.0/24,::1", "403 Forbidden"), ("192.0.2.0/24,127.0.0.0/8", "200 OK")] {
+        let place = format!("127.0.0.1:0?allow={networks}");
+        let mut server = native(&["--workers", "1", "--dashboard", "on", "--metrics", &place]);
+        server.address();
+        let place = Place::said_in(&server.log());
+        for target in ["/metrics", "/"] {
+            let answer = place.request(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{networks}: {answer}");
+        }
+        let told = server.log().matches("127.0.0.1 is not given metrics").count();
+        assert_eq!(told, usize::from(status != "200 OK"), "the log is told once: {}", server.log());
+    }
 }

@@ -4,10 +4,13 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod http2;
 #[allow(dead_code)]
 mod roles;
 #[allow(dead_code)]
 mod server;
+#[allow(dead_code)]
+mod wire;
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;

@@ -2,10 +2,10 @@
 
 use crate::client::{Load, Manner, Target, get};
 use crate::server::{runs, send, wait_for, wait_until};
+use crate::wire::Wire;
 use crate::{native, tcp};
 use rustix::process::Signal;
 use std::io::Write;
-use std::net::TcpStream;
 
 #[test]
 fn as_many_workers_as_asked_for_share_the_work() {
@@ -100,7 +100,7 @@ fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
 fn a_worker_that_is_replaced_may_finish_but_not_for_ever() {
     let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms", "--edge", "off"]);
     let address = server.address();
-    let mut stuck = TcpStream::connect(address).expect("it listens");
+    let mut stuck = Wire::of_http1(address).expect("it listens");
     stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
     get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
     let before = server.wait_for_workers(1);

@@ -45,6 +45,21 @@ impl Place {
         }
         Some(answer).filter(|answer| !answer.is_empty())
     }
+
+    /// The beginning of a response that does not end, up to these words.
+    pub fn beginning(&self, request: &str, words: &str) -> String {
+        let Self::Tcp(address) = self else { panic!("it is a port") };
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+        while !answer.contains(words) {
+            let count = stream.read(&mut buffer).expect("it goes on");
+            assert!(count > 0, "it has ended: {answer}");
+            answer.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        answer
+    }
 }
 
 /// What was told at one moment: the values of all series.
@@ -77,9 +92,10 @@ impl Scrape {
 
     /// No counter may be less than `before`.
     pub fn must_not_shrink(&self, before: &Self) {
-        for (series, value) in
-            before.0.iter().filter(|(series, _)| series.split('{').next().is_some_and(|name| name.ends_with("_total")))
-        {
+        let only_grow = ["_total", "_bucket", "_sum", "_count"];
+        let is_counter =
+            |series: &str| series.split('{').next().is_some_and(|name| only_grow.iter().any(|ending| name.ends_with(ending)));
+        for (series, value) in before.0.iter().filter(|(series, _)| is_counter(series)) {
             assert!(self.get(series) >= *value, "{series} has shrunk from {value} to {}", self.get(series));
         }
     }

@@ -115,14 +115,16 @@ impl Server {
         self.wait_for_log("listening on");
         let log = self.log();
         let after = log.split("listening on ").skip(1);
-        after.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned()).collect()
+        let addresses: Vec<String> = after.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned()).collect();
+        addresses.iter().for_each(|address| crate::wire::note(address));
+        addresses
     }
 
     /// The TCP address that it listens on, once it is ready.
     pub fn address(&mut self) -> SocketAddr {
         let addresses = self.addresses();
-        let address = addresses[0].strip_prefix("http://").expect("it listens on TCP");
-        address.parse().expect("it is an address")
+        let (_, address) = addresses[0].split_once("://").expect("it tells the protocol");
+        address.parse().expect("it listens on TCP")
     }
 
     pub fn pid(&self) -> u32 {

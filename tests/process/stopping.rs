@@ -2,6 +2,7 @@
 
 use crate::client::{Load, Manner, Target, get};
 use crate::server::{Server, runs, send, wait_until};
+use crate::wire::Wire;
 use crate::{native, tcp};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -18,8 +19,8 @@ fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal
 }
 
 /// A request that never ends, and keeps the only worker of a server.
-fn unfinished_request(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("it listens");
+fn unfinished_request(address: SocketAddr) -> Wire {
+    let mut stream = Wire::of_http1(address).expect("it listens");
     stream.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
     get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
     stream

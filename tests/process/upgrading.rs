@@ -4,6 +4,7 @@ use crate::client::{Load, Manner, Target, get};
 use crate::scrape::{Place, Scrape};
 use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
 use crate::service_manager::ServiceManager;
+use crate::wire::{self, Wire};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
@@ -40,7 +41,7 @@ impl Site {
         if let Ok(model) = std::env::var("ORIBI_TEST_IO") {
             command.args(["--io", &model]);
         }
-        let server = Server::run(command.args(arguments).envs(variables.iter().copied()));
+        let server = Server::run(command.args(arguments).args(wire::options()).envs(variables.iter().copied()));
         Self { server, folder }
     }
 
@@ -199,15 +200,14 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
 const LARGE: u64 = 32 << 20;
 
 /// A server after one upgrade, and after another one that its present server does not finish for, until somebody reads an answer.
-fn site_that_finishes(edge: &str) -> (Site, Folder, TcpStream) {
+fn site_that_finishes(edge: &str) -> (Site, Folder, Wire) {
     let files = Folder::new();
     fs::File::create(files.file("large")).and_then(|file| file.set_len(LARGE)).expect("the folder is ours");
     let place = format!("/files={}", files.0.display());
     let mut site = Site::start(&["--edge", edge, "--static", &place]);
     let address = site.address();
     site.upgrade();
-    let mut client = TcpStream::connect(address).expect("it listens");
-    client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+    let mut client = Wire::connect(address).expect("it listens");
     client.write_all(b"GET /files/large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it is open");
     let mut status = [0; 15];
     client.read_exact(&mut status).expect("it answers");
@@ -216,7 +216,7 @@ fn site_that_finishes(edge: &str) -> (Site, Folder, TcpStream) {
     (site, files, client)
 }
 
-fn read_rest(mut client: TcpStream, site: &Site) {
+fn read_rest(mut client: Wire, site: &Site) {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap_or_else(|error| panic!("{error}: {}", site.server.log()));
     assert!(rest.len() as u64 > LARGE, "{} bytes: {}", rest.len(), site.server.log());

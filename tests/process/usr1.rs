@@ -22,7 +22,9 @@ fn all_processes_open_their_logs_again() {
         let server = native(&arguments);
         let address = crate::server::wait_for("its address", || {
             let text = text(&error);
-            Some(text.split("http://").nth(1)?.split(' ').next()?.parse().expect("it is an address"))
+            let said = text.split("listening on ").nth(1)?.split(' ').next()?;
+            crate::wire::note(said);
+            Some(said.split("://").nth(1)?.parse().expect("it is an address"))
         });
         let target = Target::Tcp(address);
         let workers = server.wait_for_workers(2);

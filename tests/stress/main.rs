@@ -7,12 +7,17 @@
 mod client;
 mod fastcgi;
 mod findings;
+#[path = "../process/http2.rs"]
+mod http2;
 mod kinds;
 // Each test program uses its own part of it.
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
 mod trouble;
+#[allow(dead_code)]
+#[path = "../process/wire.rs"]
+mod wire;
 
 use client::Peer;
 use findings::Findings;

@@ -24,8 +24,18 @@ pub struct Client<'a> {
     settings: &'a Settings,
     certificates: Vec<Kept<'a>>,
     right: Option<Right>,
+    done: Done,
     /// It was said that another process has the right.
     said: bool,
+}
+
+/// What has been done, for whoever counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Certificates that were ordered or renewed.
+    pub ordered: u64,
+    /// Attempts that have failed.
+    pub failed: u64,
 }
 
 /// A certificate that is kept in order.
@@ -43,7 +53,13 @@ impl<'a> Client<'a> {
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
         let kept = |names| Kept { names, failures: 0, not_before: None };
-        Self { settings, certificates: settings.certificates.iter().map(kept).collect(), right: None, said: false }
+        let certificates = settings.certificates.iter().map(kept).collect();
+        Self { settings, certificates, right: None, done: Done::default(), said: false }
+    }
+
+    /// What has been done since this was last asked.
+    pub fn take_done(&mut self) -> Done {
+        std::mem::take(&mut self.done)
     }
 
     /// Orders what is due, and returns how long there is nothing to do.
@@ -63,7 +79,7 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        let (settings, mut https) = (self.settings, None);
+        let (settings, done, mut https) = (self.settings, &mut self.done, None);
         let waits = self.certificates.iter_mut().map(|kept| {
             let wait = kept.wait(settings);
             if !wait.is_zero() {
@@ -72,10 +88,13 @@ impl<'a> Client<'a> {
             if https.is_none() {
                 match Https::new(settings.authorities.as_deref()) {
                     Ok(made) => https = Some(made),
-                    Err(why) => return kept.failed(&Trouble::Unreachable(why)),
+                    Err(why) => {
+                        done.failed += 1;
+                        return kept.failed(&Trouble::Unreachable(why));
+                    }
                 }
             }
-            https.as_ref().map_or(LONGEST_SLEEP, |https| kept.renew(settings, https))
+            https.as_ref().map_or(LONGEST_SLEEP, |https| kept.renew(settings, https, done))
         });
         waits.min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
     }
@@ -88,9 +107,10 @@ impl Kept<'_> {
         due(present(settings, self.names).as_ref(), self.names, SystemTime::now()).max(pause)
     }
 
-    fn renew<W: World>(&mut self, settings: &Settings, world: &W) -> Duration {
+    fn renew<W: World>(&mut self, settings: &Settings, world: &W, done: &mut Done) -> Duration {
         match renewed(settings, self.names, world) {
             Ok(identity) => {
+                done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
                 // One that is due at once, because the clock or the authority is wrong, is not ordered again and again.
@@ -98,7 +118,10 @@ impl Kept<'_> {
                 self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
                 self.wait(settings)
             }
-            Err(trouble) => self.failed(&trouble),
+            Err(trouble) => {
+                done.failed += 1;
+                self.failed(&trouble)
+            }
         }
     }
 

@@ -27,6 +27,6 @@ mod session;
 mod settings;
 
 pub use challenge::{answer, token};
-pub use client::Client;
+pub use client::{Client, Done};
 pub use files::{Answers, prepare};
 pub use settings::{Challenge, LETS_ENCRYPT, Names, Settings};

@@ -86,6 +86,8 @@ typedef struct oribi_request {
      * trailer (RFC 9110, section 6.5.1), and never merged into the variables. */
     const oribi_field *trailers;
     size_t trailer_count;
+    /* How many seconds the request has waited for somebody who runs the app; negative: the app is not to be told (--x-request-start). */
+    double queue_time;
 } oribi_request;
 
 /* ---- Replies ------------------------------------------------------------------------------------------------------- */
@@ -184,6 +186,37 @@ int oribi_unwatch(oribi_lane *lane, int descriptor);
  * done. 0: see oribi_last_error(). */
 int oribi_wake_after(oribi_lane *lane, int milliseconds);
 
+/* ---- Telling where an app is ------------------------------------------------------------------------------------------ */
+
+/* So many threads answer a question, or have answered it: see oribi_host.trace. */
+void oribi_trace_expect(uint32_t question, uint32_t threads);
+/* Answers for a thread, by the kernel's number (gettid(2)); 0: the calling one. `about` says what it does, such as "GET /path"; the
+ * frames are in the language's own manner, the innermost first, and at most the first 100 are kept; `more` says how many were left
+ * out already. If `frames` is NULL, the thread runs no app any more. */
+void oribi_trace_tell(uint32_t question, uint32_t thread, oribi_bytes about, const oribi_bytes *frames, size_t frame_count,
+                      size_t more);
+
+/* ---- Figures ---------------------------------------------------------------------------------------------------------- */
+
+/* What apps count by themselves, for --metrics. These functions may be called from any thread of a worker. They make no system
+ * call and never wait; in other processes, and where there are no metrics, they do nothing at all. */
+
+/* The most labels of a figure. */
+#define ORIBI_MOST_LABELS 6
+
+/* 1: figures are counted. It does not change during the life of a worker. */
+int oribi_has_figures(void);
+/* Adds an amount to a counter, or a value to a histogram. Names are those of Prometheus, and get the prefix "app_". Values of labels
+ * are UTF-8; what is not is replaced, and what is longer than 60 bytes is cut. 1: done, or there was no room, which is counted. 0:
+ * misuse, of which oribi_last_error() tells: a name that cannot be, or a number that is negative or not finite. */
+int oribi_count(oribi_bytes name, double amount, const oribi_field *labels, size_t label_count);
+int oribi_observe(oribi_bytes name, double value, const oribi_field *labels, size_t label_count);
+
+/* The language has collected its garbage so many times, for this long all in all. */
+void oribi_note_collections(uint64_t collections, uint64_t nanoseconds);
+/* There is one more interpreter of Perl that answers (1), or one less (-1). */
+void oribi_note_interpreter(int change);
+
 /* The message of the last call in this thread that failed, NUL-terminated. */
 const char *oribi_last_error(void);
 
@@ -274,6 +307,16 @@ typedef struct oribi_host {
 
     /* NULL: apps cannot be interrupted; a worker whose app does not end in time is ended. */
     oribi_interrupt_fn *interrupt;
+
+    /* Somebody wants to know where the apps of this worker are. Called IN A SIGNAL HANDLER, on any thread of the process: as in
+     * oribi_interrupt_fn, it may only set flags and arm hooks, and of the functions in this header it may call oribi_wake() and
+     * oribi_trace_expect(), with the number of the threads that run an app. Each of these threads, or another one for them, calls
+     * oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler calls oribi_trace_expect() there,
+     * too. What is not told within some 40 ms is given up. NULL: this language cannot tell. */
+    void (*trace)(void *data, uint32_t question);
+    /* 1: an app that waits in a system call does not notice the signal for `trace`. 0: if the app runs on the first thread of the
+     * process, it is asked only while that thread runs. */
+    int trace_unnoticed;
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

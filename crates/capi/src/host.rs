@@ -4,9 +4,12 @@
 use crate::crew::OribiCrew;
 use crate::fence::fence;
 use crate::table::{OribiHost, OribiInterruptFn, OribiLock};
+use crate::tracing::CTracing;
 use crate::types::{OribiBytes, OribiContent, OribiField, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, FIXED, Key, PathInfo};
-use oribi_host::{After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Wait};
+use oribi_host::{
+    After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Tracing, Wait,
+};
 use oribi_message::Role;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -98,6 +101,12 @@ impl Runtime for CRuntime {
             unsafe { set_title(self.table.data, title.as_ptr().cast(), title.len()) };
         }
         true
+    }
+
+    fn tracing(&self) -> Option<Arc<dyn Tracing>> {
+        let trace = self.table.trace?;
+        // SAFETY: `new` was promised that the table's functions take its data.
+        Some(Arc::new(unsafe { CTracing::new(trace, self.table.data, self.table.trace_unnoticed != 0) }))
     }
 
     fn server_ready(&self) {
@@ -299,6 +308,7 @@ impl Host for CHost {
         if let Some(trailers) = request.trailers {
             self.trailers.extend(trailers.fields().map(|(name, value)| OribiField::of(name, value)));
         }
+        let queue_time = if outlet.tells_queue_times() { outlet.queue_time(exchange) } else { None };
         let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
         let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
         let request = OribiRequest {
@@ -310,6 +320,7 @@ impl Host for CHost {
             gateway: request.web_server().is_some().into(),
             trailers: self.trailers.as_ptr(),
             trailer_count: self.trailers.len(),
+            queue_time: queue_time.map_or(-1.0, |time| time.as_secs_f64()),
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })

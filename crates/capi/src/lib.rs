@@ -7,22 +7,26 @@
 mod config;
 mod crew;
 mod fence;
+mod figures;
 mod host;
 mod reply;
 mod run;
 mod table;
+mod tracing;
 mod types;
 mod waking;
 
 pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
 pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
+pub use figures::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
 pub use reply::{
     oribi_abandon, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers, oribi_has_deadlines,
     oribi_has_gone, oribi_inform, oribi_respond, oribi_respond_file, oribi_start, oribi_take_socket, oribi_waiting,
     oribi_write,
 };
 pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
-pub use table::{OribiHost, OribiInterruptFn, OribiLock};
+pub use table::{OribiHost, OribiInterruptFn, OribiLock, OribiTraceFn};
+pub use tracing::{oribi_trace_expect, oribi_trace_tell};
 pub use types::{OribiBytes, OribiField, OribiLane, OribiRequest, OribiVariable};
 pub use waking::{OribiWaker, oribi_lane_waker, oribi_unwatch, oribi_wake, oribi_wake_after, oribi_waker_free, oribi_watch};

@@ -36,7 +36,12 @@ pub struct OribiHost {
     pub set_title: Option<unsafe extern "C" fn(data: *mut c_void, title: *const c_char, size: usize)>,
     pub lock: *const OribiLock,
     pub interrupt: Option<OribiInterruptFn>,
+    pub trace: Option<OribiTraceFn>,
+    pub trace_unnoticed: c_int,
 }
+
+/// `oribi_host.trace`
+pub type OribiTraceFn = unsafe extern "C" fn(data: *mut c_void, question: u32);
 
 /// `oribi_interrupt_fn`; the order is an `oribi_order`.
 pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);

@@ -131,6 +131,8 @@ pub struct OribiRequest {
     pub trailers: *const OribiField,
     /// How many there are.
     pub trailer_count: usize,
+    /// How many seconds it has waited; negative: the app is not to be told.
+    pub queue_time: f64,
 }
 
 /// `oribi_lane`: the destination of a context's replies while a thread uses the context.

@@ -3,6 +3,7 @@
 //! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has done what
 //! was asked for, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not say which server is meant.
 
+pub mod backtraces;
 mod tables;
 
 use crate::trouble::{Trouble, explain};
@@ -52,7 +53,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let waits = !matches!(arguments.try_get_one::<bool>("no-wait"), Ok(Some(true)));
     let line = match arguments.try_get_one::<u32>("NUMBER") {
         Ok(Some(number)) => format!("{order} {number}{}", if waits { "" } else { " no-wait" }),
-        Ok(None) | Err(_) => order.to_owned(),
+        Ok(None) | Err(_) => match arguments.try_get_one::<u32>("WORKER") {
+            Ok(Some(worker)) => format!("{order} {worker}"),
+            Ok(None) | Err(_) => order.to_owned(),
+        },
     };
     let path = socket(arguments)?;
     let answer = ask(&path, &line, !(waits && matches!(order, "reload" | "upgrade" | "scale" | "stop")))?;
@@ -80,8 +84,8 @@ fn no_server() -> Trouble {
     Trouble::failure("no server of this user runs that has a control socket; --control PATH names one elsewhere")
 }
 
-/// The socket of the server that is meant.
-fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
+/// The socket of the server that is meant: see [`server_options`].
+pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     if let Some(path) = matches.get_one::<OsString>("control") {
         return Ok(path.into());
     }
@@ -106,8 +110,8 @@ fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Sends an order and reads the answer.
-fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
+/// Sends an order and reads the answer. `prompt`: the server has it at hand.
+pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
     let limits = [
@@ -151,7 +155,8 @@ fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
         let why = value.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
         return Err(Trouble::failure(tables::harmless(why)));
     }
-    crate::print(&tables::of(order, &value))?;
+    let text = if order == "backtrace" { backtraces::of(&value) } else { tables::of(order, &value) };
+    crate::print(&text)?;
     // A server that had to cut requests off has stopped all the same.
     Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
 }
@@ -168,6 +173,13 @@ fn command() -> Command {
             .subcommand(order("status", "What the server is, and how it does"))
             .subcommand(order("workers", "What each worker and each edge does"))
             .subcommand(order("requests", "Which requests are in the server, the oldest first"))
+            .subcommand(
+                order("backtrace", "Where the apps of the workers are now").arg(
+                    Arg::new("WORKER")
+                        .value_parser(value_parser!(u32).range(1..))
+                        .help("Its number or its process; all without it"),
+                ),
+            )
             .subcommand(order(
                 "reload",
                 "Load the app anew; waits until the new generation has taken over, or says why it cannot",
@@ -187,6 +199,12 @@ fn command() -> Command {
 }
 
 fn options(command: Command) -> Command {
+    server_options(command)
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as it is, one line of JSON"))
+}
+
+/// The options that say which server is meant.
+pub fn server_options(command: Command) -> Command {
     command
         .arg(
             Arg::new("control")
@@ -203,5 +221,4 @@ fn options(command: Command) -> Command {
                 .value_parser(value_parser!(u32).range(1..))
                 .help("The first process of the server"),
         )
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as it is, one line of JSON"))
 }

@@ -13,6 +13,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi ahttpd PORT [--io NAME]       answer as ahttpd does: see `oribi ahttpd --help`
        oribi check ...                     load the app, print the plan, serve nothing
        oribi ctl ORDER                     ask a running server, or steer it: see `oribi ctl --help`
+       oribi top                           show live what a running server does: see `oribi top --help`
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 
 /// Columns of a line of help, without its indent.

@@ -19,6 +19,7 @@ mod options;
 mod perl;
 mod place;
 mod ruby;
+mod top;
 mod trouble;
 
 use command_line::{Content, Subject};
@@ -54,6 +55,9 @@ fn run() -> Result<u8, Trouble> {
     }
     if let Some(arguments) = control::arguments(std::env::args_os()) {
         return control::run(arguments);
+    }
+    if let Some(arguments) = top::arguments(std::env::args_os()) {
+        return top::run(arguments);
     }
     let command_line = match command_line::parse(std::env::args_os()) {
         Ok(command_line) => command_line,

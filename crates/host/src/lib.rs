@@ -12,6 +12,7 @@ mod interruption;
 mod native;
 mod reply;
 mod request;
+mod tracing;
 
 pub use content::Content;
 pub use crew::{Crew, GlobalLock, Wait};
@@ -20,6 +21,7 @@ pub use interruption::{Interruption, Order};
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
 pub use request::{Endpoint, Request, port_of};
+pub use tracing::Tracing;
 
 use std::io;
 use std::sync::Arc;
@@ -77,6 +79,11 @@ pub trait Runtime: Sync {
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false
+    }
+
+    /// How the apps of a worker are asked where they are; `None`: this language cannot tell.
+    fn tracing(&self) -> Option<Arc<dyn Tracing>> {
+        None
     }
 
     /// Called in the process that forks the workers once the listeners accept connections.

@@ -144,6 +144,18 @@ pub trait Outlet {
         let _ = (exchange, time);
     }
 
+    /// How long the request of an exchange has waited for somebody who runs its app; `None`: nobody knows.
+    fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
+        let _ = exchange;
+        None
+    }
+
+    /// Whether apps are to be told that with each request, also where telling them costs something. This does not change during the life
+    /// of a worker.
+    fn tells_queue_times(&self) -> bool {
+        false
+    }
+
     /// Passes a message of the app on to the web server that the exchange came from, for its error log. `false`: there is no
     /// web server, and the message belongs into this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {

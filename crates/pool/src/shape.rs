@@ -149,7 +149,14 @@ impl Layout {
     /// The word that names the owner of a slot.
     #[inline]
     pub(crate) fn ownership(&self, slot: u32) -> usize {
-        2 * LINE + slot as usize
+        2 * LINE + slot as usize * 2
+    }
+
+    /// When the request in a slot was taken, in nanoseconds, as the worker says that has taken it. It is beside the word by which that
+    /// worker has claimed the slot, and not with the worker's answers: the worker takes its next request before this one's answer is read.
+    #[inline]
+    pub(crate) fn taken_at(&self, slot: u32) -> usize {
+        self.ownership(slot) + 1
     }
 }
 
@@ -163,8 +170,7 @@ impl Layout {
     pub(crate) const NEWS: usize = 2 * LINE;
     const WRITTEN: usize = 3 * LINE;
     const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
-    const TAKEN_AT: usize = Self::HOLDING + MOST_AREAS as usize;
-    const AREAS: usize = Self::TAKEN_AT + MOST_AREAS as usize;
+    const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
 
     /// The number of words that were ever written into an area.
     #[inline]
@@ -176,12 +182,6 @@ impl Layout {
     #[inline]
     pub(crate) fn holding(area: u32) -> usize {
         Self::HOLDING + area as usize
-    }
-
-    /// When that request was taken, in nanoseconds; 0: the worker has not said.
-    #[inline]
-    pub(crate) fn taken_at(area: u32) -> usize {
-        Self::TAKEN_AT + area as usize
     }
 
     /// The words of an area.

@@ -184,7 +184,7 @@ impl Worker {
         let area = self.usable_area()?;
         let holding = &self.answers.words()[Layout::holding(area)];
         let entry = self.queue().take(self.number, holding)?;
-        self.answers.words()[Layout::taken_at(area)].store(self.now, Relaxed);
+        self.claims.words()[self.layout.taken_at(entry.slot)].store(self.now, Relaxed);
         self.areas[area as usize].busy = true;
         Some(Taken { entry, area, begun: false })
     }

@@ -27,6 +27,8 @@ const PRESET: Preset<'static> = Preset {
     ok: b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 03:00:00 GMT\r\nServer: Oribi\r\n",
     compressed: b"",
     prepared: None,
+    id: None,
+    timing: b"",
     until_close: false,
 };
 const CONTENT: &[u8] = b"Hello, world!";

@@ -36,6 +36,8 @@ const PRESET: Preset<'static> = Preset {
     ok: b"",
     compressed: b"",
     prepared: None,
+    id: None,
+    timing: b"",
     until_close: false,
 };
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nDate: now\r\nServer: Oribi\r\n";

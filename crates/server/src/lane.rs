@@ -19,6 +19,7 @@ use crate::log::AccessLog;
 use crate::scoreboard::running::{RunningApps, RunningLine};
 use crate::scoreboard::{Prospect, WorkerCommand, WorkerSlot};
 use crate::source::{LentRequest, Source};
+use crate::totals::counter_of;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use front::Front;
@@ -62,13 +63,14 @@ pub struct LaneSetup<'a> {
 impl<'a> LaneSetup<'a> {
     /// An engine over `backend`, one of `lanes` in all workers, and its attention.
     pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
-        let settings = self.settings;
+        let (settings, account) = (self.settings, self.slot.account);
         let speakers = self.doors.iter().map(|door| {
             let listener = &self.listeners[door.listener];
             let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
             listener.tls.clone().map(|server| (server, start))
         });
-        let backend = Tls::new(backend, settings.http2, speakers)?;
+        let mut backend = Tls::new(backend, settings.http2, speakers)?;
+        backend.tell_outcomes(move |outcome| account.count(counter_of(outcome)));
         let (format, must_log) = (&settings.access_log_format, self.must_log);
         let open =
             |target| if must_log { AccessLog::open(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };
@@ -85,7 +87,8 @@ impl<'a> LaneSetup<'a> {
             workers: self.slot.workers,
             bell: self.slot.bell,
         })?;
-        engine.count_in(self.slot.account, lanes <= settings.workers.max(1));
+        engine.count_in(account, lanes <= settings.workers.max(1));
+        engine.show_states_in(self.slot.standing);
         Ok((engine, attention))
     }
 
@@ -93,7 +96,7 @@ impl<'a> LaneSetup<'a> {
     pub(crate) fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
         let attention = Attention::new(self.wake)?;
         let intake = Intake::new(self.settings, pools, &attention)?;
-        Ok((intake.watched(self.running), attention))
+        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
     }
 
     /// The count of log openings; read it before a lane opens its logs.
@@ -159,7 +162,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
     let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-    run_from(&lane.with_probe(setup.settings).watched(setup.running), setup, supply)
+    run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
 }
 
 /// Answers the requests of the lane's source.
@@ -236,6 +239,8 @@ pub struct Lane<'a, S: Source> {
     named: Option<Named>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
     underscores: bool,
+    /// See [`oribi_host::Outlet::tells_queue_times`].
+    tells_queue_times: bool,
     app_chunks: AppChunks,
 }
 
@@ -269,6 +274,7 @@ impl<'a, S: Source> Lane<'a, S> {
             front: None,
             named: None,
             underscores: false,
+            tells_queue_times: false,
             app_chunks: AppChunks::default(),
         }
     }
@@ -280,7 +286,8 @@ impl<'a, S: Source> Lane<'a, S> {
         let named = NamedFiles::open(files)?.map(Named::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
-        Self { named, underscores: settings.underscore_headers, deadlines, ..self }.with_front(settings)
+        let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
+        Self { named, underscores, tells_queue_times, deadlines, ..self }.with_front(settings)
     }
 
     /// Sets the attention that its source watches.
@@ -319,8 +326,8 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Sets the lines that show what its threads are running.
-    pub(crate) fn watched(self, lines: &'static [RunningLine]) -> Self {
-        Self { running: RunningApps::on(lines), ..self }
+    pub(crate) fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
+        Self { running: RunningApps::on(lines, settings.request_id.as_ref()), ..self }
     }
 
     /// Sets which log opening its log files belong to: see [`LaneSetup::log_opening`].

@@ -8,6 +8,7 @@
 
 mod attended;
 mod attention;
+pub mod backtrace;
 mod boot;
 pub mod config;
 pub mod control;
@@ -16,6 +17,7 @@ mod crew;
 mod deadline;
 pub mod edge;
 pub mod engine;
+pub mod figures;
 mod handover;
 mod intake;
 pub mod keeper;

@@ -75,6 +75,9 @@ pub trait Source {
         Duration::ZERO
     }
 
+    /// How long the request of an exchange had waited when the lane took it; `None`: nobody knows.
+    fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration>;
+
     /// The number of exchanges that were lent and whose responses are not finished.
     fn answering(&self) -> usize;
 

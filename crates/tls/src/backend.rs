@@ -5,6 +5,7 @@
 //! bytes, and the room for a handshake message that has not left, which nobody but the protocol waits for.
 
 use crate::given::{Given, Passages};
+use crate::outcome::{Listener, Outcome};
 use crate::outgoing::{Flushed, Haste, Outgoing, flush};
 use crate::server::{Server, Speaker};
 use crate::session::{Over, Session};
@@ -40,6 +41,8 @@ pub struct Tls<B> {
     stalled: Vec<Token>,
     /// Connections that hosts have taken.
     passages: Passages,
+    /// Who is told how handshakes end; `None`: nobody.
+    listener: Option<Listener>,
 }
 
 /// When the encryption of a connection begins.
@@ -101,7 +104,28 @@ impl<B: Backend> Tls<B> {
             news: Vec::new(),
             stalled: Vec::new(),
             passages: Passages::default(),
+            listener: None,
         })
+    }
+
+    /// Tells of each handshake how it ends, from now on.
+    pub fn tell_outcomes(&mut self, told: impl Fn(Outcome) + Send + Sync + 'static) {
+        self.listener = Some(Listener::new(told));
+    }
+
+    /// Tells how a handshake has ended, once.
+    fn tell_outcome(&self, session: &mut Session) {
+        if let (Some(outcome), Some(listener)) = (session.outcome(), &self.listener) {
+            listener.tell(outcome);
+        }
+    }
+
+    /// A connection is about to be closed: its handshake, if that has begun, will not be done any more.
+    fn give_up_handshake(&self, stage: &mut Stage) {
+        if let Stage::Session(session) = stage {
+            session.give_up_handshake();
+            self.tell_outcome(session);
+        }
     }
 
     fn accepted(&mut self, listener: usize, accepted: Accepted<B::Socket>) -> Accepted<Socket<B::Socket>> {
@@ -129,6 +153,7 @@ impl<B: Backend> Tls<B> {
             Stage::Clear(_) => return self.backend.receive(socket, buffer),
             Stage::Given(_) | Stage::Aborted => return Attempt::Broken,
         };
+        let shakes_hands = session.facts().is_none();
         let mut filled = session.take(buffer);
         while filled < buffer.len() && session.over.is_none() {
             let room = (buffer.len() - filled + ADDED).clamp(LEAST, RECEIVED);
@@ -144,6 +169,9 @@ impl<B: Backend> Tls<B> {
                 Attempt::Later => break,
                 Attempt::End | Attempt::Broken => session.ends_unannounced(),
             }
+        }
+        if shakes_hands {
+            self.tell_outcome(session);
         }
         // What was decrypted will be answered, and what waits leaves with the answer.
         if !session.waiting.is_empty() && session.owed == 0 && (filled == 0 || session.over.is_some()) {
@@ -403,6 +431,7 @@ impl<B: Backend> Backend for Tls<B> {
                 self.backend.shutdown(&mut secure.socket, direction);
             }
             (Socket::Secure(secure), Direction::Abort) => {
+                self.give_up_handshake(&mut secure.stage);
                 secure.stage = Stage::Aborted;
                 self.backend.shutdown(&mut secure.socket, direction);
             }
@@ -413,6 +442,7 @@ impl<B: Backend> Backend for Tls<B> {
         match socket {
             Socket::Plain(socket) => self.backend.close(socket),
             Socket::Secure(mut secure) => {
+                self.give_up_handshake(&mut secure.stage);
                 self.say_goodbye(&mut secure);
                 if let (true, Some(token)) = (secure.stalled, secure.token) {
                     self.stalled.retain(|stalled| *stalled != token);
@@ -470,6 +500,7 @@ impl<B: Backend> Backend for Tls<B> {
         secure.stage = begin(speaker);
         if let (Stage::Session(session), false) = (&mut secure.stage, received.is_empty()) {
             session.handle(&mut received.to_vec());
+            self.tell_outcome(session);
         }
         true
     }

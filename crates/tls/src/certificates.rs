@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -178,6 +179,18 @@ impl Certificates {
     pub(crate) fn troubles(&self) -> Vec<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         self.all.iter().filter_map(|certificate| certificate.trouble(now)).collect()
+    }
+}
+
+impl Certificates {
+    /// The first name of each certificate, and when it ends.
+    pub(crate) fn expiries(&self) -> Vec<(String, u64)> {
+        let name = |certificate: &Certificate| {
+            let file = || Path::new(&certificate.file).file_name().map(|name| name.to_string_lossy().into_owned());
+            certificate.names.first().cloned().or_else(file).unwrap_or_default()
+        };
+        let one = |certificate: &Certificate| Some((name(certificate), certificate.validity?.end));
+        self.all.iter().filter_map(one).collect()
     }
 }
 

@@ -112,6 +112,13 @@ impl Server {
         self.present().troubles()
     }
 
+    /// For each certificate that says until when it is valid: the name that it is for, or that of its file if it is for none, and when
+    /// it ends, in seconds since 1970.
+    #[must_use]
+    pub fn expiries(&self) -> Vec<(String, u64)> {
+        self.present().expiries()
+    }
+
     fn present(&self) -> Arc<Certificates> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }

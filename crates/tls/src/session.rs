@@ -7,12 +7,13 @@ use crate::certificates::Aim;
 use crate::challenges::ACME;
 use crate::clients::{has_expired, words};
 use crate::facts::facts;
-use crate::server::{Told, Witness};
+use crate::outcome::{Failure, Outcome};
+use crate::server::{Told, Version, Witness};
 use oribi_io::Encryption;
 use rustls::pki_types::UnixTime;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{Error, HandshakeKind, ServerConfig};
+use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -39,6 +40,16 @@ pub(crate) enum Over {
     Broken,
 }
 
+/// How far a handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Nothing has come from the client.
+    Nothing,
+    Begun,
+    /// It has ended so; `None`: that was told, or is nothing to be told.
+    Over(Option<Outcome>),
+}
+
 pub(crate) struct Session {
     connection: UnbufferedServerConnection,
     witness: Arc<Witness>,
@@ -59,6 +70,7 @@ pub(crate) struct Session {
     /// For whom it was encrypted, if that excludes other servers.
     aim: Option<Box<Aim>>,
     said_goodbye: bool,
+    progress: Progress,
     /// There was a panic: nothing here is to be asked or sent any more.
     failed: bool,
 }
@@ -78,6 +90,7 @@ impl Session {
             facts: None,
             aim: None,
             said_goodbye: false,
+            progress: Progress::Nothing,
             failed: false,
         })
     }
@@ -97,6 +110,27 @@ impl Session {
         self.facts.is_some() && !self.said_goodbye
     }
 
+    /// How the handshake has ended, if it has and this was not asked before.
+    pub(crate) fn outcome(&mut self) -> Option<Outcome> {
+        if let Progress::Over(outcome) = &mut self.progress { outcome.take() } else { None }
+    }
+
+    /// The connection is about to be closed by this side.
+    pub(crate) fn give_up_handshake(&mut self) {
+        self.conclude_failed(Failure::Stalled);
+    }
+
+    /// The handshake has ended, unless it had before, or had not begun.
+    fn conclude(&mut self, outcome: Option<Outcome>) {
+        if self.progress == Progress::Begun {
+            self.progress = Progress::Over(outcome);
+        }
+    }
+
+    fn conclude_failed(&mut self, failure: Failure) {
+        self.conclude(Some(Outcome::Failed(failure)));
+    }
+
     /// Moves what is kept of an incomplete record to the front of `buffer`, and returns its size: what is received goes behind
     /// it.
     pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
@@ -113,6 +147,9 @@ impl Session {
         if self.failed {
             return;
         }
+        if self.progress == Progress::Nothing && !received.is_empty() {
+            self.progress = Progress::Begun;
+        }
         if catch_unwind(AssertUnwindSafe(|| self.handle_records(received))).is_err() {
             self.give_up();
         }
@@ -123,6 +160,7 @@ impl Session {
     fn give_up(&mut self) {
         log::error!("a TLS session failed, and its connection is closed; please report this with the message of the panic");
         self.failed = true;
+        self.conclude_failed(Failure::Other);
         let _ = self.witness.take();
         self.over = Some(Over::Broken);
         self.said_goodbye = true;
@@ -186,7 +224,12 @@ impl Session {
                     log::info!("refused a TLS client because of its certificate: it has expired since its session was begun");
                     self.over = Some(Over::Broken);
                     self.said_goodbye = true;
+                    self.conclude_failed(Failure::ClientCertificate);
                 }
+                let tls13 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+                let version = if tls13 { Version::Tls13 } else { Version::Tls12 };
+                let resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
+                self.conclude(Some(Outcome::Done { version, resumed }));
                 let told = self.told.take();
                 if let Some(Told { name: Some(name), place: Some(place), .. }) = &told {
                     self.aim = self.witness.certificates.aim(name, *place).map(Box::new);
@@ -200,6 +243,7 @@ impl Session {
     /// come with the end of the handshake reaches nobody.
     fn end_proof(&mut self) {
         log::debug!("an authority has asked for proof that a domain is this server's, and was given it");
+        self.conclude(None);
         self.decrypted = Vec::new();
         if self.over.is_none() {
             let mut waiting = std::mem::take(&mut self.waiting);
@@ -231,6 +275,11 @@ impl Session {
         } else {
             self.incomplete.extend_from_slice(rest);
         }
+        match self.over.filter(|_| self.connection.is_handshaking()) {
+            Some(Over::Ended) => self.conclude_failed(Failure::Gone),
+            Some(Over::Broken) => self.conclude_failed(Failure::Other),
+            None => {}
+        }
         if self.over == Some(Over::Broken) {
             // rustls must not be asked again: it remembers how far it has read what is gone now.
             self.said_goodbye = true;
@@ -249,6 +298,7 @@ impl Session {
         // It would be taken for what the next client has asked for.
         let is_refused = self.witness.take().is_some_and(|told| told.is_refused);
         let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();
+        self.conclude_failed(if plain { Failure::NotTls } else { Failure::of(error) });
         // The alert.
         while self.connection.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(mut message)) = self.connection.process_tls_records(received).state
@@ -271,6 +321,7 @@ impl Session {
     /// sent.
     pub(crate) fn ends_unannounced(&mut self) {
         self.over.get_or_insert(Over::Broken);
+        self.conclude_failed(Failure::Gone);
     }
 
     /// Whether decrypted bytes wait.

@@ -98,6 +98,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// How long the request has waited for this script.
+    pub(crate) fn queue_time(&self) -> Option<Duration> {
+        self.outlet.queue_time(self.id)
+    }
+
     /// Ends the content with trailers, unless it has ended.
     pub(crate) fn finish_with_trailers(&self, trailers: &[FieldPair<'_>]) {
         if self.progress.replace(Progress::Done) == Progress::Started

@@ -26,7 +26,7 @@ pub(crate) struct LuaHost {
 
 impl LuaHost {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let slot = shared.watchdog.as_ref().map_or_else(Arc::default, |watchdog| watchdog.slot());
+        let slot = shared.slot();
         Self { shared, paths: PathCache::default(), states: LaneCache::default(), slot }
     }
 

@@ -62,13 +62,12 @@ impl Housekeeping {
         thread::Builder::new().name("lua-sweep".to_owned()).spawn(move || {
             let _end = End(&seen);
             // A script that never finishes loading is stopped here as in a lane.
-            let slot = shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
-            if let Some(slot) = &slot {
-                slot.enter();
-            }
+            let slot = shared.slot();
+            slot.enter();
             while seen.wait_while(Stage::Working, interval) == Stage::Working {
                 sweep(&shared);
             }
+            slot.leave();
         })?;
         Ok(Some(Self { progress }))
     }

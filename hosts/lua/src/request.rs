@@ -164,6 +164,10 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
                 push_trailers(l, exchange);
                 keep(l);
             }
+            Property::QueueTime => match exchange.queue_time() {
+                Some(time) => ffi::lua_pushnumber(l, time.as_secs_f64() as ffi::lua_Number),
+                None => ffi::lua_pushnil(l),
+            },
             Property::Data => {
                 push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
                 keep(l);
@@ -206,6 +210,7 @@ enum Property {
     ContentLength,
     Headers,
     Trailers,
+    QueueTime,
     Variables,
     Data,
     Read,
@@ -231,6 +236,7 @@ impl Property {
             b"content_length" => Self::ContentLength,
             b"headers" => Self::Headers,
             b"trailers" => Self::Trailers,
+            b"queue_time" => Self::QueueTime,
             b"variables" => Self::Variables,
             b"data" => Self::Data,
             b"read" => Self::Read,

@@ -2,7 +2,7 @@
 
 use crate::LuaSettings;
 use crate::application::Style;
-use crate::desk::Failure;
+use crate::desk::{Desk, Failure};
 use crate::hooks::ProcessHooks;
 use crate::host::LuaHost;
 use crate::housekeeping::{self, Housekeeping};
@@ -10,8 +10,8 @@ use crate::pool::ScriptCounters;
 use crate::script_path::ScriptSource;
 use crate::shared::Shared;
 use crate::state::State;
-use crate::vm::Watchdog;
-use oribi_host::{Host, Runtime};
+use crate::vm::{ScriptTracing, Watchdog};
+use oribi_host::{Host, Runtime, Tracing};
 use std::io;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,14 +72,10 @@ impl LuaRuntime {
 
     /// Runs hooks on the calling thread, which belongs to no lane, with the time limit of scripts.
     fn with_time_limit(&self, work: impl FnOnce()) {
-        let slot = self.shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
-        if let Some(slot) = &slot {
-            slot.enter();
-        }
+        let slot = self.shared.slot();
+        slot.enter();
         work();
-        if let Some(slot) = &slot {
-            slot.leave();
-        }
+        slot.leave();
     }
 
     /// The pool's statistics for each script.
@@ -94,6 +90,16 @@ impl Runtime for LuaRuntime {
         let host = LuaHost::new(Arc::clone(&self.shared));
         host.load_only_script()?;
         Ok(Box::new(host))
+    }
+
+    fn tracing(&self) -> Option<Arc<dyn Tracing>> {
+        match ScriptTracing::new(Desk::request_of) {
+            Ok(tracing) => Some(Arc::new(tracing)),
+            Err(error) => {
+                log::error!("scripts cannot be asked where they are: {error}");
+                None
+            }
+        }
     }
 
     fn worker_started(&self, _worker: usize) {

@@ -6,7 +6,7 @@ use crate::hooks::ProcessHooks;
 use crate::pool::{Loaded, Loader, Pool, PoolSettings};
 use crate::script_path::{ScriptMap, ScriptSource};
 use crate::state::State;
-use crate::vm::Watchdog;
+use crate::vm::{Slot, Watchdog};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,10 +42,16 @@ impl Shared {
         Ok(Self { settings, scripts, watchdog, pool, hooks: Mutex::new(hooks) })
     }
 
+    /// A slot for a thread that runs scripts.
+    pub(crate) fn slot(&self) -> Arc<Slot> {
+        self.watchdog.as_ref().map_or_else(Arc::default, |watchdog| watchdog.slot())
+    }
+
     /// Calls `run` with the hooks of the process.
     pub(crate) fn with_hooks(&self, run: impl FnOnce(&ProcessHooks)) {
         run(&self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
     }
+
     /// Closes the hooks' own state, so that its finalizers run and its files are flushed.
     pub(crate) fn close_hooks(&self) {
         *self.hooks.lock().unwrap_or_else(PoisonError::into_inner) = ProcessHooks::default();

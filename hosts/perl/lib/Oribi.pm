@@ -58,6 +58,12 @@ L<Plack::Handler::Oribi> describes the options and L</PSGI> what an app finds in
 Serves a PSGI app until told to stop, and returns the exit status. A process that calls it must have one thread. Options are
 those of L<Plack::Handler::Oribi/OPTIONS>.
 
+=head2 Oribi::count($name, $amount, $label => $value, ...), Oribi::observe($name, $number, $label => $value, ...)
+
+Functions for apps. They add to a counter, or a value to a histogram, which C<--metrics> tells under the name C<app_$name>. Without labels, the
+amount of C<count> may be left out, and is 1. Where there are no metrics, they return at once; a name that cannot be, and a number that is negative or not
+finite, are an error elsewhere.
+
 =head2 server_version
 
 The version of the server that is linked in.

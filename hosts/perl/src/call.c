@@ -8,7 +8,7 @@
 /* ---- The error log ------------------------------------------------------------------------------------------------------ */
 
 /* "GET /path: ", or nothing. The path is that of the target as sent, without its query, which may contain secrets. */
-static SV *log_line(pTHX_ HV *environment) {
+SV *call_log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
     SV **method = NULL, **target = NULL;
     if (environment && !SvRMAGICAL(environment) && hv_exists(environment, "REQUEST_METHOD", 14)
@@ -29,7 +29,7 @@ void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, 
     va_list arguments;
     ENTER;
     SAVETMPS;
-    line = log_line(aTHX_ environment);
+    line = call_log_line(aTHX_ environment);
     va_start(arguments, format);
     sv_vcatpvf(line, format, &arguments);
     va_end(arguments);
@@ -43,7 +43,7 @@ void call_log_error(pTHX_ HV *environment, const char *what) {
     oribi_bytes text = {"", 0};
     ENTER;
     SAVETMPS;
-    line = log_line(aTHX_ environment);
+    line = call_log_line(aTHX_ environment);
     error = sv_mortalcopy_flags(ERRSV, SV_NOSTEAL);
     /* The log takes bytes: strings with wide characters are written as UTF-8. */
     if (SvPOK(error) && !SvROK(error)) {

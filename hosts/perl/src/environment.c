@@ -32,6 +32,7 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
     [ORIBI_DATA] = "oribi.data",
     [ORIBI_TRAILERS] = "oribi.trailers",
+    [ORIBI_QUEUE_TIME] = "oribi.queue_time",
     [ORIBI_DEADLINE] = "oribi.deadline",
 };
 
@@ -457,6 +458,8 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
         add_rare(aTHX_ environment, hash, ORIBI_DATA, input_new(aTHX_ environment, request->data));
     if (UNLIKELY(request->trailer_count > 0))
         add_rare(aTHX_ environment, hash, ORIBI_TRAILERS, trailers_new(aTHX_ request));
+    if (UNLIKELY(request->queue_time >= 0))
+        add_rare(aTHX_ environment, hash, ORIBI_QUEUE_TIME, newSVnv(request->queue_time));
     return hash;
 }
 

@@ -21,6 +21,7 @@ static Context *context_new(pTHX) {
     context->forks = process_forks();
     environment_prepare(aTHX_ &context->environment);
     interruption_prepare(aTHX_ context);
+    oribi_note_interpreter(1);
     return context;
 }
 
@@ -89,6 +90,8 @@ void interpreter_enter(void *pointer) {
 void interpreter_begin(void *pointer, oribi_lane *lane) {
     Context *context = (Context *)pointer;
     context->lane = lane;
+    context->waker = oribi_lane_waker(lane);
+    tracing_enter(context);
     if (oribi_has_deadlines(lane) && !context->environment.deadline) {
         dCONTEXT_PERL(context);
         environment_offer_deadline(aTHX_ &context->environment);
@@ -100,6 +103,10 @@ void interpreter_begin(void *pointer, oribi_lane *lane) {
 
 void interpreter_leave(void *pointer) {
     Context *context = (Context *)pointer;
+    oribi_waker *waker = context->waker;
+    tracing_leave(context);
+    context->waker = NULL;
+    oribi_waker_free(waker);
 #ifdef USE_ITHREADS
     if (context->cloned) {
         dCONTEXT_PERL(context);
@@ -111,8 +118,6 @@ void interpreter_leave(void *pointer) {
 #endif
         PERL_SET_CONTEXT(NULL);
     }
-#else
-    UNUSED_ARGUMENT(context);
 #endif
 }
 
@@ -126,6 +131,7 @@ void interpreter_close(void *pointer) {
     PERL_SET_CONTEXT(my_perl);
 #endif
     context->closing = TRUE;
+    oribi_note_interpreter(-1);
     /* A destructor may call exit. */
     JMPENV_PUSH(jump);
     if (jump == 0) {

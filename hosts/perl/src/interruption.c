@@ -13,7 +13,8 @@
 /* Where an interpreter keeps its context. */
 static const char context_key[] = "Oribi::Context";
 
-static Context *context_of(pTHX) {
+/* That of this interpreter and this process, whether it answers or not. */
+static Context *own_context(pTHX) {
     SV **value = hv_fetch(PL_modglobal, context_key, sizeof context_key - 1, 0);
     Context *context = value && SvIOK(*value) ? INT2PTR(Context *, SvIVX(*value)) : NULL;
 #ifdef MULTIPLICITY
@@ -22,7 +23,12 @@ static Context *context_of(pTHX) {
         return NULL;
 #endif
     /* A process that the app forks answers nothing. */
-    return context && context->answering && context->forks == process_forks() ? context : NULL;
+    return context && context->forks == process_forks() ? context : NULL;
+}
+
+static Context *context_of(pTHX) {
+    Context *context = own_context(aTHX);
+    return context && context->answering ? context : NULL;
 }
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
@@ -135,7 +141,11 @@ static void obey_interruption(pTHX_ Context *context) {
 static despatch_signals_proc_t perl_hook;
 
 static void hook(pTHX) {
-    Context *context = context_of(aTHX);
+    Context *context = own_context(aTHX);
+    if (context && context->question && !context->telling)
+        tracing_tell(aTHX_ context);
+    if (context && !context->answering)
+        context = NULL;
     if (context) {
         /* What comes while this file's own Perl code runs must not be raised in there. */
         if (context->telling)

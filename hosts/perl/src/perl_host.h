@@ -50,10 +50,11 @@ enum {
     PSGIX_LOGGER,
     PSGI_KEYS, /* how many of them are always there */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
-    ORIBI_DATA,     /* what a filter is to filter */
-    ORIBI_TRAILERS, /* what stands behind the content, if anything does */
-    ORIBI_DEADLINE, /* a function by which the app moves its deadline, if there are deadlines */
-    PSGI_NAMES  /* how many names there are */
+    ORIBI_DATA,       /* what a filter is to filter */
+    ORIBI_TRAILERS,   /* what stands behind the content, if anything does */
+    ORIBI_QUEUE_TIME, /* how long the request has waited, if the app is to be told */
+    ORIBI_DEADLINE,   /* a function by which the app moves its deadline, if there are deadlines */
+    PSGI_NAMES        /* how many names there are */
 };
 
 /* The kind of a value in a kept environment, which decides when it can be reused. */
@@ -143,6 +144,8 @@ typedef struct Context {
     /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0: none. A signal handler
      * sets them: see interruption.c. */
     volatile uint64_t warn_after, interrupt_after;
+    volatile uint32_t question;  /* somebody wants to know where the app is; 0: nobody; see tracing.c */
+    oribi_waker *volatile waker; /* of its lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
     bool telling;            /* Perl code of Oribi runs that finds out where the app is */
     bool said;               /* the log says where the app was interrupted */
@@ -247,6 +250,8 @@ uint32_t call_attend(void *context);
 SV *call_protected(pTHX_ SV *code, SV *argument);
 /* The same for a method; also NULL if there is no such method. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);
+/* "GET /path: ", or nothing; mortal. */
+SV *call_log_line(pTHX_ HV *environment);
 /* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
 void call_log_error(pTHX_ HV *environment, const char *what);
 /* Writes a formatted line to the error log, after the request's method and path. */
@@ -387,6 +392,21 @@ static inline void interruption_end(Context *context) {
     context->answering = FALSE;
 }
 XS(interruption_extend);
+
+/* ---- figures.c ---------------------------------------------------------------------------------------------------------- */
+
+XS(figures_count);
+XS(figures_observe);
+
+/* ---- tracing.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Called in a signal handler: somebody wants to know where the apps are. */
+void tracing_ask(void *data, uint32_t question);
+/* The calling thread starts or stops using a context. */
+void tracing_enter(Context *context);
+void tracing_leave(Context *context);
+/* Answers the question that the context has; called between two operations. */
+void tracing_tell(pTHX_ Context *context);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 

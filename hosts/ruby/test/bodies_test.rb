@@ -14,6 +14,13 @@ module Bodies
     response
   end
 
+  # A response that is cut. With HTTP/2 nobody knows how much of it comes before the word that it is cut; nil: nothing.
+  def get_cut(target)
+    server.get(target)
+  rescue Connection::Ended
+    raise unless OverHTTP2.on?
+  end
+
   # Closed means: once, and before the next request of the connection is answered or soon after.
   def assert_closed_once(id, connection)
     server.wait_for_events(id, 1)
@@ -46,7 +53,9 @@ module Bodies
   def behind_pieces(target)
     connection = server.connection
     connection.write("GET #{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    connection.rest.split("\r\n\r\n", 2).last.delete_prefix("3\r\none\r\n3\r\ntwo\r\n")
+    rest = connection.rest.split("\r\n\r\n", 2)[1].to_s.delete_prefix("3\r\none\r\n3\r\ntwo\r\n")
+    # The proxy writes names in its own way.
+    OverHTTP2.on? ? rest.downcase : rest
   end
 
   def test_trailers
@@ -63,7 +72,9 @@ module Bodies
   def test_trailers_that_cannot_be_cut_the_response
     %w[each call].each do |way|
       %w[text forbidden raises].each do |name|
-        assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}"
+        # With HTTP/2 nobody knows how much of it comes before the word that it is cut.
+        refute_match(/0\r\n\r\n\z/, behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}") if OverHTTP2.on?
+        assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}" unless OverHTTP2.on?
       end
     end
     log = server.log
@@ -167,7 +178,7 @@ module Bodies
   def test_a_body_is_closed_when_it_raises
     %w[/bodies/raises /bodies/raises-at-once /bare/bodies/raises /bare/bodies/raises-at-once].each do |target|
       id = new_id
-      server.get("#{target}?id=#{id}")
+      get_cut("#{target}?id=#{id}")
       assert_closed_once(id, server.connection)
     end
   end
@@ -201,19 +212,20 @@ module Bodies
   end
 
   def test_a_response_that_breaks_off_does_not_look_whole
-    response = server.get("/bodies/raises?id=#{new_id}")
-    assert_equal 200, response.status
-    refute response.complete?
+    response = get_cut("/bodies/raises?id=#{new_id}")
+    assert_includes [200, nil], response&.status
+    refute response&.complete?
     server.wait_for_log(/raised in each/)
   end
 
   def test_a_body_that_is_too_short_does_not_look_whole
-    refute server.get("/bare/bodies/short?id=#{new_id}").complete?
+    refute get_cut("/bare/bodies/short?id=#{new_id}")&.complete?
   end
 
   def test_a_body_that_is_too_long_is_cut
     connection = server.connection
-    connection.send_request("GET", "/bare/bodies/long?id=#{new_id}")
+    fields = OverHTTP2.on? ? { "Connection" => "close" } : {}
+    connection.send_request("GET", "/bare/bodies/long?id=#{new_id}", fields)
     assert_equal "onet", connection.rest[/\r\n\r\n(.*)/m, 1]
   end
 
@@ -309,7 +321,7 @@ module Bodies
   end
 
   def test_a_stream_that_raises_does_not_look_whole
-    refute server.get("#{stream('/stream/raises')}?id=#{new_id}").complete?
+    refute get_cut("#{stream('/stream/raises')}?id=#{new_id}")&.complete?
     server.wait_for_log(/raised in call/)
   end
 

@@ -90,7 +90,8 @@ class ConfigPumaTest < Minitest::Test
     {
       "pidfile 'x.pid'" => ["pid-file=x.pid"], "stdout_redirect nil, 'err.log', true" => ["error-log=err.log"],
       "plugin :tmp_restart" => ["restart-file=tmp/restart.txt"],
-      "log_requests" => ["access-log=-"], "quiet" => ["access-log=off"], "debug" => ["log-level=debug"], "clear_binds!" => []
+      "log_requests" => ["access-log=-", "access-log-format=rack"], "quiet" => ["access-log=off"],
+      "debug" => ["log-level=debug"], "clear_binds!" => []
     }.each { |text, expected| assert_told(expected, text) }
     assert_equal "out.log", read_puma("stdout_redirect 'out.log'").first[:standard_output]
   end

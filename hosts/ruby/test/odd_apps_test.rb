@@ -22,9 +22,11 @@ class OddAppsTest < Minitest::Test
   end
 
   PLACES, DEEDS = list
+  # A connection of HTTP/2 belongs to other requests, too, so its socket is nobody's to take.
+  SOCKETS = %w[hijack partial-hijack].freeze
 
   [1, 3].each do |threads|
-    PLACES.each do |place|
+    (OverHTTP2.on? ? PLACES - SOCKETS : PLACES).each do |place|
       define_method(:"test_#{place.tr("-", "_")}_with_#{threads}_threads") do
         settings = { workers: 1, threads: threads, respawn_interval: "10ms" }
         TestServer.open(app: APP, settings: settings) do |server|
@@ -90,6 +92,8 @@ class OddAppsTest < Minitest::Test
     # Only a socket that the app has taken, and a process that has ended, answer nothing. An edge answers for the latter.
     return if response.nil? && (deed == "exit-now" || place == "hijack")
     return if lost?(response) && deed == "exit-now"
+    # With HTTP/2 a response that is cut may have nothing in front of the word for that.
+    return if response.nil? && OverHTTP2.on?
 
     refute_nil response, said
     assert_includes [200, 500], response.status, said

@@ -58,6 +58,14 @@ return function(request)
         return 200, text, function() return ending and piece end
     end
     if path == "/nap" then ffi.C.poll(nil, 0, tonumber(query) * 1000) end
+    if path == "/held" then
+        local gate
+        repeat
+            ffi.C.poll(nil, 0, 10)
+            gate = io.open(os.getenv "ORIBI_TEST_ENDED" .. ".go")
+        until gate
+        gate:close()
+    end
     if path == "/collect" then
         ffi.C.poll(nil, 0, 50)
         collectgarbage()

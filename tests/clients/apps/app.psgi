@@ -6,6 +6,7 @@
 #   /filled?N    N bytes
 #   /endless     pieces until the client has gone; then there is a line in the file that ORIBI_TEST_ENDED names
 #   /nap?S       an answer after S seconds
+#   /held        an answer when there is a file of that name and `.go`
 #   /collect     collects garbage, where the language does so
 use v5.36;
 use Digest::SHA ();
@@ -54,5 +55,8 @@ sub ($env) {
     }
     return text(substr $block, 0, $query) if $path eq '/filled';
     Time::HiRes::sleep($query) if $path eq '/nap';
+    if ($path eq '/held') {
+        Time::HiRes::sleep(0.01) until -e "$ENV{ORIBI_TEST_ENDED}.go";
+    }
     return text(join "\n", map({ "$_=" . ($env->{$_} // q()) } qw(REQUEST_METHOD PATH_INFO SERVER_PROTOCOL SSL_PROTOCOL)), q());
 };

@@ -45,6 +45,7 @@ run(lambda do |env|
          when "/endless" then Endless.new
          else
            sleep(env["QUERY_STRING"].to_f) if env["PATH_INFO"] == "/nap"
+           sleep(0.01) until env["PATH_INFO"] != "/held" || File.exist?("#{ENV.fetch("ORIBI_TEST_ENDED")}.go")
            GC.start if env["PATH_INFO"] == "/collect"
            about(env)
          end

@@ -129,21 +129,17 @@ def streams(client, count):
     print(f"{right} right, {most} of {allowed} at once")
 
 
-def beside(client, times=None):
-    """99 requests beside one that takes two seconds: how many of them are answered before it, and when 99 of 100 are, if asked for."""
-    slow = client.begin("/nap?2")
-    begun = time.monotonic()
+def beside(client, gate):
+    """99 requests beside one whose app waits until there is a file: how many of them are answered before it may go on."""
+    slow = client.begin("/held")
     others = [client.begin(f"/{index}") for index in range(99)]
     client.flush()
-    answered = {}
-    while not client.answers[slow]["ended"]:
+    while sum(client.answers[number]["ended"] for number in others) < 99:
         assert client.receive(), "the connection has ended"
-        for number in others:
-            if client.answers[number]["ended"]:
-                answered.setdefault(number, time.monotonic() - begun)
-    print(f"{len(answered)} before it, status {client.answer(slow)['status']}")
-    if times:
-        print(f"the last after {max(answered.values()) * 1000:.1f} ms, the median after {sorted(answered.values())[49] * 1000:.1f} ms")
+    assert not client.answers[slow]["ended"], "the app has not waited"
+    open(gate, "w").close()
+    print(f"99 before it, status {client.answer(slow)['status']}")
+    os.unlink(gate)
 
 
 def trailers(client):

@@ -1,5 +1,6 @@
 -- The behaviours of app.psgi, whose head explains them. LuaJIT's C functions stand in for what Lua does not have.
 local ffi = require "ffi"
+local oribi = require "oribi"
 ffi.cdef [[
     int poll(void *, unsigned long, int);
     struct timespec { long seconds; long nanoseconds; };
@@ -127,6 +128,20 @@ local function boot()
     return tonumber(how), {}, ""
 end
 
+-- Counts an order and how long it took.
+local function count(_, number)
+    oribi.count("orders", 1, { kind = tonumber(number) % 2 })
+    oribi.observe("payment_seconds", 0.02, { provider = "x" })
+    return answer("count " .. number .. "\n")
+end
+
+-- What the server says of a figure that cannot be.
+local function misuse(_, _, name, amount, label)
+    local odd = { nan = 0 / 0, inf = 1 / 0 }
+    local done, why = pcall(oribi.count, name, odd[amount] or tonumber(amount), { [label] = "x" })
+    return answer(done and "fine\n" or "error: " .. tostring(why) .. "\n")
+end
+
 local behaviours = {
     [""] = function() return answer("hello\n") end,
     fast = function(_, number) return answer("fast " .. number .. "\n") end,
@@ -146,6 +161,16 @@ local behaviours = {
         return answer("leak " .. number .. "\n")
     end,
     boot = boot,
+    count = count,
+    misuse = misuse,
+    odd = function(_, number)
+        oribi.count("odd", 0.5, { text = 'a"b\\c\n\226\130\172' })
+        return answer("odd " .. number .. "\n")
+    end,
+    series = function(_, number, pages)
+        for page = 1, tonumber(pages) do oribi.count("visits", 1, { page = page }) end
+        return answer("series " .. number .. "\n")
+    end,
     die = function(_, number) error("request " .. number .. " dies") end,
     exit = function() os.exit(3) end,
     segv = function() ffi.cast("int *", 0)[0] = 1 end,

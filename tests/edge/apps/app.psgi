@@ -99,6 +99,37 @@ sub boot () {
     return [$word, [], []];
 }
 
+# Counts an order and how long it took.
+sub count ($number) {
+    Oribi::count('orders', 1, kind => $number % 2);
+    Oribi::observe('payment_seconds', 0.02, provider => 'x');
+    return answer("count $number\n");
+}
+
+# What the server says of a figure that cannot be.
+sub misuse ($name, $amount, $label) {
+    my %odd = (nan => -sin 9**9**9, inf => 9**9**9);
+    return answer(eval { Oribi::count($name, $odd{$amount} // $amount, $label => 'x'); 1 } ? "fine\n" : "error: $@");
+}
+
+# Writes nonsense over all that the processes of this server have counted as orders.
+sub scribble ($number) {
+    open my $maps, '<', '/proc/self/maps'   or die "maps: $!";
+    open my $memory, '+<:raw', '/proc/self/mem' or die "mem: $!";
+    for my $map (grep {/oribi-board/} readline $maps) {
+        my ($from, $to) = map {hex} $map =~ /^(\w+)-(\w+)/;
+        seek $memory, $from, 0 or die "mem: $!";
+        read $memory, my $bytes, $to - $from or die "mem: $!";
+        while ($bytes =~ /\x01\x06orders/g) {
+            my $key = $from + $-[0];
+            seek $memory, $key - 256, 0 or die "mem: $!";
+            print {$memory} "\xff" x 300;
+        }
+    }
+    close $memory or die "mem: $!";
+    return answer("scribble $number\n");
+}
+
 my @leaked;
 
 my %behaviours = (
@@ -113,6 +144,11 @@ my %behaviours = (
     c     => sub ($env, $number)           { enter($number); compute_for_ever($number); return answer("c $number\n") },
     leak  => sub ($env, $number)           { push @leaked, 'x' x 2**20; return answer("leak $number\n") },
     boot  => sub ($env)                    { return boot() },
+    count => sub ($env, $number)           { return count($number) },
+    misuse => sub ($env, $number, @what)   { return misuse(@what) },
+    odd   => sub ($env, $number)           { Oribi::count('odd', 0.5, text => qq(a"b\\c\n\x{20ac})); return answer("odd $number\n") },
+    series => sub ($env, $number, $count)  { Oribi::count('visits', 1, page => $_) for 1 .. $count; return answer("series $number\n") },
+    scribble => sub ($env, $number)        { return scribble($number) },
     die   => sub ($env, $number)           { die "request $number dies\n" },
     exit  => sub ($env, $number)           { exit 3 },
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },

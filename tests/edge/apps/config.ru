@@ -92,6 +92,22 @@ rescue Errno::ENOENT
   answer("booted\n")
 end
 
+# Counts an order, and how long it took in a thread of its own.
+def count(number)
+  Oribi.count("orders", kind: number.to_i % 2)
+  Thread.new { Oribi.observe("payment_seconds", 0.02, provider: "x") }.join
+  answer("count #{number}\n")
+end
+
+# What the server says of a figure that cannot be.
+def misuse(name, amount, label)
+  amount = { "nan" => Float::NAN, "inf" => Float::INFINITY }.fetch(amount) { Float(amount) }
+  Oribi.count(name, amount, label.to_sym => "x")
+  answer("fine\n")
+rescue ArgumentError => e
+  answer("error: #{e.message}\n")
+end
+
 leaked = []
 
 # Those that begin with telling that they are inside.
@@ -116,6 +132,16 @@ OTHERS = {
     answer("leak #{number}\n")
   },
   "/boot" => ->(*) { boot },
+  "/count" => ->(_, number) { count(number) },
+  "/misuse" => ->(_, _, *what) { misuse(*what) },
+  "/odd" => lambda { |_, number|
+    Oribi.count("odd", 0.5, text: "a\"b\\c\n\u20ac")
+    answer("odd #{number}\n")
+  },
+  "/series" => lambda { |_, number, count|
+    (1..count.to_i).each { |page| Oribi.count("visits", 1, page: page) }
+    answer("series #{number}\n")
+  },
   "/die" => ->(_, number) { raise "request #{number} dies" },
   "/exit" => ->(*) { exit(3) },
   "/segv" => lambda { |*|

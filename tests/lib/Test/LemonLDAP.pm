@@ -16,8 +16,8 @@ use Test::Command qw(write_file);
 # Where the packages have put what is to be read.
 use constant SHARE => '/usr/share/lemonldap-ng';
 
-# Test::LemonLDAP->new(PORT): a new one, whose addresses have this port.
-sub new ($class, $port) {
+# Test::LemonLDAP->new(PORT, SCHEME): a new one, whose addresses have this port and scheme.
+sub new ($class, $port, $scheme = 'http') {
     my $self   = bless { folder => File::Temp->newdir }, $class;
     my $folder = "$self->{folder}";
     # Servers may run as somebody else.
@@ -27,7 +27,7 @@ sub new ($class, $port) {
     }
     chmod 0777, map { ($_, glob "$_/*") } glob "$folder/*" or die "$folder: $!";
     write_file("$folder/lemonldap-ng.ini", _settings($folder));
-    write_file("$folder/conf/lmConf-1.json", JSON::PP->new->canonical->encode(_configuration($folder, $port)));
+    write_file("$folder/conf/lmConf-1.json", JSON::PP->new->canonical->encode(_configuration($folder, $port, $scheme)));
     write_file("$folder/app.psgi", _application());
     write_file("$folder/user.psgi", <<~'PERL');
         sub { [200, ['Content-Type' => 'text/plain'], ["You are $_[0]{REMOTE_USER} at $_[0]{REQUEST_URI}\n"]] };
@@ -142,14 +142,14 @@ sub _settings ($folder) {
         INI
 }
 
-sub _configuration ($folder, $port) {
+sub _configuration ($folder, $port, $scheme) {
     my @generator = (generateModule => 'Lemonldap::NG::Common::Apache::Session::Generate::SHA256');
     return {
         cfgNum                => 1,
         cfgAuthor             => 'test',
         cfgDate               => 1,
         domain                => 'example.com',
-        portal                => "http://auth.example.com:$port/",
+        portal                => "$scheme://auth.example.com:$port/",
         cookieName            => 'lemonldap',
         securedCookie         => 0,
         authentication        => 'Demo',

@@ -50,6 +50,13 @@ sub start ($class, @arguments) {
     return $class->_spawn({ port => $port }, command(), @arguments, '--host', '127.0.0.1', '--port', $port);
 }
 
+# Test::Oribi->start_at(PORT, COMMAND...): runs a command that takes our options, for an app that knows its address.
+sub start_at ($class, $port, @command) {
+    return $class->run_on_port($port, @command, '--host', '127.0.0.1', '--port', $port) if !over_tls();
+    my @listen = ('--listen', "https://127.0.0.1:$port?cert=" . believed());
+    return $class->_spawn({ port => $port, encrypted => $port }, @command, @listen);
+}
+
 # Test::Oribi->start_on_socket(ARGUMENT...): the same on a Unix socket.
 sub start_on_socket ($class, @arguments) {
     my $folder = File::Temp->newdir;
@@ -106,7 +113,10 @@ sub _spawn ($class, $self, @command) {
 
 sub pid  ($self) { return $self->{pid} }
 sub port ($self) { return $self->{port} }
-sub url  ($self) { return $self->{encrypted} ? "https://127.0.0.1:$self->{encrypted}" : "http://127.0.0.1:$self->{port}" }
+sub url  ($self) { return scheme($self->{encrypted}) . "://127.0.0.1:" . $self->url_port }
+
+# The scheme of an address that is encrypted, as all are by ORIBI_TEST_TLS=on, or not.
+sub scheme ($encrypted = over_tls()) { return $encrypted ? 'https' : 'http' }
 
 # The port in this address.
 sub url_port ($self) { return $self->{encrypted} // $self->{port} }

@@ -1,16 +1,19 @@
 package Test::Proxy;
 
-# Starts an nginx in front of a server for a test.
+# Starts a proxy in front of a server for a test: nginx, which speaks HTTP/1 with it, or with ORIBI_TEST_HTTP2=on nghttpx, which speaks
+# HTTP/2 with it, over TLS if ORIBI_TEST_TLS=on.
 
 use v5.36;
 use parent 'Test::Oribi';
 use File::Temp     ();
 use Net::EmptyPort qw(empty_port);
 
+sub over_http2 () { return ($ENV{ORIBI_TEST_HTTP2} // 'off') eq 'on' }
+
 # Test::Proxy->before(SERVER): an nginx that passes everything on as its manual recommends, with keep-alive connections to
-# SERVER. Below /unbuffered/ it passes on each piece of a request and of a response as soon as it has it. PORT is where it
-# listens, for apps that know their address.
+# SERVER. PORT is where it listens, for apps that know their address.
 sub before ($class, $server, $port = empty_port()) {
+    return $class->_nghttpx($server, $port) if over_http2();
     my $folder = File::Temp->newdir;
     open my $out, '>', "$folder/nginx.conf" or die "nginx.conf: $!";
     print {$out} _configuration($folder, $port, $server->upstream);
@@ -18,6 +21,21 @@ sub before ($class, $server, $port = empty_port()) {
     my $self = $class->run_on_port($port, '/usr/sbin/nginx', '-p', "$folder", '-c', "$folder/nginx.conf", '-e', 'stderr');
     $self->{folder} = $folder;
     return $self;
+}
+
+# The addresses of the same places: below /unbuffered/ nginx passes on each piece of a request and of a response as soon as it has it,
+# which nghttpx always does.
+sub urls ($self) { return $self->{folder} ? ($self->url, $self->url . '/unbuffered') : $self->url }
+
+sub _nghttpx ($class, $server, $port) {
+    my $encrypted = $server->{encrypted};
+    my $backend   = $server->{socket} ? "unix:$server->{socket}" : '127.0.0.1,' . $server->url_port;
+    my @command   = (
+        qw(nghttpx --conf=/dev/null --workers=1 --no-via --no-server-rewrite --no-location-rewrite --add-x-forwarded-for --log-level=ERROR),
+        "--frontend=127.0.0.1,$port;no-tls", "--backend=$backend;;proto=h2" . ($encrypted ? ';tls;sni=localhost' : q()),
+        $encrypted ? '--cacert=' . Test::Oribi::believed() : (),
+    );
+    return $class->run_on_port($port, @command);
 }
 
 sub _configuration ($folder, $port, $upstream) {

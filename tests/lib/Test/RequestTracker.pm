@@ -10,13 +10,13 @@ use Test::Curl    qw(content_of);
 # The program that is RT's server if it is run, and an app if it is loaded.
 use constant PROGRAM => '/usr/share/request-tracker5/libexec/rt-server';
 
-# Test::RequestTracker->new(PORT): a new one, whose address for users has this port. Its administrator is "root", with the
-# password "password".
-sub new ($class, $port) {
+# Test::RequestTracker->new(PORT, SCHEME): a new one, whose address for users has this port and scheme. Its administrator is "root",
+# with the password "password".
+sub new ($class, $port, $scheme = 'http') {
     my $self = bless { folder => File::Temp->newdir }, $class;
     my $folder = $self->{folder};
     mkdir "$folder/$_" or die "$folder/$_: $!" for qw(var mason sessions);
-    write_file("$folder/RT_SiteConfig.pm", _configuration($folder, $port));
+    write_file("$folder/RT_SiteConfig.pm", _configuration($folder, $port, $scheme));
 
     # The first one's is everyone's: nothing in it depends on the address.
     state $database = $self->_new_database;
@@ -37,12 +37,13 @@ sub environment ($self) {
     return (RT_SITE_CONFIG => "$self->{folder}/RT_SiteConfig.pm", RT_SITE_CONFIG_DIR => "$self->{folder}/none");
 }
 
-sub _configuration ($folder, $port) {
+sub _configuration ($folder, $port, $scheme) {
     return <<~"PERL";
         Set(\$rtname, 'rt.test');
         Set(\$Organization, 'rt.test');
         Set(\$WebDomain, '127.0.0.1');
         Set(\$WebPort, $port);
+        Set(\$WebBaseURL, '$scheme://127.0.0.1:$port');
         Set(\$DatabaseType, 'SQLite');
         Set(\$DatabaseName, '$folder/rt.sqlite3');
         Set(\$MailCommand, 'testfile');

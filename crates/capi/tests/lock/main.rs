@@ -6,12 +6,17 @@
 #[allow(dead_code)]
 #[path = "../../../../tests/process/client.rs"]
 mod client;
+#[path = "../../../../tests/process/http2.rs"]
+mod http2;
 mod language;
 #[path = "../../../../tests/process/roles.rs"]
 mod roles;
 #[allow(dead_code)]
 #[path = "../../../../tests/process/server.rs"]
 mod server;
+#[allow(dead_code)]
+#[path = "../../../../tests/process/wire.rs"]
+mod wire;
 
 use client::{Target, get_from};
 use rustix::process::Signal;

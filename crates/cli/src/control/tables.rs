@@ -1,6 +1,7 @@
 //! Answers as people read them.
 
 use serde_json::Value;
+use std::time::SystemTime;
 
 /// The text for the answer to an order.
 pub fn of(order: &str, answer: &Value) -> String {
@@ -46,6 +47,10 @@ fn status(answer: &Value) -> String {
         "started",
         &format!("{} workers, of which {} failed", text(answer, "workers_started"), text(answer, "workers_failed")),
     );
+    line("open", &open(answer));
+    for certificate in list(answer, "certificates") {
+        line("certificate", &format!("{}, {}", text(certificate, "name"), left(number(certificate, "expires"))));
+    }
     let counters = answer.get("counters").unwrap_or(&Value::Null);
     for (title, numbers) in COUNTERS {
         line(title, &told(counters, numbers));
@@ -54,7 +59,7 @@ fn status(answer: &Value) -> String {
 }
 
 /// What is told of the counters, and in which words: see docs/control.md.
-const COUNTERS: [(&str, &[(&str, &str)]); 9] = [
+const COUNTERS: [(&str, &[(&str, &str)]); 15] = [
     (
         "responses",
         &[
@@ -74,7 +79,53 @@ const COUNTERS: [(&str, &[(&str, &str)]); 9] = [
             ("handed over", "connections_handed_over"),
             ("displaced", "connections_displaced"),
             ("refused", "connections_refused"),
+            ("silent", "connections_silent"),
             ("pauses", "accepting_pauses"),
+        ],
+    ),
+    (
+        "protocols",
+        &[
+            ("HTTP/1.0", "protocol_http10"),
+            ("HTTP/1.1", "protocol_http11"),
+            ("HTTP/2", "protocol_http2"),
+            ("FastCGI", "protocol_fastcgi"),
+            ("misdirected", "requests_misdirected"),
+        ],
+    ),
+    (
+        "TLS",
+        &[
+            ("1.2 full", "tls_handshakes_12_full"),
+            ("1.2 resumed", "tls_handshakes_12_resumed"),
+            ("1.3 full", "tls_handshakes_13_full"),
+            ("1.3 resumed", "tls_handshakes_13_resumed"),
+        ],
+    ),
+    (
+        "TLS failed",
+        &[
+            ("incompatible", "tls_failures_incompatible"),
+            ("client certificate", "tls_failures_client_certificate"),
+            ("rejected", "tls_failures_rejected"),
+            ("not TLS", "tls_failures_not_tls"),
+            ("gone", "tls_failures_gone"),
+            ("timeout", "tls_failures_timeout"),
+            ("other", "tls_failures_other"),
+        ],
+    ),
+    (
+        "HTTP/2",
+        &[
+            ("connections", "http2_connections"),
+            ("streams", "http2_streams"),
+            ("reset by clients", "http2_resets_client"),
+            ("by the server", "http2_resets_server"),
+            ("stalled", "http2_stalled"),
+            ("ended for resets", "http2_ended_resets"),
+            ("for frames without use", "http2_ended_nuisances"),
+            ("for fields", "http2_ended_fields"),
+            ("for other faults", "http2_ended_other"),
         ],
     ),
     (
@@ -88,6 +139,23 @@ const COUNTERS: [(&str, &[(&str, &str)]); 9] = [
         ],
     ),
     ("timeouts", &[("request", "request_timeouts"), ("head", "head_timeouts"), ("content", "content_timeouts")]),
+    (
+        "limits",
+        &[
+            ("max-header-size", "limit_max_header_size"),
+            ("max-headers", "limit_max_headers"),
+            ("max-uri-size", "limit_max_uri_size"),
+            ("max-body-size", "limit_max_body_size"),
+            ("temporary-directory", "limit_temporary_directory"),
+            ("descriptors", "limit_descriptors"),
+            ("max-connections", "limit_max_connections"),
+            ("max-keepalive-requests", "limit_max_keepalive_requests"),
+            ("keepalive-timeout", "limit_keepalive_timeout"),
+            ("write-timeout", "limit_write_timeout"),
+            ("http2-streams", "limit_http2_streams"),
+            ("max-fastcgi-requests", "limit_max_fastcgi_requests"),
+        ],
+    ),
     ("lost", &[("requests", "requests_lost"), ("tried again", "requests_retried"), ("edges", "edges_failed")]),
     (
         "ended",
@@ -104,7 +172,28 @@ const COUNTERS: [(&str, &[(&str, &str)]); 9] = [
     ),
     ("loads", &[("well", "generations_loaded"), ("failed", "generations_failed")]),
     ("upgrades", &[("well", "upgrades"), ("failed", "upgrades_failed")]),
+    ("ACME", &[("ordered", "certificates_ordered"), ("failed", "certificates_failed")]),
 ];
+
+/// What the open connections do; empty: there are none.
+fn open(answer: &Value) -> String {
+    const STATES: [&str; 5] = ["reading", "answering", "sending", "idle", "lingering"];
+    let connections = answer.get("connections").unwrap_or(&Value::Null);
+    let one = |state: &&str| (number(connections, state) > 0.0).then(|| format!("{} {state}", text(connections, state)));
+    let states = STATES.iter().filter_map(one).collect::<Vec<_>>().join(", ");
+    let others = [("http2", "HTTP/2"), ("fastcgi", "FastCGI")];
+    let one = |(name, words): &(&str, &str)| {
+        (number(connections, name) > 0.0).then(|| format!("{} with {words}", text(connections, name)))
+    };
+    let others = others.iter().filter_map(one).collect::<Vec<_>>().join(", ");
+    if others.is_empty() { states } else { format!("{states} ({others})") }
+}
+
+/// How long it is until a moment, in seconds since 1970, at which a certificate ends.
+fn left(expires: f64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    if expires > now { format!("valid for {}", span(expires - now)) } else { "expired".to_owned() }
+}
 
 /// The counters that are not zero, with these words before them.
 fn told(counters: &Value, numbers: &[(&str, &str)]) -> String {
@@ -160,16 +249,16 @@ fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn number(value: &Value, name: &str) -> f64 {
+pub fn number(value: &Value, name: &str) -> f64 {
     value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
 /// A value without its quotes; empty: there is none.
-fn text(value: &Value, name: &str) -> String {
+pub fn text(value: &Value, name: &str) -> String {
     match value.get(name) {
         Some(Value::String(text)) => harmless(text),
         Some(Value::Null) | None => String::new(),
@@ -183,7 +272,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// A time in the unit that suits it.
-fn span(seconds: f64) -> String {
+pub fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     match whole {
         0 => format!("{:.0} ms", seconds * 1000.0),
@@ -219,6 +308,15 @@ mod tests {
             serde_json::json!({ "responses_2xx": 7, "responses_4xx": 0, "requests_queued": 7, "queue_wait_seconds": 1.25 });
         let lines = status(&serde_json::json!({ "ok": true, "counters": counters }));
         assert!(lines.contains("responses   2xx 7\nqueue       queued 7, waited 1.2 s\n"), "{lines}");
-        assert!(!lines.contains("upgrades"), "{lines}");
+        assert!(!lines.contains("upgrades") && !lines.contains("open") && !lines.contains("certificate"), "{lines}");
+    }
+
+    #[test]
+    fn open_connections_and_certificates_are_told_if_there_are_any() {
+        let connections = serde_json::json!({ "reading": 3, "answering": 0, "idle": 5000, "http1": 5001, "http2": 2 });
+        let certificates = serde_json::json!([{ "name": "a.example", "expires": 7 }, { "name": "b", "expires": 9e12 }]);
+        let lines = status(&serde_json::json!({ "ok": true, "connections": connections, "certificates": certificates }));
+        assert!(lines.contains("\nopen        3 reading, 5000 idle (2 with HTTP/2)\n"), "{lines}");
+        assert!(lines.contains("\ncertificate a.example, expired\ncertificate b, valid for 10"), "{lines}");
     }
 }

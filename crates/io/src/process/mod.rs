@@ -1,7 +1,9 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, a sandbox, process titles, orders to running apps.
+//! changing the user, a sandbox, process titles, orders to running apps,
+//! questions where they are.
 
 mod adopt;
+pub mod asking;
 mod children;
 mod fork;
 mod identity;

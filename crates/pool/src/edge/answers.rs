@@ -206,7 +206,7 @@ impl Edge {
         // If the edge dies between these writes, the next edge copes with it: see `take_over`.
         words[self.layout.speaks(worker, area)].store(0, Relaxed);
         words[self.layout.consumed(worker, area)].store(reader.read, Release);
-        self.note_wait(worker, area, entry.slot);
+        self.note_wait(entry.slot, worker);
         Some((entry, head))
     }
 
@@ -426,7 +426,7 @@ impl Edge {
             _ => self.ownership(entry.slot).store(taken.bits(), Release),
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);
-        self.note_wait(worker, area, entry.slot);
+        self.note_wait(entry.slot, worker);
         Ok(Speaks::Of(entry))
     }
 }

@@ -24,13 +24,17 @@ pub(super) struct Record {
     pub(super) forsaken: bool,
     /// A worker has answered although, by the shared word, it does not have the request.
     pub(super) contested: bool,
+    /// How long it waited for the worker that has begun to answer it, in nanoseconds.
+    pub(super) waited: Option<u64>,
+    /// The place of that worker.
+    pub(super) worker: u32,
     /// The last audit found a contradiction about this slot.
     pub(super) suspicious: bool,
 }
 
 impl Record {
     pub(super) fn new(serial: Serial, state: State) -> Self {
-        Self { serial, state, position: 0, forsaken: false, contested: false, suspicious: false }
+        Self { serial, state, position: 0, forsaken: false, contested: false, waited: None, worker: 0, suspicious: false }
     }
 }
 

@@ -439,7 +439,8 @@ impl Edge {
     /// Frees a slot.
     fn release(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Edge(entry.serial).bits(), Release);
-        self.records[entry.slot as usize] = Record::new(entry.serial, State::Free);
+        let record = &mut self.records[entry.slot as usize];
+        *record = Record { waited: record.waited, worker: record.worker, ..Record::new(entry.serial, State::Free) };
         self.free.push(entry.slot);
     }
 

@@ -39,12 +39,40 @@ impl Edge {
 
     /// A worker has begun to answer, and says when it took the request. It is believed only that it did so between then and now.
     #[inline]
-    pub(super) fn note_wait(&mut self, worker: u32, area: u32, slot: u32) {
-        let taken = self.places[worker as usize].answers.words()[Layout::taken_at(area)].load(Relaxed);
+    pub(super) fn note_wait(&mut self, slot: u32, worker: u32) {
+        let taken = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
         let wait = taken.min(self.now).saturating_sub(since);
         let (all, longest) = self.waits;
         self.waits = (all.saturating_add(wait), longest.max(wait));
+        let record = &mut self.records[slot as usize];
+        (record.waited, record.worker) = (Some(wait), worker);
+    }
+
+    /// The place of the worker that has a request, as far as the edge knows, or has answered it: that is known as long as
+    /// [`Edge::wait_of`] knows how long it has waited.
+    #[must_use]
+    pub fn worker_of(&self, ticket: Ticket) -> Option<u32> {
+        let record = &self.records[ticket.0.slot as usize];
+        record.waited.map(|_| record.worker).or_else(|| self.holder(ticket))
+    }
+
+    /// How long a request has waited for its worker: until that took it, as far as this is known, or until now if none has. After a whole
+    /// answer this is still known until the next request comes into the slot.
+    #[inline]
+    #[must_use]
+    pub fn wait_of(&self, ticket: Ticket) -> Duration {
+        let slot = ticket.0.slot;
+        Duration::from_nanos(self.records[slot as usize].waited.unwrap_or_else(|| self.wait_without_answer(ticket)))
+    }
+
+    fn wait_without_answer(&self, ticket: Ticket) -> u64 {
+        let slot = ticket.0.slot;
+        let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
+        let said = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
+        // What is earlier was said of the request before; a worker that has just taken this one says it now.
+        let taken = if self.holder(ticket).is_some() && said >= since { said.min(self.now) } else { self.now };
+        taken.saturating_sub(since)
     }
 
     /// How long the requests have waited for their workers that these have begun to answer since the last call.
@@ -78,13 +106,13 @@ mod tests {
 
     /// What an edge believes of the wait of a request that came after one second, and whose answer it reads after two, if its worker
     /// says that it has taken it after so many nanoseconds.
-    fn wait(taken_after: u64, whole: bool) -> Waits {
+    fn wait(taken_after: u64, whole: bool) -> (Waits, Duration) {
         let memory = Memory::new(SHAPE).expect("memory");
         let (mut edge, mut worker) =
             (Edge::new(&memory).expect("memory"), Worker::attach_free(&memory).expect("there is a place"));
         edge.tell_time(Duration::from_secs(1));
         let reserved = edge.reserve().expect("a slot");
-        edge.submit(reserved, 1);
+        let ticket = edge.submit(reserved, 1);
         worker.tell_time(taken_after);
         let mut taken = worker.take().expect("a request");
         if whole {
@@ -98,7 +126,41 @@ mod tests {
         while edge.next(&mut Vec::new()).is_some() {}
         let waits = edge.take_waits();
         assert_eq!(edge.take_waits(), Waits::default(), "it is told once");
-        waits
+        (waits, edge.wait_of(ticket))
+    }
+
+    #[test]
+    fn a_request_that_nobody_answers_has_waited_until_it_was_seen_to_be_taken_or_until_now() {
+        let memory = Memory::new(Shape { workers: 2, ..SHAPE }).expect("memory");
+        let (mut edge, mut worker) =
+            (Edge::new(&memory).expect("memory"), Worker::attach(&memory, 1).expect("there is a place"));
+        let tell = |edge: &mut Edge, milliseconds| edge.tell_time(Duration::from_millis(milliseconds));
+        tell(&mut edge, 1000);
+        let reserved = edge.reserve().expect("a slot");
+        let ticket = edge.submit(reserved, 1);
+        tell(&mut edge, 1200);
+        assert_eq!((edge.wait_of(ticket), edge.worker_of(ticket)), (Duration::from_millis(200), None));
+        worker.tell_time(1_300_000_000);
+        let taken = worker.take().expect("a request");
+        tell(&mut edge, 1900);
+        assert_eq!((edge.wait_of(ticket), edge.worker_of(ticket)), (Duration::from_millis(300), Some(1)));
+        // The answer is read when its worker has long taken the next request.
+        worker.respond(taken, b"head", &[]).expect("there is room");
+        let reserved = edge.reserve().expect("a slot");
+        let next = edge.submit(reserved, 1);
+        worker.tell_time(2_000_000_000);
+        let _held = worker.take().expect("a request");
+        tell(&mut edge, 2100);
+        edge.gather();
+        while edge.next(&mut Vec::new()).is_some() {}
+        let waited = Duration::from_millis(300);
+        assert_eq!((edge.wait_of(ticket), edge.take_waits()), (waited, Waits { all: waited, longest: waited }));
+        assert_eq!(edge.worker_of(ticket), Some(1), "it is known who has answered");
+        assert_eq!(edge.wait_of(next), Duration::from_millis(100));
+        let reserved = edge.reserve().expect("a slot");
+        let other = edge.submit(reserved, 1);
+        edge.withdraw(other);
+        assert_eq!((edge.wait_of(other), edge.worker_of(other)), (Duration::ZERO, None));
     }
 
     #[test]
@@ -107,7 +169,7 @@ mod tests {
             for (taken_after, milliseconds) in [(1_300_000_000, 300), (0, 0), (999, 0), (u64::MAX, 1000), (2_000_000_001, 1000)]
             {
                 let time = Duration::from_millis(milliseconds);
-                assert_eq!(wait(taken_after, whole), Waits { all: time, longest: time }, "{taken_after}");
+                assert_eq!(wait(taken_after, whole), (Waits { all: time, longest: time }, time), "{taken_after}");
             }
         }
     }

@@ -177,6 +177,13 @@ impl Machine {
         }
     }
 
+    /// Whether the answer that [`Event::Answer`] has announced refuses a request because as many are active as
+    /// [`Limits::requests`] allows.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self.answer, Some(Answer::End { full: true, .. }))
+    }
+
     /// Writes the answer that [`Event::Answer`] has announced.
     pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         if let Some(answer) = self.answer.take() {
@@ -334,8 +341,9 @@ impl Machine {
             Some(_) => ProtocolStatus::Overloaded,
             None => ProtocolStatus::UnknownRole,
         };
+        let full = role.is_some() && !self.closing;
         self.closing |= !keep_connection;
-        self.answer = Some(Answer::End { id, status });
+        self.answer = Some(Answer::End { id, status, full });
         Ok(Event::Answer)
     }
 

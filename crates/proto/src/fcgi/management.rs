@@ -45,7 +45,12 @@ impl Values {
 pub(super) enum Answer {
     Values(Values),
     UnknownType(u8),
-    End { id: u16, status: ProtocolStatus },
+    /// `full`: the request is one too many.
+    End {
+        id: u16,
+        status: ProtocolStatus,
+        full: bool,
+    },
 }
 
 impl Answer {
@@ -56,7 +61,7 @@ impl Answer {
                 out.extend_from_slice(&Header::new(UNKNOWN_TYPE, NULL_REQUEST_ID, 8).to_bytes());
                 out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
             }
-            Self::End { id, status } => write_end_request(id, 0, status, out),
+            Self::End { id, status, .. } => write_end_request(id, 0, status, out),
         }
     }
 }

@@ -44,8 +44,9 @@ refusals! {
     pub CONTENT_SHORT = 400 "the content is shorter than CONTENT_LENGTH";
     /// The content of a FastCGI request is longer than CONTENT_LENGTH.
     pub CONTENT_LONG = 400 "the content is longer than CONTENT_LENGTH";
+    /// A FastCGI request has more variables than [`Limits::pairs`](super::Limits::pairs).
+    pub PAIR_COUNT = 431 "too many variables";
 
-    pub(super) PAIR_COUNT = 431 "too many variables";
     pub(super) PAIR_CUT = 400 "the variables end within a name or value";
     pub(super) CONTENT_LENGTH = 400 "invalid CONTENT_LENGTH";
 }

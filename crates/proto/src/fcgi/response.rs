@@ -5,7 +5,7 @@ use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, 
 use super::record::{write_end_request, write_padding, write_stream};
 use super::{InvalidResponse, Refusal};
 use crate::h1::Preset;
-use crate::h1::response::{write_length, write_refusal_content, write_refusal_fields};
+use crate::h1::response::{TIMING, write_length, write_pair, write_refusal_content, write_refusal_fields};
 use alloc::vec::Vec;
 use oribi_message::{ResponseHead, Role};
 
@@ -160,6 +160,12 @@ impl ResponseWriter {
             }
         };
         out.extend_from_slice(preset.policy_beside(head.fields));
+        if let Some(id) = preset.id_beside(head.fields) {
+            write_pair(id, out);
+        }
+        if !preset.timing.is_empty() {
+            write_pair((TIMING, preset.timing), out);
+        }
         if let Some(prepared) = preset.prepared {
             out.extend_from_slice(prepared.lines());
         }

@@ -40,6 +40,14 @@ refusals! {
     pub STORAGE = 507 "no room for the request content";
     /// The content exceeds [`Limits::content_bytes`](super::Limits::content_bytes).
     pub CONTENT_SIZE = 413 "the content exceeds the limit";
+    /// The trailers exceed [`Limits::trailer_bytes`](super::Limits::trailer_bytes).
+    pub TRAILER_LENGTH = 431 "the trailer section exceeds the limit";
+    /// There are more fields than [`Limits::fields`](super::Limits::fields).
+    pub FIELD_COUNT = 431 "too many fields";
+    /// The head exceeds [`Limits::head_bytes`](super::Limits::head_bytes).
+    pub HEAD_LENGTH = 431 "the request head exceeds the limit";
+    /// The target exceeds [`Limits::target_bytes`](super::Limits::target_bytes).
+    pub TARGET_LENGTH = 414 "the request target exceeds the limit";
 
     pub(super) BARE_CR = 400 "CR without LF";
     pub(super) BARE_LF = 400 "LF without CR";
@@ -49,13 +57,10 @@ refusals! {
     pub(crate) METHOD_CONNECT = 501 "no tunnels here";
     pub(crate) TARGET = 400 "invalid byte in the request target";
     pub(super) TARGET_EMPTY = 400 "no request target";
-    pub(crate) TARGET_LENGTH = 414 "the request target exceeds the limit";
     pub(crate) TARGET_FORM = 400 "this form of request target does not go with the method";
     pub(super) TARGET_AUTHORITY = 400 "invalid authority in the request target";
     pub(super) VERSION = 400 "invalid protocol version";
     pub(super) VERSION_UNSUPPORTED = 505 "only HTTP/1.1 and HTTP/1.0";
-    pub(crate) HEAD_LENGTH = 431 "the request head exceeds the limit";
-    pub(crate) FIELD_COUNT = 431 "too many fields";
     pub(super) FIELD_FOLDED = 400 "white space before a field name";
     pub(super) FIELD_SPACE = 400 "white space between a field name and its colon";
     pub(super) FIELD_NAME = 400 "invalid field name";
@@ -75,7 +80,6 @@ refusals! {
     pub(super) CHUNK_LINE = 400 "chunk-size line too long";
     pub(super) CHUNK_EXTENSION = 400 "invalid chunk extension";
     pub(super) CHUNK_END = 400 "chunk data not followed by CR LF";
-    pub(crate) TRAILER_LENGTH = 431 "the trailer section exceeds the limit";
 }
 
 impl Refusal {

@@ -22,6 +22,10 @@ pub struct Preset<'a> {
     pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
+    /// The id of the request: a name, which is a token in the case that it is to have, and a value that a field may have.
+    pub id: Option<FieldPair<'a>>,
+    /// The value of a field Server-Timing, which is in order; empty: there is none. The app may have fields of that name beside it.
+    pub timing: &'a [u8],
     /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
     pub until_close: bool,
 }
@@ -33,7 +37,24 @@ impl<'a> Preset<'a> {
         let is_policy = |(name, _): &FieldPair<'_>| name.eq_ignore_ascii_case(POLICY);
         if !self.policy.is_empty() && fields.iter().any(is_policy) { &[] } else { self.policy }
     }
+
+    /// The field with the id; none if the app has set it.
+    #[inline]
+    pub(crate) fn id_beside(&self, fields: &[FieldPair<'_>]) -> Option<FieldPair<'a>> {
+        self.id.filter(|(id, _)| !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(id)))
+    }
 }
+
+/// Writes a line that is known to be in order.
+#[inline]
+pub(crate) fn write_pair((name, value): FieldPair<'_>, out: &mut Vec<u8>) {
+    for part in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// The name of the field with the server's times (W3C Server Timing), in the case that it has in HTTP/1.
+pub(crate) const TIMING: &[u8] = b"Server-Timing";
 
 /// The name of the field with the policy (RFC 6797, section 6.1), as HTTP/2 wants it.
 pub(crate) const POLICY: &[u8] = b"strict-transport-security";
@@ -110,6 +131,12 @@ pub(super) fn write_fields(
     let Preset { date, server, prepared, .. } = preset;
     let first = out.len() - date.len() - server.len();
     out.extend_from_slice(preset.policy_beside(fields));
+    if let Some(id) = preset.id_beside(fields) {
+        write_pair(id, out);
+    }
+    if !preset.timing.is_empty() {
+        write_pair((TIMING, preset.timing), out);
+    }
     if let Some(prepared) = prepared {
         out.extend_from_slice(prepared.lines());
     }

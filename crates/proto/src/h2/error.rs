@@ -55,6 +55,30 @@ impl ErrorCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(pub(super) &'static Words);
 
+/// What a client has done more of than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// Requests that never got a response: see [`Limits::resets`](super::Limits::resets).
+    Resets,
+    /// Frames that bring nothing: see [`Limits::nuisances`](super::Limits::nuisances).
+    Nuisances,
+    /// Fields of one message, in bytes, in what they mean or in frames.
+    Fields,
+}
+
+impl Violation {
+    /// Which bound was reached; `None`: another rule was broken.
+    #[must_use]
+    pub fn excess(self) -> Option<Excess> {
+        match self {
+            Self::RESETS => Some(Excess::Resets),
+            Self::NUISANCE => Some(Excess::Nuisances),
+            _ if self.code() == ErrorCode::ENHANCE_YOUR_CALM => Some(Excess::Fields),
+            _ => None,
+        }
+    }
+}
+
 /// Why a stream cannot go on, while the connection can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub(super) &'static Words);

@@ -302,6 +302,12 @@ impl Machine {
         }
     }
 
+    /// The code with which what [`Event::Answer`] has announced resets a stream; `None`: it resets none.
+    #[must_use]
+    pub const fn resets(&self) -> Option<ErrorCode> {
+        if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
+    }
+
     /// Writes what [`Event::Answer`] has announced.
     pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         match self.answer.take() {

@@ -43,7 +43,7 @@ mod priority;
 mod streams;
 
 pub use crate::h1::{InvalidResponse, Preset, Refusal};
-pub use error::{ErrorCode, Malformed, StreamError, Violation};
+pub use error::{ErrorCode, Excess, Malformed, StreamError, Violation};
 pub use frame::FRAME_BYTES;
 pub use head::Outline;
 pub use limits::Limits;

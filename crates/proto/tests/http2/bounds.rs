@@ -43,6 +43,7 @@ impl Fed {
             let bytes = frames(id).iter().flat_map(Frame::to_bytes).collect::<Vec<_>>();
             if let Err(violation) = self.send(&bytes) {
                 assert_eq!(violation.code().name(), "ENHANCE_YOUR_CALM", "{}", violation.reason());
+                assert!(violation.excess().is_some(), "{}", violation.reason());
                 return count;
             }
         }

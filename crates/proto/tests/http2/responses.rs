@@ -198,6 +198,8 @@ const STAMP: Preset<'static> = Preset {
     ok: b"",
     compressed: b"",
     prepared: None,
+    id: None,
+    timing: b"",
     until_close: false,
 };
 

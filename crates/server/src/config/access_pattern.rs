@@ -26,6 +26,9 @@ pub(crate) enum AccessPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessItem {
     Client,
+    ClientPort,
+    /// The other end of the connection: the client, or a proxy.
+    Peer,
     RequestLine,
     Method,
     Path,
@@ -44,8 +47,18 @@ pub(crate) enum AccessItem {
     Bytes,
     BytesOrDash,
     Duration(Unit),
+    /// A part of that time, by its name.
+    Part(&'static str, Unit),
     Time(Instant, TimeForm),
     Process,
+    Thread(Radix),
+    /// How many requests came before on the connection.
+    Earlier,
+    /// What became of the connection.
+    Ending,
+    RequestId,
+    Trace,
+    Span,
 }
 
 /// The unit of a number.
@@ -54,6 +67,13 @@ pub(crate) enum Unit {
     Seconds,
     Milliseconds,
     Microseconds,
+}
+
+/// How a number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Radix {
+    Decimal,
+    Hexadecimal,
 }
 
 /// When a time was taken.

@@ -1,7 +1,7 @@
 //! Listen addresses in the form in which users write them.
 
 use super::handshakes::{parse, show};
-use super::proxy_protocol::take_option;
+use super::proxy_protocol::take_choice;
 use super::settings::{ListenAddress, Protocol, SocketAddress};
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -22,7 +22,7 @@ impl ListenAddress {
     /// # Errors
     /// A message that tells which addresses are valid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (text, proxy_protocol) = take_option(text.trim())?;
+        let (text, proxy_protocol) = take_choice(text.trim())?;
         let address = Self::parse_without_options(&text)?;
         Ok(Self { proxy_protocol, ..address })
     }

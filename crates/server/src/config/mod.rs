@@ -6,17 +6,21 @@
 mod access_pattern;
 mod acme;
 mod address;
+mod address_option;
 mod app_deadlines;
 mod counted;
 pub(crate) mod cpus;
+mod dashboard;
 mod edge_decision;
 mod encryption;
 mod error;
 mod given;
 mod handshakes;
+mod histogram;
 mod https;
 mod life;
 mod life_values;
+mod metrics_address;
 mod names;
 mod origin;
 mod plan;
@@ -24,18 +28,23 @@ mod protective;
 mod proxies;
 mod proxy_protocol;
 mod proxy_values;
+mod request_id;
 mod resolve;
+mod routes;
 mod sandbox;
 mod setting;
 mod settings;
+mod system_log;
 mod table;
 mod tls;
+mod traces;
 pub mod value;
 
 pub use access_pattern::AccessPattern;
-pub(crate) use access_pattern::{AccessItem, AccessPart, Instant, TimeForm, Unit};
+pub(crate) use access_pattern::{AccessItem, AccessPart, Instant, Radix, TimeForm, Unit};
 pub use app_deadlines::AppDeadlines;
 pub(crate) use counted::counted;
+pub use dashboard::{Dashboard, DashboardShows};
 pub use edge_decision::Served;
 pub use error::SettingError;
 pub use handshakes::{Handshakes, Offer};
@@ -44,15 +53,20 @@ pub use origin::Origin;
 pub use plan::Plan;
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
 pub use proxy_protocol::ProxyProtocol;
+pub use request_id::RequestIdField;
 pub use resolve::{Explained, Resolved};
+pub use routes::Route;
+pub(crate) use routes::number_of_name;
 pub use sandbox::sandbox_choice;
 pub use setting::{Section, Setting};
 pub use settings::{
     AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice,
     Settings, SocketAddress, Timeouts,
 };
+pub use system_log::{LogPlace, MessageForm, SystemLog};
 pub use table::table;
 pub use tls::Tls;
+pub use traces::SampleRatio;
 
 use given::Given;
 use names::{find, squash, suggest};

@@ -82,7 +82,8 @@ impl Proxies {
 }
 
 impl TrustedPeers {
-    fn include(self, peer: Option<IpAddr>) -> bool {
+    /// Whether the peer with this address is one of them; `None` is the peer of a Unix socket.
+    pub(crate) fn include(self, peer: Option<IpAddr>) -> bool {
         match (self, peer) {
             (Self::Unix, None) => true,
             (Self::Network { address: IpAddr::V4(first), prefix }, Some(IpAddr::V4(peer))) => {
@@ -100,11 +101,13 @@ impl TrustedPeers {
     /// Reads one address, network or `unix`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected IP addresses, networks such as 10.0.0.0/8, or unix, with commas between them";
-        if text.eq_ignore_ascii_case("unix") {
-            return Ok(Self::Unix);
-        }
+        if text.eq_ignore_ascii_case("unix") { Ok(Self::Unix) } else { Self::parse_network(text, EXPECTED) }
+    }
+
+    /// Reads one address or network. `expected`: what is said of anything else.
+    pub(super) fn parse_network(text: &str, expected: &str) -> Result<Self, String> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let address: IpAddr = address.parse().map_err(|_| EXPECTED.to_owned())?;
+        let address: IpAddr = address.parse().map_err(|_| expected.to_owned())?;
         let address = if prefix.is_none() { address.to_canonical() } else { address };
         let longest = if address.is_ipv4() { 32 } else { 128 };
         let is_number = |digits: &&str| digits.bytes().all(|byte| byte.is_ascii_digit());

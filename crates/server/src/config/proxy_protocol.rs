@@ -1,5 +1,6 @@
 //! Whether connections begin with a PROXY header, in the forms in which users write it and read it.
 
+use super::address_option::take_option;
 use oribi_proto::proxy_protocol::Versions;
 
 /// Whether the connections of a listener begin with a PROXY header.
@@ -40,17 +41,10 @@ impl ProxyProtocol {
 }
 
 /// Takes `proxy_protocol=VALUE` out of the options behind the `?` of an address; returns the address without it.
-pub(super) fn take_option(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
-    const NAME: &str = "proxy_protocol=";
-    let Some((place, options)) = address.split_once('?') else { return Ok((address.to_owned(), None)) };
-    let (ours, others): (Vec<&str>, Vec<&str>) = options.split('&').partition(|option| option.starts_with(NAME));
-    let chosen = match ours[..] {
-        [] => return Ok((address.to_owned(), None)),
-        [option] => ProxyProtocol::parse(&option[NAME.len()..]).map_err(|why| format!("{why} behind proxy_protocol="))?,
-        _ => return Err("expected proxy_protocol= once".to_owned()),
-    };
-    let rest = if others.is_empty() { place.to_owned() } else { format!("{place}?{}", others.join("&")) };
-    Ok((rest, Some(chosen)))
+pub(super) fn take_choice(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
+    let (rest, value) = take_option(address, "proxy_protocol=")?;
+    let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} behind proxy_protocol="))?;
+    Ok((rest, chosen))
 }
 
 #[cfg(test)]

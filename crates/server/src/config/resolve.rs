@@ -4,6 +4,7 @@ use super::acme;
 use super::encryption;
 use super::error::SettingError;
 use super::given::Given;
+use super::metrics_address;
 use super::origin::Origin;
 use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
@@ -185,6 +186,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
         let why = "a web server says by FastCGI itself who its client is: leave proxy_protocol out";
         return Err(SettingError::bad("listen", address.to_string(), why));
     }
+    metrics_address::check(settings)?;
     let files = &settings.files;
     for (name, mounts) in [("static", &files.mounts), ("accel", &files.accelerated)] {
         if let Some(mount) = mounts.iter().find(|mount| !mount.directory.is_dir()) {
@@ -417,6 +419,9 @@ mod tests {
             "probe=/healthz",
             "retry-lost=",
             "x-request-start=",
+            "request-id=X-Trace-Id",
+            "traces=on",
+            "trace-sample=0.25",
             "request-warning=5",
             "request-kill=50",
             "boot-request=/up?deep=1",
@@ -492,6 +497,7 @@ mod tests {
             "dotfiles=on",
             "access-log=-",
             "access-log-format=json",
+            "slow=1s",
             "error-log=/var/log/oribi",
             "log-level=debug",
             "pid=/run/oribi.pid",
@@ -506,7 +512,11 @@ mod tests {
             "app-name=shop",
             "restart-file=/srv/app/tmp/restart.txt",
             "control=/run/oribi/shop.sock",
-            "metrics=/run/oribi/metrics.sock?mode=660",
+            "metrics=:9090?allow=10.0.0.0/8,::1",
+            "dashboard=requests,stats.example.org",
+            "server-timing=",
+            "histogram-buckets=10us,2.5ms,1s",
+            "metrics-route=shop=/store/*",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");
@@ -557,6 +567,13 @@ mod tests {
     fn log_files_are_found_after_a_change_of_directory() {
         let settings = config(&[], &["access-log=log/access"]).finish().expect("fits");
         assert!(matches!(settings.access_log, Some(LogTarget::File(path)) if path.is_absolute()));
+    }
+
+    #[test]
+    fn a_dashboard_is_at_the_address_for_metrics() {
+        let error = config(&[], &["dashboard=requests"]).finish().expect_err("a mistake").to_string();
+        assert!(error.ends_with("it needs --metrics ADDRESS, because it is at that address"), "{error}");
+        assert!(config(&[], &["dashboard=on", "metrics=0"]).finish().is_ok());
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! The settings of the server: one typed value for each, with its default.
 
 use super::access_pattern::AccessPattern;
+use super::dashboard::Dashboard;
 use super::handshakes::Handshakes;
+use super::histogram::usual_bounds;
 use super::life::Life;
-use super::proxies::Proxies;
+use super::proxies::{Proxies, TrustedPeers};
 use super::proxy_protocol::ProxyProtocol;
+use super::request_id::RequestIdField;
+use super::routes::{Route, route_names};
+use super::system_log::SystemLog;
 use super::tls::Tls;
+use super::traces::SampleRatio;
+use crate::totals::Bound;
 use oribi_tls::CertificateFiles;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -226,6 +233,8 @@ pub enum LogTarget {
     Standard,
     /// A file, appended to.
     File(PathBuf),
+    /// A daemon that takes messages.
+    System(SystemLog),
 }
 
 /// The format of access log lines.
@@ -235,6 +244,8 @@ pub enum AccessFormat {
     Common,
     /// Apache's `combined`.
     Combined,
+    /// That of Rack::CommonLogger, by which Puma logs as well: `common` and the seconds that the request took.
+    Rack,
     /// One JSON object a line.
     Json,
     /// As the user wrote it.
@@ -299,6 +310,12 @@ pub struct Settings {
     pub retry_lost: bool,
     /// Whether an edge adds the field X-Request-Start.
     pub request_start: bool,
+    /// The field in which each request has an id; `None`: it has none.
+    pub request_id: Option<RequestIdField>,
+    /// Whether requests have their places in traces (`traceparent`).
+    pub traces: bool,
+    /// How many traces are recorded that begin here.
+    pub trace_sample: SampleRatio,
     /// How long an app may take before the place where it is is logged.
     pub request_warning: Duration,
     /// How long an app may take before its worker is ended; `None`: [`Settings::KILL_AFTER`] longer than
@@ -337,6 +354,8 @@ pub struct Settings {
     pub access_log: Option<LogTarget>,
     /// The format of its lines.
     pub access_log_format: AccessFormat,
+    /// From which time on the error log tells of a request; [`Timeouts::NEVER`]: of none.
+    pub slow: Duration,
     /// Where the error log goes.
     pub error_log: LogTarget,
     /// The least important level that is logged.
@@ -363,6 +382,16 @@ pub struct Settings {
     pub control: ControlChoice,
     /// Where Prometheus gets the server's metrics.
     pub metrics: Option<ListenAddress>,
+    /// The networks whose clients may get them there; empty: everybody may.
+    pub metrics_allowed: Vec<TrustedPeers>,
+    /// Whether responses tell how long their requests have waited and run.
+    pub server_timing: bool,
+    /// The bounds of buckets in its histograms, the shortest first.
+    pub histogram_buckets: Vec<Bound>,
+    /// The routes by which requests are counted besides.
+    pub metrics_routes: Vec<Route>,
+    /// The page there that shows how the server does.
+    pub dashboard: Dashboard,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
     /// The file whose change reloads the app.
@@ -402,6 +431,16 @@ impl Settings {
     #[must_use]
     pub fn has_app_deadlines(&self) -> bool {
         [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
+    }
+
+    /// The names under which requests are counted by their routes; none if there are no routes.
+    pub(crate) fn route_names(&self) -> Vec<&str> {
+        route_names(&self.metrics_routes)
+    }
+
+    /// How many of them workers count under: where there are edges, these do that.
+    pub(crate) fn routes_of_workers(&self) -> usize {
+        if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
 
     /// How many threads of each worker the supervisor watches for apps that take too long. If there are edges, these watch until
@@ -445,6 +484,9 @@ impl Default for Settings {
             probe: None,
             retry_lost: false,
             request_start: false,
+            request_id: None,
+            traces: false,
+            trace_sample: SampleRatio::ALL,
             request_warning: Timeouts::NEVER,
             request_kill: None,
             max_requests: None,
@@ -484,6 +526,7 @@ impl Default for Settings {
             temporary_directory: PathBuf::from("/tmp"),
             access_log: None,
             access_log_format: AccessFormat::Combined,
+            slow: Timeouts::NEVER,
             error_log: LogTarget::Standard,
             log_level: log::LevelFilter::Info,
             process_titles: true,
@@ -497,6 +540,11 @@ impl Default for Settings {
             umask: None,
             control: ControlChoice::Off,
             metrics: None,
+            metrics_allowed: Vec::new(),
+            server_timing: false,
+            histogram_buckets: usual_bounds(),
+            metrics_routes: Vec::new(),
+            dashboard: Dashboard::default(),
             pid_file: None,
             restart_file: None,
         }

@@ -10,6 +10,7 @@ mod fastcgi;
 mod https;
 mod life;
 mod listening;
+mod logs;
 mod metrics;
 mod requests;
 mod tls;
@@ -18,10 +19,10 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
-    accept_model, access_format, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, field_value,
-    file_mode, file_names, host_name, io_model, limit, log_level, log_target, optional_log_target, path, patience, protocol,
-    show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_limit,
-    show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span, title_part,
+    accept_model, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, field_value, file_mode,
+    file_names, host_name, io_model, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration,
+    show_file_mode, show_file_names, show_io_model, show_limit, show_log_target, show_protocol, show_size, show_span,
+    show_switch, size, size_limit, small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -432,6 +433,10 @@ static TABLE: &[Setting] = &[
     requests::TRUSTED_PROXIES,
     requests::FORWARDED_FIELDS,
     requests::STRIP_FORWARDED,
+    requests::REQUEST_ID,
+    requests::SERVER_TIMING,
+    requests::TRACES,
+    requests::TRACE_SAMPLE,
     requests::HTTP2,
     requests::HTTP2_STREAMS,
     // ---- Responses
@@ -524,17 +529,14 @@ static TABLE: &[Setting] = &[
         .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.dotfiles = on))
         .show(|settings| show_switch(settings.files.options.dotfiles)),
     // ---- Logs and files
-    Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
-        .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
-        .show(|settings| settings.access_log.as_ref().map_or_else(|| "off".to_owned(), show_log_target)),
-    Setting::new("access-log-format", Section::Logs, "FORMAT", "Format of the access log: common, combined, json, or a pattern in Apache's language; times are in UTC")
-        .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
-        .show(|settings| show_access_format(&settings.access_log_format).to_owned()),
+    logs::ACCESS_LOG,
+    logs::ACCESS_LOG_FORMAT,
+    logs::SLOW,
     Setting::new(
         "error-log",
         Section::Logs,
         "PATH",
-        "Write errors, and what the app writes to standard error, to a file instead",
+        "Write errors, and what the app writes to standard error, to a file instead; or errors to `syslog:` or `journal`",
     )
     .apply(|draft, text| log_target(text).map(|target| draft.settings.error_log = target))
     .show(|settings| show_log_target(&settings.error_log)),
@@ -552,6 +554,9 @@ static TABLE: &[Setting] = &[
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
     control::CONTROL,
     metrics::METRICS,
+    metrics::DASHBOARD,
+    metrics::HISTOGRAM_BUCKETS,
+    metrics::METRICS_ROUTE,
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),

@@ -2,6 +2,7 @@
 
 use super::AccessPattern;
 use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
+use super::system_log::SystemLog;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -240,7 +241,10 @@ pub fn show_file_names(names: &[String]) -> String {
 pub fn log_target(text: &str) -> Result<LogTarget, String> {
     match text {
         "-" => Ok(LogTarget::Standard),
-        _ => path(text).map(LogTarget::File).map_err(|_| "expected a path, or `-`".to_owned()),
+        _ => match SystemLog::parse(text) {
+            Some(log) => log.map(LogTarget::System),
+            None => path(text).map(LogTarget::File).map_err(|_| "expected a path, `-`, `syslog:` or `journal`".to_owned()),
+        },
     }
 }
 
@@ -254,9 +258,10 @@ pub fn access_format(text: &str) -> Result<AccessFormat, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "common" => Ok(AccessFormat::Common),
         "combined" => Ok(AccessFormat::Combined),
+        "rack" => Ok(AccessFormat::Rack),
         "json" => Ok(AccessFormat::Json),
         _ if text.contains('%') => AccessPattern::parse(text).map(AccessFormat::Pattern),
-        _ => Err("expected common, combined, json, or a pattern like '%h %t \"%r\" %>s %b %D'".to_owned()),
+        _ => Err("expected common, combined, rack, json, or a pattern like '%h %t \"%r\" %>s %b %D'".to_owned()),
     }
 }
 
@@ -420,6 +425,7 @@ pub fn show_log_target(target: &LogTarget) -> String {
     match target {
         LogTarget::Standard => "-".to_owned(),
         LogTarget::File(path) => path.display().to_string(),
+        LogTarget::System(log) => log.to_string(),
     }
 }
 
@@ -428,6 +434,7 @@ pub fn show_access_format(format: &AccessFormat) -> &str {
     match format {
         AccessFormat::Common => "common",
         AccessFormat::Combined => "combined",
+        AccessFormat::Rack => "rack",
         AccessFormat::Json => "json",
         AccessFormat::Pattern(pattern) => pattern.as_str(),
     }

@@ -4,6 +4,7 @@
 //! own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only the user of the
 //! first process and root are heard.
 
+mod backtraces;
 mod clients;
 mod json;
 mod liveness;
@@ -17,12 +18,14 @@ mod steering;
 pub use place::{Found, find};
 
 pub(crate) use clients::Caller;
+pub(crate) use json::{Array, Object};
 pub(crate) use order::Order;
-pub(crate) use report::{GenerationReport, ProcessReport, Report};
+pub(crate) use report::{GenerationReport, ProcessReport, Report, counters};
 pub(crate) use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
 pub(crate) use steering::{Progress, Steered, say_end, say_replaced, steer};
 
 use crate::config::{ControlChoice, Settings};
+use backtraces::Backtraces;
 use clients::Clients;
 use rustix::event::{PollFd, PollFlags};
 use socket::{ControlSocket, Place};
@@ -35,6 +38,7 @@ pub(crate) struct Control {
     clients: Clients,
     /// Callers that are answered later.
     waiting: Vec<(Caller, steering::Awaited)>,
+    backtraces: Backtraces,
 }
 
 impl Control {
@@ -71,7 +75,7 @@ impl Control {
             },
         };
         log::debug!("`oribi ctl` reaches this server at {}", socket.path().display());
-        Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new() }))
+        Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new(), backtraces: Backtraces::default() }))
     }
 
     /// This server serves: from now on it is the one that is reached.
@@ -89,6 +93,7 @@ impl Control {
 
     /// How long this process may wait at most; `None`: as long as nothing happens.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
-        self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now))
+        let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
+        of_clients.into_iter().chain(self.backtraces.patience()).min()
     }
 }

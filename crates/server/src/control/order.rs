@@ -9,6 +9,8 @@ pub(crate) enum Order {
     Workers,
     /// Which requests are in it.
     Requests,
+    /// Where the apps of workers are; of one, by its number or its process, or of all.
+    Backtrace { worker: Option<u32> },
     /// Load the app anew, or replace the workers.
     Reload,
     /// Replace the program of the server itself.
@@ -22,7 +24,7 @@ pub(crate) enum Order {
 }
 
 /// The orders, as they are told to whoever sends another one.
-const KNOWN: &str = "status, workers, requests, reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
+const KNOWN: &str = "status, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
 
 impl Order {
     /// Reads a line without its end.
@@ -40,6 +42,11 @@ impl Order {
             ("status", None) => Self::Status,
             ("workers", None) => Self::Workers,
             ("requests", None) => Self::Requests,
+            ("backtrace", None) => Self::Backtrace { worker: None },
+            ("backtrace", Some(worker)) => {
+                let worker = worker.parse().ok().filter(|worker| *worker > 0);
+                Self::Backtrace { worker: Some(worker.ok_or("backtrace: expected the number of a worker, or its process")?) }
+            }
             ("reload", None) => Self::Reload,
             ("upgrade", None) => Self::Upgrade,
             ("stop", None) => Self::Stop,
@@ -74,6 +81,8 @@ mod tests {
             ("status", Order::Status),
             ("workers", Order::Workers),
             ("requests", Order::Requests),
+            ("backtrace", Order::Backtrace { worker: None }),
+            ("backtrace 3", Order::Backtrace { worker: Some(3) }),
             ("reload\r", Order::Reload),
             (" stop ", Order::Stop),
             ("scale 4", Order::Scale { workers: 4, waits: true }),
@@ -93,6 +102,9 @@ mod tests {
             "scale 1 no-wait 2",
             "scale x",
             "reload no wait",
+            "backtrace 0",
+            "backtrace all",
+            "backtrace 1 2",
             "stop now",
             "status\0",
             "GET / HTTP/1.1",

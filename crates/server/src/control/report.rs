@@ -1,8 +1,8 @@
 //! What the server says about itself.
 
 use super::json::{Array, Object, quoted};
-use crate::scoreboard::Row;
-use crate::totals::{Counter, Counts, NAMES, Unit};
+use crate::scoreboard::{Connections, Row};
+use crate::totals::{Counter, Counts, NAMES, Part, Times, Unit};
 use std::time::Duration;
 
 /// The state of the server.
@@ -21,6 +21,10 @@ pub(crate) struct Report {
     pub(crate) workers: usize,
     /// Threads of each.
     pub(crate) threads: usize,
+    /// What the connections of clients are doing.
+    pub(crate) connections: Connections,
+    /// The names of the certificates that listeners offer, and when those end, in seconds since 1970.
+    pub(crate) certificates: Vec<(String, u64)>,
     /// What the server has done, and since when that is counted.
     pub(crate) counted: (Counts, Duration),
 }
@@ -78,15 +82,44 @@ impl Report {
             .raw("edges", self.edges)
             .raw("workers", self.workers)
             .raw("threads", self.threads)
+            .raw("connections", connections(&self.connections))
+            .raw("certificates", Array::of(self.certificates.iter().map(certificate)))
             .raw("requests", counts.responses())
             .raw("workers_started", counts.of(Counter::WorkersStarted))
             .raw("workers_failed", counts.of(Counter::WorkersFailed))
             .raw("counters", counters(counts, *age).end())
+            .raw("times", times(&counts.times))
     }
 }
 
+/// How many connections are in each state, and how many of them speak which protocol.
+fn connections(connections: &Connections) -> String {
+    let add = |object: Object, (name, number): (&'static str, u64)| object.raw(name, number);
+    let object = connections.by_state().into_iter().fold(Object::new(), add);
+    connections.by_protocol().into_iter().fold(object, add).end()
+}
+
+fn certificate((name, expires): &(String, u64)) -> String {
+    Object::new().text("name", name).raw("expires", expires).end()
+}
+
+/// How long the parts of requests took: how many were measured, how long all took together, and the buckets in which there are any,
+/// each with its bound in seconds and its number. The bound of what is above all bounds is null.
+fn times(times: &Times) -> String {
+    let bucket = |(bound, count): (Option<Duration>, u64)| match bound {
+        Some(bound) => format!("[{},{count}]", bound.as_secs_f64()),
+        None => format!("[null,{count}]"),
+    };
+    let one = |object: Object, part: Part| {
+        let histogram = times.of(part);
+        let numbers = Object::new().raw("count", histogram.count()).seconds("seconds", histogram.sum());
+        object.raw(part.name(), numbers.raw("buckets", Array::of(histogram.filled().map(bucket))).end())
+    };
+    Part::ALL.into_iter().fold(Object::new(), one).end()
+}
+
 /// All counters by their names, and the time for which they have counted.
-fn counters(counts: &Counts, age: Duration) -> Object {
+pub(crate) fn counters(counts: &Counts, age: Duration) -> Object {
     let one = |object: Object, &(counter, name): &(Counter, &str)| match counter.unit() {
         Unit::Count => object.raw(name, counts.of(counter)),
         Unit::Time | Unit::Longest => object.seconds(name, Duration::from_micros(counts.of(counter))),

@@ -84,7 +84,7 @@ impl About {
 }
 
 /// As the access log writes it.
-fn harmless(bytes: &[u8]) -> String {
+pub(super) fn harmless(bytes: &[u8]) -> String {
     let mut text = Vec::new();
     append_quoted(bytes, &mut text);
     String::from_utf8(text).unwrap_or_default()
@@ -108,7 +108,7 @@ impl Requests {
 }
 
 impl RequestReport {
-    fn object(&self) -> String {
+    pub(super) fn object(&self) -> String {
         let About { method, target, client } = &self.about;
         let mut object = Object::new().text("state", self.state);
         for (name, number) in [("edge", self.edge), ("position", self.position)] {

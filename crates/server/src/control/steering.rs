@@ -23,6 +23,12 @@ pub(crate) trait Steered {
     /// Says why that is not known.
     fn requests(&self) -> Result<Requests, String>;
 
+    /// The process that has forked the workers of a generation.
+    fn keeper(&self, generation: Option<u64>) -> Option<u32>;
+
+    /// The memory in which worker `number` says where its apps are: as many of its lines.
+    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
+
     /// Begins to load the app anew or to replace the workers. Returns a number for [`Steered::reload_progress`].
     ///
     /// # Errors
@@ -85,6 +91,10 @@ pub(crate) fn steer(server: &mut impl Steered) -> bool {
     let orders = control.orders(Instant::now());
     let any = !orders.is_empty();
     for (caller, order) in orders {
+        if let (Order::Backtrace { worker }, Some(control)) = (order, server.control()) {
+            control.backtraces.wish(caller, worker);
+            continue;
+        }
         let outcome = carry_out(server, order);
         let Some(control) = server.control() else { return false };
         match outcome {
@@ -93,6 +103,7 @@ pub(crate) fn steer(server: &mut impl Steered) -> bool {
         }
     }
     answer_those_who_wait(server);
+    go_on_with_backtraces(server);
     any
 }
 
@@ -106,6 +117,8 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(requests) => Ok(requests.answer()),
             Err(why) => refused(why),
         },
+        // The caller is answered by a round: see `go_on_with_backtraces`.
+        Order::Backtrace { .. } => refused("there is no control socket".to_owned()),
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
             Err(why) => refused(why),
@@ -127,6 +140,17 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(()) => Err(Awaited::Upgrade),
             Err(why) => refused(why),
         },
+    }
+}
+
+fn go_on_with_backtraces(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    let mut backtraces = std::mem::take(&mut control.backtraces);
+    let answers = backtraces.go_on(server, Instant::now());
+    let Some(control) = server.control() else { return };
+    control.backtraces = backtraces;
+    for (caller, answer) in answers {
+        control.clients.answer(caller, answer);
     }
 }
 
@@ -175,13 +199,17 @@ pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
         };
         control.clients.answer_finally(caller, answer);
     }
+    for caller in control.backtraces.left() {
+        control.clients.answer_finally(caller, Object::failure("the server has stopped"));
+    }
     control.clients.leave_open();
 }
 
 /// Tells those who still wait that another server serves now: it may be asked for the same.
 pub(crate) fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
-    for (caller, _) in std::mem::take(&mut control.waiting) {
+    let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
+    for caller in waiting.chain(control.backtraces.left()) {
         control.clients.answer(caller, Object::failure("the server has been upgraded meanwhile: ask the new one"));
     }
 }
@@ -193,6 +221,7 @@ impl Control {
         let orders = self.clients.attend(now);
         let clients = &self.clients;
         self.waiting.retain(|(caller, _)| clients.knows(*caller));
+        self.backtraces.retain(|caller| clients.knows(caller));
         orders
     }
 }

@@ -69,6 +69,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
         let Some(exchange) = exchange else { return };
         let (head, content) = bytes.split_at(head);
+        self.tell_wait(ticket, exchange);
         let lane = &self.lane;
         let answered = self.heads.read(head, |Head { head, content: kind }| match kind {
             Content::Whole { size } if !begun && size == content.len() as u64 => {
@@ -89,6 +90,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
+        self.tell_wait(ticket, exchange);
         let lane = &self.lane;
         let begun = self.heads.read(bytes, |Head { head, content }| {
             let size = match content {

@@ -14,10 +14,20 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(entry) = self.table.remove(ticket) else { return };
         let Some(exchange) = entry.exchange else { return };
         let untouched = !entry.begun && !entry.socket_taken;
+        // It moves with a request that is tried again.
+        let label = self.table.label(ticket);
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
+            if self.settings.request_id.is_some() {
+                log::warn!("{label} was lost with its worker, and another one gets it");
+            }
             return self.slot.account.count(Counter::RequestsRetried);
         }
         self.slot.account.count(Counter::RequestsLost);
+        if self.settings.request_id.is_some() {
+            let outcome = if untouched { "its client gets a 502" } else { "its response is cut off" };
+            log::warn!("{label} was lost with its worker: {outcome}");
+        }
+        self.tell_wait(ticket, exchange);
         if untouched {
             self.refuse(exchange, 502);
         } else {
@@ -56,6 +66,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
         let Some(exchange) = entry.exchange.take() else { return };
+        self.tell_wait(ticket, exchange);
         if untouched {
             self.refuse(exchange, status);
         } else {

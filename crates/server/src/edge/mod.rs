@@ -128,6 +128,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         {
             let mut engine = lane.source();
             engine.note_lost_exchanges();
+            engine.measure_times();
             engine.accept_ahead(true);
             engine.answer_in_batches();
             match (engine.watch_news(pool.descriptor()), lane.attention()) {

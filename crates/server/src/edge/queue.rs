@@ -2,8 +2,9 @@
 
 use super::EdgeLoop;
 use super::table::Entry;
+use crate::config::Timeouts;
 use crate::engine::Exchange;
-use crate::slot::encode_request;
+use crate::slot::{encode_request, stamp_request};
 use crate::totals::Counter;
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
@@ -43,6 +44,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             let now = self.now();
             self.slot.account.count(Counter::QueueRefused);
             self.say_that_requests_wait(now, "the queue is full (--queue-limit): a client gets a 503");
+            self.lane.source().tell_wait_until_now(id);
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
         };
@@ -59,11 +61,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 return self.lane.source().give_back(exchange);
             }
         };
+        stamp_request(room, exchange.complete_at());
         let retry = self.settings.retry_lost && is_idempotent(request.head.method());
         self.table.keep_copy(slot, if retry { &room[..fitted.size] } else { &[] });
         let is_watched = self.deadlines.are_set();
-        if is_watched {
-            self.table.keep_label(slot, &[request.head.method(), b" ", request.head.target()]);
+        let ids = self.settings.request_id.as_ref();
+        if is_watched || ids.is_some() {
+            self.table.keep_label(slot, &request.head, ids.and_then(|ids| ids.of(&request.head)));
         }
         let ticket = self.pool.submit(reserved, fitted.size);
         let now = self.now();
@@ -116,6 +120,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
                 self.slot.account.count(Counter::QueueTimeouts);
                 self.count_wait(waited, waited);
+                self.lane.source().tell_wait_until_now(exchange);
                 self.refuse_for_now(exchange);
             }
         }
@@ -157,7 +162,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 && self.pool.withdraw(ticket) == Withdrawal::Unseen
                 && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
             {
-                self.lane.source().hang_up(exchange);
+                let mut engine = self.lane.source();
+                engine.tell_wait_until_now(exchange);
+                engine.hang_up(exchange);
             }
         }
     }
@@ -179,14 +186,33 @@ impl<B: Backend> EdgeLoop<'_, B> {
         );
     }
 
+    /// Tells the engine how long a request has waited for its worker, and which process that is.
+    #[inline]
+    pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        let worker = self.worker_of(ticket);
+        self.lane.source().tell_wait(exchange, self.pool.wait_of(ticket), worker);
+    }
+
+    /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`).
+    #[inline]
+    fn worker_of(&self, ticket: Ticket) -> Option<u32> {
+        if self.settings.slow == Timeouts::NEVER {
+            return None;
+        }
+        self.pool.worker_of(ticket).and_then(|place| self.workers.process(place))
+    }
+
     /// Withdraws the requests whose clients have gone.
     pub(super) fn withdraw_lost(&mut self) {
         loop {
             let lost = self.lane.source().take_lost();
-            let Some(exchange) = lost else { return };
-            if let Some(ticket) = self.table.find(exchange) {
+            let Some(lost) = lost else { return };
+            let ticket = self.table.find(lost.exchange);
+            let known = ticket.map(|ticket| (self.pool.wait_of(ticket), self.worker_of(ticket)));
+            if let Some(ticket) = ticket {
                 self.throw_away(ticket);
             }
+            self.lane.source().conclude_lost(lost, known);
         }
     }
 }

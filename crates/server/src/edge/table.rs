@@ -1,6 +1,7 @@
 //! Which exchange is in which slot of the pool.
 
 use oribi_host::ExchangeId;
+use oribi_message::RequestHead;
 use oribi_pool::Ticket;
 use std::fs::File;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 struct Place {
     entry: Option<Entry>,
-    /// Method and target, for the log.
+    /// Method, target and id, for the log.
     label: Vec<u8>,
     /// The bytes of the request, for another try.
     copy: Vec<u8>,
@@ -150,15 +151,18 @@ impl Table {
         self.entries().map(|entry| entry.ticket).collect()
     }
 
-    /// Keeps method and target of the request in a slot, for the log.
-    pub(super) fn keep_label(&mut self, slot: u32, parts: &[&[u8]]) {
+    /// Keeps method, target and id of the request in a slot, for the log.
+    pub(super) fn keep_label(&mut self, slot: u32, head: &RequestHead<'_>, id: Option<&[u8]>) {
         let label = &mut self.places[slot as usize].label;
         label.clear();
-        parts.iter().for_each(|part| label.extend_from_slice(part));
+        [head.method(), b" ", head.target()].iter().for_each(|part| label.extend_from_slice(part));
         label.truncate(LABEL_BYTES);
+        if let Some(id) = id {
+            [b" (", id, b")"].iter().for_each(|part| label.extend_from_slice(part));
+        }
     }
 
-    /// The method and the target, as far as they are kept.
+    /// The method and the target, as far as they are kept, and the id, if requests have ids.
     pub(super) fn label(&self, ticket: Ticket) -> String {
         String::from_utf8_lossy(&self.places[ticket.slot() as usize].label).into_owned()
     }

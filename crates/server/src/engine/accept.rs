@@ -102,8 +102,8 @@ impl<B: Backend> Engine<'_, B> {
     fn accept_one(&mut self, door: usize) -> bool {
         // A connection that turns out to have a request is not closed.
         while self.is_full() {
-            if !self.close_oldest_idle() {
-                self.pause_accepting("the limit of connections is reached");
+            if !self.close_oldest_idle(Counter::LimitConnections) {
+                self.pause_accepting("the limit of connections is reached", Counter::LimitConnections);
                 return false;
             }
         }
@@ -115,8 +115,8 @@ impl<B: Backend> Engine<'_, B> {
             }
             Accepted::None => false,
             Accepted::Exhausted(error) => {
-                if !self.close_oldest_idle() {
-                    self.pause_accepting(&error.to_string());
+                if !self.close_oldest_idle(Counter::LimitDescriptors) {
+                    self.pause_accepting(&error.to_string(), Counter::LimitDescriptors);
                     return false;
                 }
                 true
@@ -225,8 +225,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
-    /// idle.
-    fn close_oldest_idle(&mut self) -> bool {
+    /// idle. `limit`: what there is no room below.
+    fn close_oldest_idle(&mut self, limit: Counter) -> bool {
         let before = self.connections.len();
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
             self.close_idle(index);
@@ -237,6 +237,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         if self.connections.len() < before {
             self.tally.count(Counter::ConnectionsDisplaced);
+            self.tally.count(limit);
         }
         true
     }
@@ -248,12 +249,13 @@ impl<B: Backend> Engine<'_, B> {
         open >= self.settings.limits.connections
     }
 
-    fn pause_accepting(&mut self, why: &str) {
+    fn pause_accepting(&mut self, why: &str, limit: Counter) {
         if self.accepting != Accepting::Yes {
             return;
         }
         log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
         self.tally.count(Counter::AcceptingPauses);
+        self.tally.count(limit);
         self.unlisten();
         self.ring_if_connection_waits();
         self.accepting = Accepting::Paused(self.backend.now() + PAUSE);

@@ -1,16 +1,25 @@
-//! The access log's line of an exchange, written when its response is finished.
+//! The lines of an exchange, written when its response is finished: that of the access log, and that of a slow request in the error log.
 
 use super::answer::{Draft, LateLine, Outcome};
+use super::connection::{Answering, Fate, Outlook, State};
 use super::exchange::Received;
+use super::laps::Laps;
+use super::remote::Remote;
+use super::request_id::RequestId;
+use super::trace::Traces;
 use super::{Engine, Exchange};
-use crate::log::{AccessEntry, AccessLog, reopen_error_log};
+use crate::log::{AccessEntry, AccessLog, Ending, SlowLog, reopen_error_log};
 use oribi_io::Backend;
 use oribi_message::RequestHead;
+use oribi_proto::h1::Refusal;
 use std::fs::File;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
 const CLIENT_GONE: u16 = 499;
+
+/// Drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
+const SPARE_DRAFTS: usize = 160;
 
 impl<B: Backend> Engine<'_, B> {
     /// Opens the log files again by their names, after log rotation has moved the old ones away.
@@ -37,62 +46,152 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Called when a host has returned: writes the line if the response is finished, or if the client has gone (`None`).
-    /// Otherwise returns what the line will need later.
-    pub(super) fn record(&mut self, exchange: &Exchange, outcome: Option<Outcome>) -> Option<Box<Draft>> {
-        self.access_log.as_ref()?;
-        let outcome = match outcome {
-            Some(Outcome { finished: false, .. }) => return Some(draft(exchange)),
-            Some(outcome) => outcome,
-            None => self.bare(CLIENT_GONE),
+    /// Called when a host has returned: writes the line of a response that is finished and has been sent on this connection, or whose
+    /// client has gone (`None`).
+    pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
+        if self.access_log.is_none() && self.slow_log.is_none() {
+            return;
+        }
+        let received = &exchange.received;
+        let (outcome, ending) = match answered {
+            Some((outcome, index)) => (outcome, self.ending_of(index)),
+            None => {
+                let laps = Some(Laps::new(received.complete_at, received.lent_at.time()));
+                (Outcome { laps, ..bare(CLIENT_GONE) }, Ending::Aborted)
+            }
         };
-        let request = Some((exchange.head(), exchange.received.listener));
-        self.write_line(exchange.received.remote.address(), request, &outcome);
-        None
+        self.write_line(&Subject::of(exchange), &outcome, ending);
+    }
+
+    /// What a line needs of a request that is written later; `None`: there will be none.
+    #[inline]
+    pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
+        if self.access_log.is_none() && self.slow_log.is_none() {
+            return None;
+        }
+        let mut draft = self.spare_drafts.pop().unwrap_or_default();
+        draft.fill(exchange);
+        Some(draft)
+    }
+
+    #[inline]
+    fn is_slow(&self, outcome: &Outcome) -> bool {
+        let took = |laps: Laps| laps.age(self.backend.now());
+        self.slow_log.as_ref().zip(outcome.laps).is_some_and(|(log, laps)| log.includes(took(laps)))
+    }
+
+    /// When there is something to tell of slow requests.
+    #[inline]
+    pub(super) fn slow_log_due(&self) -> Option<Duration> {
+        self.slow_log.as_ref().and_then(SlowLog::due)
     }
 
     /// Writes the line of a response that was finished, or whose client left, after its host had returned.
-    pub(super) fn record_late(&mut self, line: Option<LateLine>) {
+    pub(super) fn record_late(&mut self, line: Option<LateLine>, ending: Ending) {
         let Some(LateLine { draft, mut outcome }) = line else { return };
         if !outcome.finished {
             outcome.status = CLIENT_GONE;
         }
-        let head = RequestHead::new(&draft.head, &draft.layout);
-        self.write_line(draft.remote.address(), Some((head, draft.listener)), &outcome);
+        self.write_line(&Subject::of_draft(&draft), &outcome, ending);
+        if self.spare_drafts.len() < SPARE_DRAFTS {
+            self.spare_drafts.push(draft);
+        }
     }
 
     /// Counts a request that was refused before it reached a host, and writes its line.
-    pub(super) fn record_refusal(&mut self, remote: &[u8], status: u16) {
+    pub(super) fn record_refusal(&mut self, remote: &Remote, id: Option<&RequestId>, refusal: Refusal, ending: Ending) {
+        let status = refusal.status();
+        self.count_refusal(refusal);
         self.tally.responded(status);
-        self.write_line(remote, None, &self.bare(status));
+        let subject = Subject { remote, peer: None, request: None, earlier: None, id, worker: None };
+        self.write_line(&subject, &bare(status), ending);
     }
 
-    /// A response without content, this moment.
-    fn bare(&self, status: u16) -> Outcome {
-        Outcome { finished: true, status, sent: 0, began: self.backend.now(), noted: None }
+    /// What becomes of a connection that has sent a response.
+    pub(super) fn ending_of(&self, index: u32) -> Ending {
+        let persists = self.connections.get(index).is_some_and(|connection| match &connection.state {
+            State::Answering(Answering { outlook: Outlook { fate, .. }, .. }) | State::Flushing(fate) => *fate == Fate::Reuse,
+            State::Carrying(carrier) => !carrier.must_close(),
+            State::Greeting | State::Reading(_) | State::Queued(_) => true,
+            State::Lingering => false,
+        });
+        if persists { Ending::Persists } else { Ending::Closes }
     }
 
-    /// `request`: its head, and the number of its listener.
-    fn write_line(&mut self, remote: &[u8], request: Option<(RequestHead<'_>, u16)>, outcome: &Outcome) {
-        let Some(log) = &mut self.access_log else { return };
-        let duration = self.backend.now().saturating_sub(outcome.began);
+    /// Writes the line of the access log, and that of a slow request.
+    fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
+        let is_slow = self.is_slow(outcome);
+        if self.access_log.is_none() && !is_slow {
+            return;
+        }
+        let Subject { remote, peer, request, earlier, id, worker } = *subject;
+        let now = self.backend.now();
+        let parts = outcome.laps.map(|laps| laps.parts(now.into()));
+        let duration = outcome.laps.map_or(Duration::ZERO, |laps| laps.age(now));
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
-        log.record(&AccessEntry {
-            // An address is rendered from numbers and is always text.
-            remote: str::from_utf8(remote).unwrap_or_default(),
+        let in_head = request.zip(self.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
+        let id = in_head.or(id.map(RequestId::as_bytes));
+        let trace = request.filter(|_| self.traces.is_some()).and_then(|(head, _)| Traces::of(&head));
+        // Addresses and ports are rendered from numbers and are always text.
+        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+        let entry = AccessEntry {
+            remote: text(remote.address()),
+            remote_port: text(remote.port()),
+            peer: text(peer.unwrap_or(remote).address()),
+            earlier,
             server: request.map(|(_, listener)| self.listeners[usize::from(listener)].endpoint()),
             head: request.map(|(head, _)| head),
+            id,
+            trace,
             status: outcome.status,
             bytes_sent: outcome.sent,
-            noted: outcome.noted.as_deref().unwrap_or_default(),
+            ending,
+            noted: outcome.noted.as_deref(),
             time: wall_clock.checked_sub(duration).unwrap_or(wall_clock),
             duration,
-        });
+            parts,
+        };
+        if let Some(log) = &mut self.access_log {
+            log.record(&entry);
+        }
+        if let Some(log) = self.slow_log.as_mut().filter(|_| is_slow) {
+            // Without an edge, this process runs the app.
+            let worker = if self.lost.is_none() { Some(std::process::id()) } else { worker };
+            log.record(&entry, worker, now);
+        }
     }
 }
 
-/// The parts of a request that its line needs if it is answered later.
-fn draft(exchange: &Exchange) -> Box<Draft> {
-    let Received { layout, remote, listener, .. } = &*exchange.received;
-    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: layout.clone(), remote: *remote, listener: *listener })
+/// The request that a line is about.
+struct Subject<'r> {
+    remote: &'r Remote,
+    /// The other end of the connection, if the client is another.
+    peer: Option<&'r Remote>,
+    /// Its head, and the number of its listener.
+    request: Option<(RequestHead<'r>, u16)>,
+    /// How many came before on its connection, if that is known.
+    earlier: Option<u32>,
+    /// The id of a request whose head is not there.
+    id: Option<&'r RequestId>,
+    /// The process of the app, if that is another one than this.
+    worker: Option<u32>,
+}
+
+impl<'r> Subject<'r> {
+    fn of(exchange: &'r Exchange) -> Self {
+        let Received { remote, forwarded, listener, earlier, .. } = &*exchange.received;
+        let request = Some((exchange.head(), *listener));
+        Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None }
+    }
+
+    fn of_draft(draft: &'r Draft) -> Self {
+        let Draft { head, layout, remote, listener, peer, earlier, worker } = draft;
+        let request = Some((RequestHead::new(head, layout), *listener));
+        Self { remote, peer: peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: *worker }
+    }
+}
+
+/// A response without content.
+const fn bare(status: u16) -> Outcome {
+    Outcome { finished: true, status, route: 0, sent: 0, laps: None, noted: None }
 }

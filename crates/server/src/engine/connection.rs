@@ -1,6 +1,6 @@
 //! One connection: its socket with the output that waits, its machine, and its state.
 
-use super::answer::{Answer, Custody};
+use super::answer::Answer;
 use super::carrier::Carrier;
 use super::exchange::Received;
 use super::framing::End;
@@ -28,6 +28,15 @@ pub(super) struct Connection<S> {
     pub(super) remote: Remote,
     /// What becomes of the fields in which its peer may speak of clients.
     pub(super) forwarding: Forwarding,
+    pub(super) speech: Speech,
+}
+
+/// The protocol of a connection, to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speech {
+    Http1,
+    Http2,
+    FastCgi,
 }
 
 /// The state of a connection. Each state owns the data that has a meaning in it.
@@ -66,8 +75,12 @@ pub(super) struct Answering {
     pub(super) answer: Answer,
     pub(super) outlook: Outlook,
     /// Bytes that came behind a request for another protocol: the host that takes the socket must read them first.
-    pub(super) early: Option<Box<[u8]>>,
+    pub(super) early: Option<Box<EarlyBytes>>,
 }
+
+/// Bytes in two boxes, because few connections have any: a reference to one is half as large as one to bytes.
+#[derive(Debug)]
+pub(super) struct EarlyBytes(pub(super) Box<[u8]>);
 
 /// What comes after a response on a connection that only one exchange uses at a time.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +180,7 @@ impl<S> Connection<S> {
             listener,
             remote: Remote::new(peer),
             forwarding: Forwarding::Kept,
+            speech: Speech::Http1,
         }
     }
 
@@ -176,9 +190,7 @@ impl<S> Connection<S> {
         // For most requests the old state owns nothing; checking that is faster than dropping it.
         let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
-            State::Answering(answering) => {
-                answering.early.is_none() && matches!(answering.answer.custody, Custody::Lent | Custody::Returned(None))
-            }
+            State::Answering(answering) => answering.early.is_none() && answering.answer.draft.is_none(),
             State::Greeting | State::Flushing(_) | State::Lingering => true,
             State::Queued(_) | State::Carrying(_) => false,
         };
@@ -197,6 +209,10 @@ impl<S> Connection<S> {
     /// Whether no request has begun, so that the connection may be closed for being idle.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state, State::Reading(Reading { request: None, .. })) && !self.input.has_unread()
+    }
+
+    pub(super) fn speaks_http2(&self) -> bool {
+        matches!(&self.state, State::Carrying(carrier) if carrier.speaks_http2())
     }
 
     /// The carrier, of a connection in that state.

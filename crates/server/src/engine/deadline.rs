@@ -23,7 +23,7 @@ pub(super) enum Deadline {
     Kept = 5,
 }
 
-const KINDS: usize = 6;
+pub(super) const KINDS: usize = 6;
 const ALL: [Deadline; KINDS] =
     [Deadline::Head, Deadline::Content, Deadline::Idle, Deadline::Write, Deadline::Linger, Deadline::Kept];
 const NONE: u32 = u32::MAX;
@@ -48,6 +48,8 @@ struct List {
 pub(super) struct Deadlines {
     links: Vec<Link>,
     lists: [List; KINDS],
+    /// How many there are of each kind.
+    counts: [u32; KINDS],
     /// None expires before this time. It is moved only when it has come, so whoever looks often mostly compares two times.
     quiet_until: Duration,
 }
@@ -55,7 +57,7 @@ pub(super) struct Deadlines {
 impl Deadlines {
     pub(super) fn new(lasts: impl Fn(Deadline) -> Duration) -> Self {
         let lists = ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) });
-        Self { links: Vec::new(), lists, quiet_until: Duration::ZERO }
+        Self { links: Vec::new(), lists, counts: [0; KINDS], quiet_until: Duration::ZERO }
     }
 
     /// With room for this many connections.
@@ -94,6 +96,7 @@ impl Deadlines {
         if self.links.len() <= index as usize {
             self.make_room(index);
         }
+        self.counts[kind as usize] += 1;
         let list = &mut self.lists[kind as usize];
         let last = list.last;
         list.last = index;
@@ -123,6 +126,7 @@ impl Deadlines {
             return;
         }
         self.clear(index);
+        self.counts[kind as usize] += 1;
         self.links[index as usize] = Link { previous, next, since: since.into(), kind: Some(kind) };
         self.links[next as usize].previous = index;
         if previous == NONE {
@@ -157,6 +161,7 @@ impl Deadlines {
         let Some(link) = self.links.get_mut(index as usize) else { return };
         let Some(kind) = link.kind.take() else { return };
         let (previous, next) = (link.previous, link.next);
+        self.counts[kind as usize] -= 1;
         let list = &mut self.lists[kind as usize];
         if previous == NONE {
             list.first = next;
@@ -168,6 +173,12 @@ impl Deadlines {
         } else {
             self.links[next as usize].previous = previous;
         }
+    }
+
+    /// How many connections have a deadline of each kind.
+    #[inline]
+    pub(super) const fn counts(&self) -> &[u32; KINDS] {
+        &self.counts
     }
 
     /// The connection whose deadline of that kind has run longest.
@@ -224,7 +235,7 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
-    use super::{Deadline, Deadlines};
+    use super::{Deadline, Deadlines, KINDS};
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -257,6 +268,7 @@ mod tests {
         deadlines.set(4, Deadline::Head, Duration::ZERO);
         deadlines.set(4, Deadline::Write, SECOND);
         assert!(!deadlines.runs(4, Deadline::Head));
+        assert_eq!(deadlines.counts(), &[0, 0, 0, 1, 0, 0], "by their kinds");
         assert_eq!(deadlines.next(), Some(SECOND * 4));
         deadlines.clear(4);
         assert_eq!(deadlines.next(), None);
@@ -313,9 +325,11 @@ mod tests {
         deadlines.set_rest(8, Deadline::Head, SECOND, now);
         deadlines.set_rest(9, Deadline::Head, Duration::ZERO, now);
         deadlines.set_rest(10, Deadline::Head, SECOND * 100, now);
+        assert_eq!(deadlines.counts(), &[8, 0, 0, 0, 0, 0]);
         assert_eq!(deadlines.next(), Some(now));
         let expired: Vec<u32> = std::iter::from_fn(|| deadlines.expired(SECOND * 14)).map(|(index, _)| index).collect();
         assert_eq!(expired, [9, 8, 0, 1, 7, 2, 3, 10]);
+        assert_eq!(deadlines.counts(), &[0; KINDS]);
         // Alone, at a time before its length has passed once.
         deadlines.set_rest(3, Deadline::Idle, SECOND, SECOND * 2);
         assert!(deadlines.is_single(Deadline::Idle));

@@ -1,5 +1,6 @@
 //! What a caller needs that drives an engine and has something else to look after: an edge, which has a pool.
 
+use super::answer::Lost;
 use super::connection::State;
 use super::name::{Name, Place};
 use super::stream::Stream;
@@ -66,22 +67,15 @@ impl<B: Backend> Engine<'_, B> {
         self.backend.watch_bell(bell)
     }
 
-    /// From now on [`Engine::take_lost`] tells of clients that go.
+    /// From now on it is told which clients go before they are answered, and somebody asks for that.
     pub fn note_lost_exchanges(&mut self) {
         self.lost.get_or_insert_default();
     }
 
-    /// An exchange whose client has gone before it was answered, or whose response was cut off.
+    /// An exchange whose client has gone before it was answered, or whose response was cut off. [`Engine::conclude_lost`] follows.
     #[inline]
-    pub fn take_lost(&mut self) -> Option<ExchangeId> {
+    pub(crate) fn take_lost(&mut self) -> Option<Lost> {
         self.lost.as_mut()?.pop()
-    }
-
-    #[inline]
-    pub(super) fn note_lost(&mut self, place: Place, serial: u32) {
-        if let Some(lost) = &mut self.lost {
-            lost.push(Name { place, serial }.into());
-        }
     }
 
     /// Whether the client has ended its side of the connection. It may wait for its answer all the same.

@@ -5,6 +5,7 @@ use super::forwarded::Forwarded;
 use super::input::Input;
 use super::moment::Moment;
 use super::remote::Remote;
+use super::request_id::RequestId;
 use super::trailers::ReceivedTrailers;
 use super::variables::Variables;
 use crate::listen::Listener;
@@ -33,14 +34,20 @@ pub(super) struct Received {
     pub(super) trailers: ReceivedTrailers,
     /// When it was complete.
     pub(super) complete_at: Moment,
+    /// When it was lent.
+    pub(super) lent_at: Moment,
     /// The client, as far as it is known.
     pub(super) remote: Remote,
     pub(super) forwarded: Forwarded,
     pub(super) listener: u16,
+    /// How many requests came before on its connection.
+    pub(super) earlier: u32,
     /// The variables from a web server, in whose memory the head is then; or those of an encrypted connection.
     pub(super) variables: Option<Box<Variables>>,
-    /// A head that did not arrive as text (HTTP/2); otherwise empty.
+    /// A head that did not arrive as text (HTTP/2), or to which something was added; otherwise empty.
     pub(super) text: Vec<u8>,
+    /// Its id, until it is lent; `None`: requests have none.
+    pub(super) id: Option<Box<RequestId>>,
 }
 
 impl Received {
@@ -69,6 +76,12 @@ impl Exchange {
     #[must_use]
     pub fn id(&self) -> ExchangeId {
         self.id
+    }
+
+    /// When it was complete, in nanoseconds on the backend's clock.
+    #[inline]
+    pub(crate) fn complete_at(&self) -> u64 {
+        self.received.complete_at.since(Moment::ZERO)
     }
 
     /// The request in the form for hosts.

@@ -4,6 +4,7 @@
 //! that of a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. What stands left of
 //! it was sent by the client, and is not looked at.
 
+use super::remote::Remote;
 use crate::config::Proxies;
 use core::net::IpAddr;
 use oribi_host::port_of;
@@ -12,12 +13,14 @@ use oribi_proto::forwarded::{Element, Node, elements, members, node};
 use oribi_proto::h1::is_authority;
 
 /// What is known of the way of a request to this server, beside its peer and its head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forwarded {
     /// The client has sent it by a secure connection, as a trusted proxy says, or else as this server sees by itself.
     pub(super) https: bool,
     /// Where in the head the port stands that clients connect to, if Host does not say it.
     pub(super) port: Option<Span>,
+    /// The other end of the connection, if the client is another.
+    pub(super) peer: Option<Remote>,
 }
 
 /// What trusted proxies say of a client.

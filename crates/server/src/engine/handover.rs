@@ -82,6 +82,7 @@ impl<B: Backend> Engine<'_, B> {
         let left = self.deadlines.left(index, Deadline::Head, self.backend.now());
         self.deadlines.clear(index);
         let mut connection = self.connections.remove(index)?;
+        self.forget_speech(connection.speech);
         if let Some(census) = self.census {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);

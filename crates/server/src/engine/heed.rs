@@ -39,6 +39,7 @@ pub(super) fn heed(
 fn apply(belief: &Belief, received: &mut Received, bytes: &[u8]) {
     let Received { layout, remote, forwarded, .. } = received;
     if let Some(client) = belief.client {
+        forwarded.peer = Some(*remote);
         *remote = Remote::new(Peer::Internet(SocketAddr::new(client.address, client.port.unwrap_or(0))));
     }
     if let Some(https) = belief.https {

@@ -1,9 +1,10 @@
 //! 4. Lend: a complete request is handed to the lane.
 
 use super::answer::Answer;
-use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
+use super::connection::{Answering, Connection, Departure, EarlyBytes, Fate, Outlook, State};
 use super::exchange::Received;
 use super::input::Input;
+use super::laps::Laps;
 use super::name::{Name, Place};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
@@ -13,10 +14,14 @@ impl<B: Backend> Engine<'_, B> {
     /// Hands out a complete request; `None` if its client has gone meanwhile.
     #[inline]
     pub(super) fn lend(&mut self, place: Place) -> Option<Exchange> {
-        match place {
+        let exchange = match place {
             Place::Connection(index) => self.lend_request(index),
             Place::Stream(number) => self.lend_stream(number),
+        }?;
+        if self.routes.is_some() {
+            self.note_route(&exchange);
         }
+        Some(exchange)
     }
 
     #[inline]
@@ -25,9 +30,10 @@ impl<B: Backend> Engine<'_, B> {
         let Connection { line, machine, input, state, serial, listener, .. } = connection;
         let State::Queued(received) = state else { return None };
         let more = input.has_unread();
+        let laps = Laps::new(received.complete_at, self.backend.now());
         let https = self.stamp.has_policy() && received.is_https();
         let answering = State::Answering(Answering {
-            answer: Answer::new(received.complete_at, https),
+            answer: Answer::new(laps, https, received.id.take()),
             outlook: Outlook {
                 fate: Fate::Close,
                 departure: if more { Departure::WithNext } else { Departure::AtOnce },
@@ -43,6 +49,7 @@ impl<B: Backend> Engine<'_, B> {
         received.input = std::mem::take(input);
         received.describe(self.backend.encryption(&line.socket));
         received.listener = *listener;
+        received.lent_at = self.backend.now().into();
         *serial = self.serials.next();
         self.answering += 1;
         Some(Exchange { id: Name { place: Place::Connection(index), serial: *serial }.into(), received })
@@ -51,8 +58,9 @@ impl<B: Backend> Engine<'_, B> {
 
 /// What came behind a request for another protocol.
 #[inline(never)]
-fn early_bytes(input: &Input, received: &Received) -> Option<Box<[u8]>> {
-    let head = RequestHead::new(input.head_bytes(), &received.layout);
+fn early_bytes(input: &Input, received: &Received) -> Option<Box<EarlyBytes>> {
+    let bytes = if received.text.is_empty() { input.head_bytes() } else { &received.text };
+    let head = RequestHead::new(bytes, &received.layout);
     let upgrade = head.field(KnownField::Upgrade).is_some() || head.method() == b"CONNECT";
-    upgrade.then(|| Box::from(input.unread()))
+    upgrade.then(|| Box::new(EarlyBytes(input.unread().into())))
 }

@@ -34,7 +34,9 @@ mod handover;
 mod heed;
 mod http2;
 mod input;
+mod laps;
 mod lend;
+mod limits;
 mod misdirected;
 mod moment;
 mod name;
@@ -42,16 +44,22 @@ mod output;
 mod parse;
 mod receive;
 mod remote;
+mod request_id;
 mod respond;
 mod response;
+mod route;
 mod send;
 mod settle;
 mod slots;
 mod source;
 mod stamp;
+mod states;
 mod stream;
 mod taken;
+mod timing;
+mod trace;
 mod trailers;
+mod unique;
 mod variables;
 mod wait;
 
@@ -61,25 +69,29 @@ pub use exchange::Exchange;
 use exchange::Received;
 pub use respond::Progress;
 
-use crate::config::Settings;
+use crate::config::{Settings, Timeouts};
 use crate::listen::{Door, Listener, Seat, doors};
-use crate::log::AccessLog;
+use crate::log::{AccessLog, SlowLog};
 use crate::source::Next;
 use crate::totals::{Account, Tally};
+use answer::{Draft, Lost};
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
-use oribi_host::ExchangeId;
 use oribi_io::{Backend, Event, Token};
 use oribi_proto::{fcgi, h1, h2};
+use request_id::RequestIds;
+use route::Routes;
 use send::Gap;
 use slots::Slots;
 use stamp::Stamp;
+use states::Shown;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use stream::Stream;
+use trace::Traces;
 use variables::Variables;
 
 /// How long an idle connection may still send a request when the server is stopping. A client that was about to send its next
@@ -162,14 +174,29 @@ pub struct Engine<'a, B: Backend> {
     /// Memory of the last content, for the next one.
     spare_content: Vec<u8>,
     stamp: Stamp,
+    /// `None`: requests have no ids.
+    ids: Option<RequestIds<'a>>,
+    /// `None`: requests have no places in traces.
+    traces: Option<Traces>,
+    /// `None`: requests are not counted by routes.
+    routes: Option<Routes>,
     tally: Tally,
+    shown: Shown,
+    /// Whether it is measured how long the parts of requests take.
+    measures: bool,
+    /// What the response that is being written says of its times; `None`: they say nothing.
+    timing: Option<Vec<u8>>,
     access_log: Option<AccessLog>,
+    /// `None`: nothing is said of slow requests.
+    slow_log: Option<SlowLog>,
+    #[expect(clippy::vec_box, reason = "a box waits with its request and comes back")]
+    spare_drafts: Vec<Box<Draft>>,
     /// When the log was last told of fields that contradict each other.
     contradiction_told: Option<Duration>,
     /// Something was written to the watched pipe.
     woken: bool,
     /// The exchanges that were given back and whose clients have gone before they were answered; `None`: nobody asks.
-    lost: Option<Vec<ExchangeId>>,
+    lost: Option<Vec<Lost>>,
 }
 
 /// Whether connections are accepted.
@@ -266,8 +293,16 @@ impl<'a, B: Backend> Engine<'a, B> {
             spool: Vec::new(),
             spare_content: Vec::new(),
             stamp,
+            ids: settings.request_id.as_ref().map(RequestIds::new),
+            traces: settings.traces.then(|| Traces::new(settings.trace_sample)),
+            routes: Routes::new(settings),
             tally: Tally::default(),
+            shown: Shown::default(),
+            timing: settings.server_timing.then(Vec::new),
+            measures: access_log.is_some() || settings.metrics.is_some() || settings.slow < Timeouts::NEVER,
             access_log,
+            slow_log: SlowLog::new(settings.slow),
+            spare_drafts: Vec::new(),
             contradiction_told: None,
             woken: false,
             lost: None,
@@ -367,7 +402,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
-        self.next_deadline().into_iter().chain(resume).min()
+        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).min()
     }
 
     /// Sends pending output now instead of with the next wait, if the host may take its time.

@@ -3,6 +3,7 @@
 //! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
 //! is written directly into the last segment; see [`Output::tail`].
 
+use super::answer::Unsent;
 use crate::totals::Tally;
 use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
@@ -73,6 +74,8 @@ pub(super) struct Output {
     pub(super) timed: bool,
     /// The memory of a segment that has been sent.
     spare: Vec<u8>,
+    /// Responses in it that are complete.
+    pub(super) unsent: Vec<Unsent>,
 }
 
 /// A segment that is not written to any more; never empty.
@@ -175,6 +178,13 @@ impl Output {
             self.close_tail();
         }
         self.closed.push_back(Segment::File { file: file.clone(), offset, left: size });
+    }
+
+    /// Whether a response that has been written completely is still to be sent, because the socket had no room for it.
+    #[inline]
+    pub(super) fn holds_responses_back(&self) -> bool {
+        // Only a socket that does not take everything gets a deadline for that.
+        self.timed
     }
 
     /// The bytes that wait in memory and in files.

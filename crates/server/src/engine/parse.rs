@@ -38,9 +38,11 @@ impl<B: Backend> Engine<'_, B> {
                     let https = encryption.is_some();
                     input.head = Some(Span::new(start + skipped, start + step.consumed));
                     input.consume(step.consumed);
-                    *requests += 1;
+                    self.tally.asked(self.blank.layout.version);
                     let fresh = self.spare_requests.pop().unwrap_or_default();
                     let mut request = std::mem::replace(&mut self.blank, fresh);
+                    request.earlier = *requests;
+                    *requests += 1;
                     request.remote = *remote;
                     request.forwarded.https = https;
                     if https
@@ -55,6 +57,13 @@ impl<B: Backend> Engine<'_, B> {
                         self.recycle(request);
                         self.tell_of_contradiction(contradiction);
                         return self.refuse(index, Refusal::FORWARDED);
+                    }
+                    if let Some(ids) = &mut self.ids {
+                        let Received { layout, text, id, .. } = &mut *request;
+                        *id = Some(ids.identify(layout, input.head_bytes(), text, *forwarding));
+                    }
+                    if let Some(traces) = &mut self.traces {
+                        traces.place(&mut request.layout, input.head_bytes(), &mut request.text, *forwarding);
                     }
                     if content == Framing::None {
                         self.queue(index, request);

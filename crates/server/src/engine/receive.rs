@@ -175,16 +175,21 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn expire(&mut self, now: std::time::Duration) {
         while let Some((index, kind)) = self.deadlines.expired(now) {
             match kind {
-                Deadline::Idle => self.close_idle(index),
+                Deadline::Idle => self.close_unasked(index),
                 Deadline::Head => {
                     let connection = &self.connections[index];
                     if connection.is_reading() && connection.input.has_unread() {
                         self.tally.count(Counter::HeadTimeouts);
                         let _ = self.refuse(index, Refusal::HEAD_TIMEOUT);
                     } else if connection.is_idle() {
-                        self.close_idle(index);
+                        self.close_unasked(index);
+                    } else if connection.speaks_http2() {
+                        // The rest of a frame, or of a head in several frames.
+                        self.tally.count(Counter::HeadTimeouts);
+                        let _ = self.leave_client_at_once(index);
                     } else {
                         // Nobody is left to be told.
+                        self.tally.count(Counter::ConnectionsSilent);
                         self.drop_connection(index);
                     }
                 }
@@ -193,6 +198,7 @@ impl<B: Backend> Engine<'_, B> {
                     let _ = self.refuse(index, Refusal::CONTENT_TIMEOUT);
                 }
                 Deadline::Write => {
+                    self.tally.count(Counter::LimitWriteTimeout);
                     log::info!("a client took too long to receive a response");
                     self.cut(index);
                 }
@@ -200,6 +206,16 @@ impl<B: Backend> Engine<'_, B> {
                 Deadline::Linger => self.drop_connection(index),
             }
             self.check(index);
+        }
+    }
+
+    /// The time of an idle connection is over, or that of one on which nothing has been asked.
+    fn close_unasked(&mut self, index: u32) {
+        let (token, asked) = (self.connections.token(index), self.connections[index].requests);
+        self.close_idle(index);
+        let stays = |index| matches!(self.connections[index].state, State::Reading(_) | State::Queued(_) | State::Carrying(_));
+        if !self.connections.find(token).is_some_and(stays) {
+            self.count_idle_end(asked);
         }
     }
 

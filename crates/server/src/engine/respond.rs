@@ -3,6 +3,7 @@
 //! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
 //! the result to [`super::send`], which keeps the order of the output.
 
+use super::answer::Answer;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
 use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
@@ -13,10 +14,12 @@ use super::slots::Slots;
 use super::stream::{Stream, StreamFraming};
 use super::{Engine, Stage};
 use crate::config::Settings;
+use crate::totals::{Counter, Tally};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1;
+use std::time::Duration;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
@@ -96,12 +99,29 @@ impl<'e, S> Target<'e, S> {
 impl Alone<'_> {
     /// Whether the connection may serve another request after this one.
     #[inline]
-    fn persists(&self, stage: Stage, settings: &Settings) -> bool {
+    fn persists(&self, stage: Stage, settings: &Settings, tally: &Tally) -> bool {
         stage == Stage::Serving
             && !self.outlook.taken
             && !settings.timeouts.keepalive.is_zero()
-            && settings.limits.requests_per_connection.is_none_or(|most| self.requests < most)
+            && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
     }
+
+    /// Whether a connection may carry a request after this one, of which there may be so many; counts that it may not.
+    fn is_within(&self, most: u32, tally: &Tally) -> bool {
+        let is_within = self.requests < most;
+        if !is_within {
+            tally.count(Counter::LimitKeepaliveRequests);
+        }
+        is_within
+    }
+}
+
+/// What a response says of its times: nothing, unless there is room for it.
+#[inline]
+fn timing_of<'t>(answer: &Answer, room: &'t mut Option<Vec<u8>>, now: Duration) -> &'t [u8] {
+    let Some(value) = room else { return &[] };
+    answer.laps.write_timing(now, value);
+    value
 }
 
 impl<B: Backend> Engine<'_, B> {
@@ -153,11 +173,29 @@ impl<B: Backend> Engine<'_, B> {
     ) -> Result<(), ReplyError> {
         let size = body.size();
         let (others, gathers) = (self.others_wait(), self.gathers);
-        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, access_log, .. } =
-            self;
+        let Self {
+            connections,
+            streams,
+            outputs,
+            gaps,
+            stamp,
+            settings,
+            stage,
+            prompt,
+            answering,
+            tally,
+            access_log,
+            ids,
+            backend,
+            timing,
+            ..
+        } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
-        let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
-        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared, response.answer.https) };
+        let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
+        let id = response.answer.id.take();
+        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
+        let timing = timing_of(response.answer, timing, backend.now());
+        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared, response.answer.https, pair, timing) };
         // Content of known size needs no framing at its end, so the end of the response is decided before it is sent.
         let framed = match body {
             Body::Parts(parts) if size <= COPIED_BYTES => response.write_small(head, &terms, parts, size, outputs),
@@ -166,9 +204,14 @@ impl<B: Backend> Engine<'_, B> {
         let Response { line, answer, framing } = response;
         let (way, end) = match framed {
             Ok(framed) => framed,
-            Err(why) => return Err(self.reject(exchange, why)),
+            Err(why) => {
+                answer.id = id;
+                return Err(self.reject(exchange, why));
+            }
         };
         tally.responded(head.status);
+        answer.laps.begin_response(backend.now());
+        answer.laps.end_app(backend.now());
         if let Some(log) = access_log {
             answer.noted = log.note(&head.fields.iter().copied().chain(prepared.into_iter().flat_map(PreparedFields::pairs)));
         }
@@ -231,13 +274,18 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, stamp, settings, stage, access_log, .. } = self;
+        let Self { connections, streams, outputs, stamp, settings, stage, access_log, ids, backend, timing, tally, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
-        let terms = Terms { size, persist, preset: stamp.preset(None, target.response.answer.https) };
+        let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
+        let id = target.response.answer.id.take();
+        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
+        let timing = timing_of(target.response.answer, timing, backend.now());
+        let terms = Terms { size, persist, preset: stamp.preset(None, target.response.answer.https, pair, timing) };
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
+            target.response.answer.id = id;
             return Err(self.reject(exchange, why));
         }
+        target.response.answer.laps.begin_response(backend.now());
         if let Some(log) = access_log {
             target.response.answer.noted = log.note(&head.fields.iter().copied());
         }
@@ -410,6 +458,7 @@ impl<B: Backend> Engine<'_, B> {
         let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
         let out: Vec<Name> = on_connections.chain(on_streams).map(|(place, serial)| Name { place, serial }).collect();
         out.into_iter().for_each(|name| self.abandon(name.into()));
+        self.conclude_all();
     }
 
     /// Sends an informational response.
@@ -453,17 +502,19 @@ impl<B: Backend> Engine<'_, B> {
     /// Called when a response has been written completely.
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
+        let now = self.backend.now();
         match place {
             Place::Connection(index) => {
                 let connection = &mut self.connections[index];
                 let State::Answering(answering) = &mut connection.state else { return };
-                answering.answer.finished = true;
-                if answering.answer.is_lent() {
+                let answer = &mut answering.answer;
+                answer.finished = true;
+                answer.laps.end_app(now);
+                if answer.is_lent() {
                     return;
                 }
-                if let Some(line) = answering.answer.late_line() {
-                    self.record_late(Some(line));
-                }
+                let (counted, line) = (answer.counted(), answer.late_line());
+                self.conclude(index, counted, line);
                 self.settle(index);
             }
             Place::Stream(number) => self.stream_finished(number),

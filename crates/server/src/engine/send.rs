@@ -197,12 +197,17 @@ impl<B: Backend> Engine<'_, B> {
     #[inline(always)]
     fn all_has_left(&mut self, index: u32) -> Still {
         let connection = &mut self.connections[index];
-        if let Some(output) = connection.line.output.take() {
-            if output.timed && self.deadlines.runs(index, Deadline::Write) {
-                self.deadlines.clear(index);
+        if let Some(mut output) = connection.line.output.take() {
+            if output.timed {
+                if self.deadlines.runs(index, Deadline::Write) {
+                    self.deadlines.clear(index);
+                }
+                let ending = self.ending_of(index);
+                self.conclude_unsent(&mut output.unsent, ending);
             }
             self.outputs.give(output);
         }
+        let connection = &mut self.connections[index];
         match connection.state {
             State::Flushing(fate) => self.go_on(index, fate),
             State::Carrying(_) => {

@@ -1,6 +1,6 @@
 //! 6. Settle: after a response comes the next request, or one of the ways in which a connection ends.
 
-use super::answer::{Custody, Draft};
+use super::answer::{Draft, Lost};
 use super::connection::{Connection, Departure, Fate, Outlook, Reading, State};
 use super::deadline::Deadline;
 use super::exchange::Received;
@@ -11,6 +11,7 @@ use super::send::Still;
 use super::trailers::ReceivedTrailers;
 use super::{Engine, Exchange};
 use crate::config::Limits;
+use crate::log::Ending;
 use crate::totals::Counter;
 use oribi_host::ExchangeId;
 use oribi_io::process::has_forked;
@@ -69,7 +70,7 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn give_back_request(&mut self, index: u32, serial: u32, mut exchange: Exchange) {
-        let draft = if self.access_log.is_some() { self.record_returned(index, serial, &exchange) } else { None };
+        let draft = if self.measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
             // The client has gone.
@@ -80,7 +81,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Answering(answering) = &mut connection.state else {
             unreachable!("a connection stays with its exchange until that is given back")
         };
-        answering.answer.custody = Custody::Returned(draft);
+        answering.answer.give_back(draft);
         if answering.answer.finished {
             let next = connection.settle(&mut self.pool, &self.settings.limits);
             self.recycle(exchange.received);
@@ -98,15 +99,26 @@ impl<B: Backend> Engine<'_, B> {
         self.check(index);
     }
 
-    /// Writes the access log's line of an exchange whose host has returned, or returns what the line will need later.
-    #[inline(never)]
+    /// Counts the times of an exchange whose host has returned and writes the access log's line, or returns what the line will need later.
+    #[inline]
     fn record_returned(&mut self, index: u32, serial: u32, exchange: &Exchange) -> Option<Box<Draft>> {
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
-        let outcome = connection.and_then(|connection| match &mut connection.state {
-            State::Answering(answering) => Some(answering.answer.outcome()),
+        let answer = connection.and_then(|connection| match &mut connection.state {
+            State::Answering(answering) => Some(&mut answering.answer),
             _ => None,
         });
-        self.record(exchange, outcome)
+        match answer {
+            Some(answer) if !answer.finished => self.draft(exchange),
+            Some(answer) => {
+                let outcome = answer.outcome();
+                self.conclude_returned(index, exchange, outcome);
+                None
+            }
+            None => {
+                self.record(exchange, None);
+                None
+            }
+        }
     }
 
     /// Keeps a box for the next request.
@@ -115,6 +127,7 @@ impl<B: Backend> Engine<'_, B> {
         let content = std::mem::take(&mut received.content);
         received.forwarded = Forwarded::default();
         received.trailers = ReceivedTrailers::None;
+        received.text.clear();
         content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
         if self.spare_requests.len() < SPARE_REQUESTS {
             self.spare_requests.push(received);
@@ -260,22 +273,27 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
-        let Self { connections, outputs, stamp, backend, .. } = self;
+        let Self { connections, outputs, stamp, backend, ids, .. } = self;
         let connection = &mut connections[index];
+        let id = match &mut connection.state {
+            State::Reading(Reading { request: Some(received), .. }) => received.id.take(),
+            _ => None,
+        };
         let mut remote = connection.remote;
         let output = connection.line.output.get_or_insert_with(|| outputs.take());
         let https = match &connection.state {
             State::Reading(Reading { request: Some(received), .. }) => received.is_https(),
             _ => backend.encryption(&connection.line.socket).is_some(),
         };
-        connection.machine.write_refusal(refusal, &stamp.preset(None, https), output.tail());
+        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
+        connection.machine.write_refusal(refusal, &stamp.preset(None, https, pair, b""), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
         if let State::Reading(Reading { request: Some(received), .. }) = before {
             remote = received.remote;
             self.recycle(received);
         }
-        self.record_refusal(remote.address(), refusal.status());
+        self.record_refusal(&remote, id.as_deref(), refusal, Ending::Closes);
         if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
     }
 
@@ -289,7 +307,13 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn drop_connection(&mut self, index: u32) {
         self.deadlines.clear(index);
         let Some(mut connection) = self.connections.remove(index) else { return };
+        if let Some(output) = &mut connection.line.output
+            && !output.unsent.is_empty()
+        {
+            self.conclude_unsent(&mut output.unsent, Ending::Aborted);
+        }
         self.tally.count(Counter::ConnectionsClosed);
+        self.forget_speech(connection.speech);
         if let Some(census) = self.census {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
@@ -299,9 +323,8 @@ impl<B: Backend> Engine<'_, B> {
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
                 self.answering -= 1;
-                let line = answering.answer.late_line();
-                self.record_late(line);
-                self.note_lost(Place::Connection(index), connection.serial);
+                let name = Name { place: Place::Connection(index), serial: connection.serial };
+                self.lose(Lost::of(name, &mut answering.answer));
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),
             State::Carrying(carrier) => self.lose_streams(*carrier),

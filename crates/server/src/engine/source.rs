@@ -61,6 +61,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.backend.now()
     }
 
+    fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
+        self.queue_time(exchange)
+    }
+
     fn waiting_requests(&self) -> usize {
         self.waiting_requests()
     }
@@ -112,10 +116,12 @@ impl<B: Backend> Source for Engine<'_, B> {
 
     #[inline]
     fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        self.read_clock_to_measure();
         self.finish(exchange)
     }
 
     fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.read_clock_to_measure();
         self.finish_with_trailers(exchange, trailers)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::Settings;
 use httpdate::HttpDate;
-use oribi_message::PreparedFields;
+use oribi_message::{FieldPair, PreparedFields};
 use oribi_proto::h1::Preset;
 use oribi_proto::h2::compress_preset;
 use std::io::Write;
@@ -69,9 +69,15 @@ impl Stamp {
         !self.policy.is_empty()
     }
 
-    /// These lines, and fields that were written before. `https`: the response is delivered over https.
+    /// These lines, fields that were written before, the id of the request, and how long it took. `https`: the response is delivered over https.
     #[inline]
-    pub(super) fn preset<'a>(&'a self, prepared: Option<&'a PreparedFields>, https: bool) -> Preset<'a> {
+    pub(super) fn preset<'a>(
+        &'a self,
+        prepared: Option<&'a PreparedFields>,
+        https: bool,
+        id: Option<FieldPair<'a>>,
+        timing: &'a [u8],
+    ) -> Preset<'a> {
         let policy: &[u8] = if https { &self.policy } else { &[] };
         Preset {
             date: &self.date,
@@ -80,6 +86,8 @@ impl Stamp {
             ok: &self.ok,
             compressed: &self.compressed,
             prepared,
+            id,
+            timing,
             until_close: self.until_close,
         }
     }

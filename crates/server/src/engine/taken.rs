@@ -40,7 +40,7 @@ impl<B: Backend> Engine<'_, B> {
         let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
         connection.line.opened = false;
         answering.outlook.taken = true;
-        let mut early = answering.early.take().map_or_else(Vec::new, Vec::from);
+        let mut early = answering.early.take().map_or_else(Vec::new, |early| early.0.into_vec());
         early.extend_from_slice(&received);
         if early.is_empty() { Ok(descriptor) } else { with_early_bytes(descriptor, early) }
     }

@@ -109,10 +109,14 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(log) = &mut self.access_log {
             log.flush();
         }
+        if let Some(log) = &mut self.slow_log {
+            log.tell_more(self.backend.now());
+        }
         self.events.drain(..self.handled);
         self.handled = 0;
         let known = self.events.len();
         self.tally.settle();
+        self.show_states();
         self.begin_waiting(timeout);
         self.backend.wait(timeout, &mut self.events).inspect_err(|_| self.count_as_idle(false))?;
         self.end_waiting(known);
@@ -143,6 +147,7 @@ impl<B: Backend> Engine<'_, B> {
             && self.deadlines.are_quiet_until(self.backend.now() + most)
             && self.streams.len() == 0
             && self.due_at_doors().is_none()
+            && self.slow_log_due().is_none()
             && !self.backend.has_news()
         {
             return Some(most);

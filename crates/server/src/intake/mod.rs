@@ -26,7 +26,7 @@ pub use lent::Lent;
 pub use rest::Watcher;
 
 use crate::attention::{Attention, Sources};
-use crate::config::Settings;
+use crate::config::{RequestIdField, Settings};
 use crate::scoreboard::running::{RunningApps, RunningLine};
 use lent::Received;
 use open::Opened;
@@ -102,8 +102,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Shows the supervisor on these lines which apps go on after they have answered.
-    pub(crate) fn watched(self, lines: &'static [RunningLine]) -> Self {
-        Self { running: RunningApps::on(lines), ..self }
+    pub(crate) fn watched(self, lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Self {
+        Self { running: RunningApps::on(lines, ids), ..self }
     }
 
     /// Takes nothing more. With `empty_queue`, first takes what comes until the edges have ended.

@@ -3,6 +3,7 @@
 use super::backlog::Backlog;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_pool::{Taken, Worker};
+use std::time::Duration;
 
 /// How far a response has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) struct Open {
     pub(super) taken: Taken,
     pub(super) step: Step,
     pub(super) backlog: Backlog,
+    /// How long its request has waited, if its edge has said since when.
+    pub(super) waited: Option<Duration>,
     /// A host has its request.
     pub(super) lent: bool,
     /// It was seen that its client has gone.
@@ -51,12 +54,19 @@ impl Opened {
 
     /// Adds an exchange whose request is about to be lent.
     #[inline]
-    pub(super) fn add(&mut self, pool: usize, taken: Taken, gateway: bool, shared: bool) -> ExchangeId {
+    pub(super) fn add(
+        &mut self,
+        pool: usize,
+        taken: Taken,
+        waited: Option<Duration>,
+        gateway: bool,
+        shared: bool,
+    ) -> ExchangeId {
         self.serial = self.serial.wrapping_add(1);
         self.count += 1;
         let (step, backlog) = (Step::Unanswered, Backlog::default());
         let (serial, lent, gone, broken) = (self.serial, true, false, false);
-        let open = Open { serial, pool, taken, step, backlog, lent, gone, broken, gateway, shared };
+        let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared };
         let index = self.vacant();
         self.places[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)

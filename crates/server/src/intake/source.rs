@@ -35,6 +35,10 @@ impl Source for Intake<'_> {
         self.give_back(exchange);
     }
 
+    fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
+        self.opened.get(exchange)?.waited
+    }
+
     fn waiting_requests(&self) -> usize {
         self.pools.iter().map(oribi_pool::Worker::queued).sum()
     }

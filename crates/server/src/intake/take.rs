@@ -8,6 +8,7 @@ use crate::slot::{Content, encode_head};
 use oribi_message::{FieldPair, ResponseHead, Version};
 use oribi_pool::{Taken, Wish, Worker};
 use std::io;
+use std::time::Duration;
 
 /// How many unused boxes are kept.
 const SPARE: usize = 64;
@@ -61,7 +62,8 @@ impl Intake<'_> {
         }
         let gateway = received.stored.has_gateway();
         let shared = gateway || received.stored.head().version() == Version::Http2;
-        let id = self.opened.add(pool, taken, gateway, shared);
+        let waited = received.stored.complete_at().map(|complete| Duration::from_nanos(self.now.0.saturating_sub(complete)));
+        let id = self.opened.add(pool, taken, waited, gateway, shared);
         if let Some(running) = &self.running {
             running.enter(id, &received.stored.head());
         }

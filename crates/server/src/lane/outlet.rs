@@ -106,6 +106,15 @@ impl<S: Source> Outlet for Lane<'_, S> {
         self.deadlines.is_some()
     }
 
+    fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
+        self.source().queue_time(exchange)
+    }
+
+    #[inline]
+    fn tells_queue_times(&self) -> bool {
+        self.tells_queue_times
+    }
+
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(deadlines) = &self.deadlines {
             deadlines.extend(exchange, time);

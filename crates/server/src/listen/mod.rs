@@ -13,4 +13,4 @@ pub(crate) use kept::Kept;
 pub use listener::Listener;
 pub(crate) use listener::{handshake_begun, is_any_lent};
 pub use secure::open;
-pub(crate) use secure::{Vault, answer_in_handshakes, open_or_take, proof, read_again, secure};
+pub(crate) use secure::{Vault, answer_in_handshakes, expiries, open_or_take, proof, read_again, secure};

@@ -86,6 +86,15 @@ pub(crate) fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     Ok(any)
 }
 
+/// The names of the certificates that these listeners offer, each once, and when the first of that name ends, in seconds since 1970.
+pub(crate) fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> =
+        listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(|server| server.expiries()).collect();
+    found.sort();
+    found.dedup_by(|later, first| later.0 == first.0);
+    found
+}
+
 /// Has authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) get what stands in `file`. It is opened by the first
 /// process, and open in all that serve: those with other rights, or in a sandbox, could not open it.
 pub(crate) fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {

@@ -3,7 +3,7 @@
 //! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of a turn cost one
 //! system call.
 
-use super::entry::{AccessEntry, Noted};
+use super::entry::{AccessEntry, Noted, Parts};
 use super::escape::{append_json, append_quoted};
 use super::pattern::{append_by, append_request_line, note};
 use super::sink::LineSink;
@@ -64,7 +64,7 @@ impl AccessLog {
     pub fn note<'a>(&self, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
         match &self.format {
             AccessFormat::Pattern(pattern) => note(pattern, fields),
-            AccessFormat::Common | AccessFormat::Combined | AccessFormat::Json => None,
+            AccessFormat::Common | AccessFormat::Combined | AccessFormat::Rack | AccessFormat::Json => None,
         }
     }
 
@@ -85,6 +85,11 @@ fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, stamp: &mut Stam
                 append_quoted(entry.head.and_then(|head| head.field(field)).unwrap_or(b"-"), line);
                 line.push(b'"');
             }
+        }
+        AccessFormat::Rack => {
+            append_common(entry, stamp, line);
+            // Writing into memory does not fail.
+            let _ = write!(line, " {:.4}", entry.duration.as_secs_f64());
         }
         AccessFormat::Json => append_object(entry, stamp, line),
         AccessFormat::Pattern(pattern) => append_by(pattern, entry, stamp, line),
@@ -112,6 +117,9 @@ fn append_object(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>)
     line.push(b'"');
     let texts = [
         ("remote", Some(entry.remote.as_bytes()).filter(|text| !text.is_empty())),
+        ("request_id", entry.id),
+        ("trace_id", entry.trace.map(|ids| ids.trace)),
+        ("span_id", entry.trace.map(|ids| ids.span)),
         ("method", entry.head.map(|head| head.method())),
         ("target", entry.head.map(|head| head.target())),
         ("version", entry.head.map(|head| head.version().as_str().as_bytes())),
@@ -126,7 +134,11 @@ fn append_object(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>)
     }
     let (status, bytes, duration) = (entry.status, entry.bytes_sent, entry.duration);
     let (seconds, microseconds) = (duration.as_secs(), duration.subsec_micros());
-    let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration\":{seconds}.{microseconds:06}}}");
+    let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration\":{seconds}.{microseconds:06}");
+    for (name, time) in entry.parts.iter().flat_map(Parts::named) {
+        let _ = write!(line, ",\"{name}\":{}.{:06}", time.as_secs(), time.subsec_micros());
+    }
+    line.push(b'}');
 }
 
 #[cfg(test)]

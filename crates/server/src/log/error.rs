@@ -1,11 +1,13 @@
 //! The error log: the destination of the messages of the `log` facade.
 //!
 //! It is always standard error. If there is a log file, it replaces standard error, so that messages of the app, its modules
-//! and the C library go to the same file, in every process that is forked from now on.
+//! and the C library go to the same file, in every process that is forked from now on. If there is a daemon that takes messages, those of
+//! the server go to it, and standard error stays what it was.
 //!
 //! No message stops the server: what a full disk or a pipe that nobody reads does not take is lost, and counted.
 
 use super::escape::Message;
+use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
 use super::stamp::Stamp;
 use crate::config::LogTarget;
@@ -15,6 +17,7 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +28,7 @@ const MESSAGE_BYTES: usize = 32 << 10;
 /// waited for in vain, it is not waited for again until it reads.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Sends the messages of the `log` facade from `level` on to standard error, or to a file that replaces it. A second call
+/// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A second call
 /// changes both.
 ///
 /// # Errors
@@ -35,6 +38,15 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     let _ = log::set_logger(&SINK);
     log::set_max_level(level);
     SINK.look();
+    let messenger = if let LogTarget::System(log) = target { Some(Messenger::open(log)?) } else { None };
+    if let Some(messenger) = &messenger
+        && let Some(trouble) = messenger.trouble()
+    {
+        log::warn!("nobody takes the error log at {} yet: {trouble}; messages are lost until somebody does", messenger.name());
+    }
+    if let Ok(mut place) = MESSENGER.write() {
+        *place = messenger;
+    }
     reopen(target)
 }
 
@@ -45,7 +57,7 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
 pub fn reopen(target: &LogTarget) -> io::Result<()> {
     match target {
         LogTarget::File(path) => replace(output::open(path)?),
-        LogTarget::Standard => {
+        LogTarget::Standard | LogTarget::System(_) => {
             SINK.look();
             Ok(())
         }
@@ -71,6 +83,10 @@ fn stderr_is_journal() -> bool {
 
 static SINK: Sink = Sink::new();
 
+/// What takes messages in the place of standard error. It is written to while a process has one thread, and only read where others could
+/// be forked from it.
+static MESSENGER: RwLock<Option<Messenger>> = RwLock::new(None);
+
 /// Standard error as a sink for messages. It is written to by every thread, and copied by a fork.
 struct Sink {
     to_journal: AtomicBool,
@@ -87,7 +103,20 @@ struct Sink {
 
 thread_local! {
     /// The line and the clock are reused: a server in trouble should not allocate for each message.
-    static LINE: RefCell<(Vec<u8>, Stamp)> = RefCell::new((Vec::new(), Stamp::new()));
+    static LINE: RefCell<Paper> = RefCell::new(Paper::new());
+}
+
+/// What a message is written on.
+struct Paper {
+    line: Vec<u8>,
+    stamp: Stamp,
+    composer: Composer,
+}
+
+impl Paper {
+    fn new() -> Self {
+        Self { line: Vec::new(), stamp: Stamp::new(), composer: Composer::new() }
+    }
 }
 
 impl Sink {
@@ -121,19 +150,22 @@ impl Sink {
 
     /// Makes the line of `record` in `line`, and writes it. A message that cannot be written is lost and counted; the next one
     /// that can be says so.
-    fn write(&self, record: &Record<'_>, line: &mut Vec<u8>, stamp: &mut Stamp) {
+    fn write(&self, record: &Record<'_>, paper: &mut Paper) {
+        if let Ok(messenger) = MESSENGER.try_read()
+            && let Some(messenger) = &*messenger
+        {
+            return self.send(messenger, record, paper);
+        }
+        let Paper { line, stamp, .. } = paper;
         let (process, time, to_journal) = (std::process::id(), SystemTime::now(), self.to_journal.load(Ordering::Relaxed));
         line.clear();
         if self.torn.load(Ordering::Relaxed) {
             line.push(b'\n');
         }
-        // What its parent has lost is not for a forked process to say.
-        let lost = if self.loser.load(Ordering::Relaxed) == process { self.lost.load(Ordering::Relaxed) } else { 0 };
+        let lost = self.lost_by(process);
         if lost > 0 {
-            let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
-            let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
-            let report = &Record::builder().level(Level::Warn).args(text).build();
-            append_line(report, to_journal, process, time, stamp, line);
+            let report = &mut |report: &Record<'_>| append_line(report, to_journal, process, time, stamp, line);
+            self.report(lost, report);
         }
         append_line(record, to_journal, process, time, stamp, line);
         match self.put(line, lost == 0) {
@@ -142,14 +174,51 @@ impl Sink {
                 self.lost.fetch_sub(lost, Ordering::Relaxed);
             }
             Ok(()) => {}
-            Err(error) => {
-                if self.loser.swap(process, Ordering::Relaxed) != process {
-                    self.lost.store(0, Ordering::Relaxed);
-                }
-                self.why.store(error.raw_os_error(), Ordering::Relaxed);
-                self.lost.fetch_add(1, Ordering::Relaxed);
+            Err(error) => self.lose(process, error),
+        }
+    }
+
+    /// Sends `record` as a message; the same as [`Sink::write`] for a daemon.
+    fn send(&self, messenger: &Messenger, record: &Record<'_>, Paper { line, composer, .. }: &mut Paper) {
+        let process = std::process::id();
+        let lost = self.lost_by(process);
+        if lost > 0 {
+            let mut told = false;
+            self.report(lost, &mut |report| {
+                append_message(report, line);
+                told = messenger.send(severity(report.level()), line, false, composer).is_ok();
+            });
+            if told {
+                self.lost.fetch_sub(lost, Ordering::Relaxed);
             }
         }
+        append_message(record, line);
+        match messenger.send(severity(record.level()), line, lost == 0, composer) {
+            Ok(()) => {}
+            Err(Failure::Full) => self.lose(process, Errno::AGAIN),
+            Err(Failure::Earlier) => self.lose(process, Errno::CONNREFUSED),
+            Err(Failure::Lost(error)) => self.lose(process, error),
+        }
+    }
+
+    /// How many messages this process has lost. What its parent has lost is not for a forked process to say.
+    fn lost_by(&self, process: u32) -> u64 {
+        if self.loser.load(Ordering::Relaxed) == process { self.lost.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    fn lose(&self, process: u32, why: Errno) {
+        if self.loser.swap(process, Ordering::Relaxed) != process {
+            self.lost.store(0, Ordering::Relaxed);
+        }
+        self.why.store(why.raw_os_error(), Ordering::Relaxed);
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Passes the message that `lost` messages were lost to `write`.
+    fn report(&self, lost: u64, write: &mut dyn FnMut(&Record<'_>)) {
+        let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
+        let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
+        write(&Record::builder().level(Level::Warn).args(text).build());
     }
 
     /// Writes `line`; `waits` says whether its reader may be waited for.
@@ -189,13 +258,12 @@ impl Log for Sink {
         }
         let kept = LINE.try_with(|kept| {
             kept.try_borrow_mut().map(|mut kept| {
-                let (line, stamp) = &mut *kept;
-                self.write(record, line, stamp);
+                self.write(record, &mut kept);
             })
         });
         // A message that logs while it is being formatted, or a thread that is ending: rare enough to allocate.
         if !matches!(kept, Ok(Ok(()))) {
-            self.write(record, &mut Vec::new(), &mut Stamp::new());
+            self.write(record, &mut Paper::new());
         }
     }
 
@@ -205,13 +273,7 @@ impl Log for Sink {
 /// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
 /// it knows the time and reads the priority from the front (sd-daemon(3)).
 fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
-    let (name, priority) = match record.level() {
-        Level::Error => ("error", 3),
-        Level::Warn => ("warn", 4),
-        Level::Info => ("info", 6),
-        Level::Debug => ("debug", 7),
-        Level::Trace => ("trace", 7),
-    };
+    let (name, priority) = (name(record.level()), severity(record.level()) as u8);
     // Writing into memory does not fail; an argument whose display fails has written what it could.
     if to_journal {
         let _ = write!(line, "<{priority}>");
@@ -222,6 +284,33 @@ fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: System
     let _ = write!(line, "[{name}] [{process}] ");
     let _ = Message::new(line, MESSAGE_BYTES).write_fmt(*record.args());
     line.push(b'\n');
+}
+
+/// Makes `line` the text of a message: `[error] message`. Time and process are in front of it already.
+fn append_message(record: &Record<'_>, line: &mut Vec<u8>) {
+    line.clear();
+    // Writing into memory does not fail.
+    let _ = write!(line, "[{}] ", name(record.level()));
+    let _ = Message::new(line, MESSAGE_BYTES).write_fmt(*record.args());
+}
+
+const fn name(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}
+
+const fn severity(level: Level) -> Severity {
+    match level {
+        Level::Error => Severity::Error,
+        Level::Warn => Severity::Warning,
+        Level::Info => Severity::Informational,
+        Level::Debug | Level::Trace => Severity::Debug,
+    }
 }
 
 #[cfg(test)]

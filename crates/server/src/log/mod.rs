@@ -7,14 +7,17 @@ mod access;
 mod entry;
 mod error;
 mod escape;
+mod messenger;
 mod output;
 mod pattern;
 mod sink;
+mod slow;
 mod stamp;
 
 pub use access::AccessLog;
-pub use entry::{AccessEntry, Noted};
+pub use entry::{AccessEntry, Ending, Noted, Parts, TraceIds};
 pub(crate) use escape::{append_json, append_quoted};
+pub(crate) use slow::SlowLog;
 
 use crate::config::{LogTarget, Settings};
 use rustix::fs::OFlags;
@@ -29,7 +32,7 @@ use std::path::Path;
 /// can be opened. Each lane opens it for itself later.
 ///
 /// # Errors
-/// Says which file cannot be opened, and why. Which file cannot be opened, and why.
+/// Says which file cannot be opened, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
     // With edges, only these write it, and a process that loads the app may have no right to.
@@ -49,6 +52,7 @@ fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
     match target {
         LogTarget::Standard => format!("cannot use the {what} log: {error}"),
         LogTarget::File(path) => format!("cannot open the {what} log {}: {error}", path.display()),
+        LogTarget::System(log) => format!("cannot use the {what} log {log}: {error}"),
     }
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn use_error_log(file: File) -> io::Result<()> {
 pub(crate) fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
     match &settings.access_log {
         Some(target @ LogTarget::File(path)) => output::open(path).map(Some).map_err(|error| failed("access", target, &error)),
-        Some(LogTarget::Standard) | None => Ok(None),
+        Some(LogTarget::Standard | LogTarget::System(_)) | None => Ok(None),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Lines in a format that a user has written.
 
-use super::entry::{AccessEntry, Noted};
+use super::entry::{AccessEntry, Ending, Noted};
 use super::escape::append_quoted;
 use super::stamp::Stamp;
-use crate::config::{AccessItem, AccessPart, AccessPattern, Instant, TimeForm, Unit};
+use crate::config::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) fn note<'a>(pattern: &AccessPattern, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
     let wanted = &pattern.response_fields;
     let value = |wanted: &Vec<u8>| fields.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
-    (!wanted.is_empty()).then(|| wanted.iter().map(|name| value(name).unwrap_or_default().to_vec()).collect())
+    (!wanted.is_empty()).then(|| Box::new(Noted(wanted.iter().map(|name| value(name).unwrap_or_default().to_vec()).collect())))
 }
 
 pub(super) fn append_by(pattern: &AccessPattern, entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
@@ -29,6 +29,9 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, li
     let head = entry.head;
     let text = match item {
         AccessItem::Client => Some(entry.remote.as_bytes()),
+        // Where none is known, it is 0.
+        AccessItem::ClientPort => Some(entry.remote_port.as_bytes()).filter(|port| *port != b"0"),
+        AccessItem::Peer => Some(entry.peer.as_bytes()),
         AccessItem::RequestLine => return append_request_line(head, line),
         AccessItem::Method => head.map(|head| head.method()),
         AccessItem::Path => head.map(|head| head.path()),
@@ -40,14 +43,32 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, li
         AccessItem::ServerPort => entry.server.map(|server| server.port),
         AccessItem::RequestField(name) => head.and_then(|head| field(&head, name)),
         AccessItem::Cookie(name) => head.and_then(|head| cookie(&head, name)),
-        AccessItem::ResponseField(number) => entry.noted.get(*number).map(Vec::as_slice),
+        AccessItem::ResponseField(number) => entry.noted.and_then(|noted| noted.0.get(*number)).map(Vec::as_slice),
         AccessItem::Status => return append_number(entry.status.into(), line),
         AccessItem::BytesOrDash if entry.bytes_sent == 0 => None,
         AccessItem::Bytes | AccessItem::BytesOrDash => return append_number(entry.bytes_sent, line),
         AccessItem::Duration(unit) => return append_number(whole(entry.duration, *unit), line),
+        AccessItem::Part(name, unit) => {
+            let part = entry.parts.and_then(|parts| parts.named().into_iter().find(|(named, _)| named == name));
+            let Some((_, time)) = part else { return line.push(b'-') };
+            return append_number(whole(time, *unit), line);
+        }
         AccessItem::Time(Instant::Begin, form) => return append_time(entry.time, form, stamp, line),
         AccessItem::Time(Instant::End, form) => return append_time(entry.time + entry.duration, form, stamp, line),
+        AccessItem::RequestId => entry.id,
+        AccessItem::Trace => entry.trace.map(|ids| ids.trace),
+        AccessItem::Span => entry.trace.map(|ids| ids.span),
         AccessItem::Process => return append_number(std::process::id().into(), line),
+        AccessItem::Thread(radix) => return append_thread(*radix, line),
+        AccessItem::Earlier => {
+            let Some(earlier) = entry.earlier else { return line.push(b'-') };
+            return append_number(earlier.into(), line);
+        }
+        AccessItem::Ending => Some(match entry.ending {
+            Ending::Aborted => &b"X"[..],
+            Ending::Persists => b"+",
+            Ending::Closes => b"-",
+        }),
     };
     append_quoted(text.filter(|text| !text.is_empty()).unwrap_or(b"-"), line);
 }
@@ -55,6 +76,15 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, li
 fn append_number(number: u64, line: &mut Vec<u8>) {
     // Writing into memory does not fail.
     let _ = write!(line, "{number}");
+}
+
+fn append_thread(radix: Radix, line: &mut Vec<u8>) {
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    // Writing into memory does not fail.
+    let _ = match radix {
+        Radix::Decimal => write!(line, "{thread}"),
+        Radix::Hexadecimal => write!(line, "{thread:x}"),
+    };
 }
 
 /// As the client has sent it; `-` if that could not be read.

@@ -1,15 +1,17 @@
-//! Writes lines to a file or a pipe.
+//! Writes lines to a file or a pipe, or sends them to a daemon.
 //!
 //! If a log cannot be written, lines are lost, but requests are not affected: the lost lines are counted, and the error log
 //! reports the number once a minute, and when the log can be written again.
 
+use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
 use crate::config::LogTarget;
+use crate::config::value::show_log_target;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bytes of gathered lines at which they are written before the end of the turn.
@@ -44,8 +46,10 @@ enum Output {
     Standard,
     /// A file with its path, for opening it again.
     File(File, PathBuf),
-    /// A file that could not be opened: the error, and when to try again.
-    Missing(PathBuf, Errno, Instant),
+    /// A daemon that takes each line as a message.
+    Daemon(Box<(Messenger, Composer)>),
+    /// What could not be opened, the error, and when to try again.
+    Missing(LogTarget, Errno, Instant),
 }
 
 impl Output {
@@ -53,17 +57,28 @@ impl Output {
         match target {
             LogTarget::Standard => Ok(Self::Standard),
             LogTarget::File(path) => Ok(Self::File(output::open(path)?, path.clone())),
+            LogTarget::System(log) => Ok(Self::Daemon(Box::new((Messenger::open(log)?, Composer::new())))),
         }
     }
 
-    fn missing(path: PathBuf, error: &io::Error) -> Self {
-        Self::Missing(path, Errno::from_io_error(error).unwrap_or(Errno::IO), Instant::now() + OPEN_INTERVAL)
+    fn missing(target: LogTarget, error: &io::Error) -> Self {
+        Self::Missing(target, Errno::from_io_error(error).unwrap_or(Errno::IO), Instant::now() + OPEN_INTERVAL)
     }
 
     fn name(&self) -> String {
         match self {
             Self::Standard => "standard output".to_owned(),
-            Self::File(_, path) | Self::Missing(path, ..) => path.display().to_string(),
+            Self::Daemon(daemon) => daemon.0.name(),
+            Self::File(_, path) => path.display().to_string(),
+            Self::Missing(target, ..) => show_log_target(target),
+        }
+    }
+
+    /// The path of a file, for opening it again.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(_, path) | Self::Missing(LogTarget::File(path), ..) => Some(path),
+            _ => None,
         }
     }
 }
@@ -71,8 +86,8 @@ impl Output {
 impl AsFd for Output {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            // Nothing is written to a file that is missing.
-            Self::Standard | Self::Missing(..) => rustix::stdio::stdout(),
+            // Nothing is written to a file that is missing, and messages have a socket.
+            Self::Standard | Self::Daemon(_) | Self::Missing(..) => rustix::stdio::stdout(),
             Self::File(file, _) => file.as_fd(),
         }
     }
@@ -102,12 +117,9 @@ impl LineSink {
     /// The same for a server that serves already, which does not end for want of a log: a file that cannot be opened is tried
     /// again later, and lines are lost meanwhile.
     pub fn open_or_wait(target: &LogTarget) -> Self {
-        let output = Output::open(target).unwrap_or_else(|error| match target {
-            LogTarget::Standard => Output::Standard,
-            LogTarget::File(path) => {
-                log::error!("cannot open the access log {}: {error}; serving on without it", path.display());
-                Output::missing(path.clone(), &error)
-            }
+        let output = Output::open(target).unwrap_or_else(|error| {
+            log::error!("cannot open the access log {}: {error}; serving on without it", show_log_target(target));
+            Output::missing(target.clone(), &error)
         });
         Self::new(output)
     }
@@ -122,7 +134,7 @@ impl LineSink {
     /// The file cannot be opened; then the old one stays.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.flush();
-        if let Output::File(_, path) | Output::Missing(path, ..) = &self.output {
+        if let Some(path) = self.output.path() {
             self.replace(output::open(path)?);
         }
         Ok(())
@@ -131,8 +143,8 @@ impl LineSink {
     /// Goes on with `file`, which is the same log, opened again. Lines gathered so far go to the old one.
     pub fn replace(&mut self, file: File) {
         self.flush();
-        if let Output::File(_, path) | Output::Missing(path, ..) = &self.output {
-            self.output = Output::File(file, path.clone());
+        if let Some(path) = self.output.path() {
+            self.output = Output::File(file, path.to_owned());
             self.kind = Kind::of(&self.output);
             self.torn = false;
         }
@@ -142,8 +154,8 @@ impl LineSink {
     /// [`LineSink::replace`].
     pub fn expect_file(&mut self) {
         self.is_given = true;
-        if let Output::Missing(path, ..) = &self.output {
-            let path = path.display();
+        if let Output::Missing(target, ..) = &self.output {
+            let path = show_log_target(target);
             log::error!("the access log {path} stays missing here until the server is told to open its log files again (USR1)");
         }
     }
@@ -176,6 +188,7 @@ impl LineSink {
                 let error = *error;
                 self.lose(0, error);
             }
+            (Output::Daemon(_), _) => self.send_messages(false),
             (_, Kind::File) => self.write_file(),
             (_, Kind::Stream | Kind::Socket) => self.write_stream(Duration::ZERO),
         }
@@ -184,13 +197,12 @@ impl LineSink {
 
     /// Tries to open a file that could not be opened before.
     fn look_for_missing(&mut self) {
-        if let Output::Missing(path, _, next) = &self.output
+        if let Output::Missing(target, _, next) = &self.output
             && !self.is_given
             && Instant::now() >= *next
         {
-            let path = path.clone();
-            let target = LogTarget::File(path.clone());
-            self.output = Output::open(&target).unwrap_or_else(|error| Output::missing(path, &error));
+            let target = target.clone();
+            self.output = Output::open(&target).unwrap_or_else(|error| Output::missing(target, &error));
             self.kind = Kind::of(&self.output);
         }
     }
@@ -216,6 +228,30 @@ impl LineSink {
                 Err(Errno::AGAIN) => break,
                 Err(error) => return self.lose(done, error),
             }
+        }
+        self.take(done);
+        if self.buffer.len() > WAITING_BYTES {
+            self.lose(0, Errno::AGAIN);
+        }
+    }
+
+    /// Sends each line as a message. What the daemon has no room for waits for the next call; `waits` says whether this one may wait, too.
+    fn send_messages(&mut self, waits: bool) {
+        let Output::Daemon(daemon) = &mut self.output else { return };
+        let (messenger, composer) = &mut **daemon;
+        let mut done = 0;
+        while let Some(length) = self.buffer[done..].iter().position(|&byte| byte == b'\n') {
+            match messenger.send(Severity::Informational, &self.buffer[done..done + length], waits, composer) {
+                Ok(()) => {}
+                Err(Failure::Earlier) => {
+                    self.losses.lines += 1;
+                    self.losses.last_error = Some(Errno::CONNREFUSED);
+                    self.losses.failing = true;
+                }
+                Err(Failure::Full) => break,
+                Err(Failure::Lost(error)) => return self.lose(done, error),
+            }
+            done += length + 1;
         }
         self.take(done);
         if self.buffer.len() > WAITING_BYTES {
@@ -266,7 +302,10 @@ impl Drop for LineSink {
     fn drop(&mut self) {
         self.flush();
         if !self.buffer.is_empty() {
-            self.write_stream(LAST_WAIT);
+            match self.output {
+                Output::Daemon(_) => self.send_messages(true),
+                _ => self.write_stream(LAST_WAIT),
+            }
             let waiting = self.buffer.len();
             if waiting > 0 {
                 self.lose(0, Errno::AGAIN);

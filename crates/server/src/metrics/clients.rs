@@ -1,8 +1,10 @@
-//! Those who are connected to ask for metrics.
+//! Those who are connected at the address for metrics.
 //!
 //! A client sends one request and gets one response. It has a few seconds for each; meanwhile nobody waits for it. Anybody who reaches
 //! the address may connect, so there is room for the newest: a client that asks at once is answered however many others stall.
 
+use super::allowed::Allowed;
+use super::dashboard::Guard;
 use super::exchange::{Asked, Exchange, HEAD_BYTES};
 use super::text::Format;
 use crate::attended::{self, Attended, Entrance, Next};
@@ -11,6 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// The most clients at a time, because each costs a descriptor. If more come, the oldest goes.
@@ -34,6 +37,8 @@ struct Client {
     scraper: Scraper,
     socket: OwnedFd,
     exchange: Exchange,
+    /// Whether it is one of those who are let in. Others are told that they are not.
+    is_known: bool,
     stage: Stage,
 }
 
@@ -41,7 +46,7 @@ struct Client {
 enum Stage {
     /// Its request has not come completely.
     Asking { until: Instant },
-    /// It gets the metrics before this process waits again.
+    /// It gets what it has asked for before this process waits again.
     Asked,
     /// Its response has not left completely.
     Answered(Outgoing),
@@ -55,9 +60,26 @@ pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
     entrance: Entrance,
+    /// Who may see the dashboard; `None`: there is none.
+    guard: Option<Rc<Guard>>,
+    allowed: Allowed,
+}
+
+/// What a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// It gets this by [`Clients::answer`].
+    Metrics(Format),
+    /// It leaves with [`Clients::release`].
+    Events,
 }
 
 impl Clients {
+    /// Clients of whom these are `allowed`, where the dashboard has this guard, if there is one.
+    pub(super) fn new(guard: Option<Guard>, allowed: Allowed) -> Self {
+        Self { guard: guard.map(Rc::new), allowed, ..Self::default() }
+    }
+
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.connected.iter().map(Attended::polled)
     }
@@ -86,25 +108,39 @@ impl Clients {
     }
 
     fn admit(&mut self, socket: OwnedFd, now: Instant) {
+        let is_known = self.allowed.admit(&socket, now);
         if self.connected.len() >= CLIENTS {
-            self.connected.remove(0);
+            // Those who get nothing anyway make room first, and take none from others.
+            match self.connected.iter().position(|client| !client.is_known) {
+                Some(stranger) => _ = self.connected.remove(stranger),
+                None if is_known => _ = self.connected.remove(0),
+                None => return,
+            }
         }
         self.count += 1;
         let (scraper, stage) = (Scraper(self.count), Stage::Asking { until: now + PATIENCE });
-        self.connected.push(Client { scraper, socket, exchange: Exchange::default(), stage });
+        let exchange = Exchange::new(self.guard.clone(), is_known);
+        self.connected.push(Client { scraper, socket, exchange, is_known, stage });
     }
 
-    /// Goes on with all clients; returns those who have asked for metrics, which they get by [`Self::answer`].
-    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Format)> {
+    /// Goes on with all clients; returns those who have asked for what this process has to find out.
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Wish)> {
         self.entrance.open_if_due(now);
         attended::attend(&mut self.connected, now)
     }
 
     /// Gives a client the metrics.
-    pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &str, now: Instant) {
+    pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &[u8], now: Instant) {
         let Some(client) = self.connected.iter_mut().find(|client| client.scraper == scraper) else { return };
         let response = client.exchange.metrics(format, text);
         client.respond(response, now);
+    }
+
+    /// Lets a client go that has asked for events: its connection, and the head of the response with them.
+    pub(super) fn release(&mut self, scraper: Scraper) -> Option<(OwnedFd, Vec<u8>)> {
+        let place = self.connected.iter().position(|client| client.scraper == scraper)?;
+        let mut client = self.connected.remove(place);
+        Some((client.socket, client.exchange.events()))
     }
 }
 
@@ -126,7 +162,7 @@ impl Stage {
 }
 
 impl Attended for Client {
-    type Wish = (Scraper, Format);
+    type Wish = (Scraper, Wish);
 
     fn polled(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
@@ -150,7 +186,7 @@ impl Attended for Client {
 }
 
 impl Client {
-    fn receive(&mut self, now: Instant) -> Next<(Scraper, Format)> {
+    fn receive(&mut self, now: Instant) -> Next<(Scraper, Wish)> {
         // One look takes the longest head that is accepted.
         let mut bytes = [0; HEAD_BYTES];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -161,15 +197,18 @@ impl Client {
         };
         match self.exchange.receive(&bytes[..received]) {
             Asked::Nothing => Next::Stay,
-            Asked::Metrics(format) => {
-                self.stage = Stage::Asked;
-                Next::Asked((self.scraper, format))
-            }
-            Asked::Refused(response) => {
+            Asked::Metrics(format) => self.wish(Wish::Metrics(format)),
+            Asked::Events => self.wish(Wish::Events),
+            Asked::Other(response) => {
                 self.respond(response, now);
                 Next::Stay
             }
         }
+    }
+
+    fn wish(&mut self, wish: Wish) -> Next<(Scraper, Wish)> {
+        self.stage = Stage::Asked;
+        Next::Asked((self.scraper, wish))
     }
 
     fn respond(&mut self, response: Vec<u8>, now: Instant) {
@@ -189,7 +228,7 @@ impl Client {
     }
 
     /// Reads what nobody wants to know.
-    fn disregard(&mut self) -> Next<(Scraper, Format)> {
+    fn disregard(&mut self) -> Next<(Scraper, Wish)> {
         let mut bytes = [0; READ_AT_ONCE];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((1.., _)) | Err(Errno::INTR | Errno::AGAIN) => Next::Stay,
@@ -201,6 +240,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TrustedPeers;
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -219,6 +259,12 @@ mod tests {
             Self { listener, clients: Clients::default(), now: Instant::now() }
         }
 
+        /// Lets nobody in whose address is not this one.
+        fn only_for(address: [u8; 4]) -> Self {
+            let network = TrustedPeers::Network { address: address.into(), prefix: 32 };
+            Self { clients: Clients::new(None, Allowed::new(&[network])), ..Self::new() }
+        }
+
         fn connect(&self) -> TcpStream {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it has one")).expect("it listens");
             stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
@@ -227,8 +273,9 @@ mod tests {
 
         fn turn(&mut self) {
             self.clients.accept(self.listener.as_fd(), self.now);
-            for (scraper, format) in self.clients.attend(self.now) {
-                self.clients.answer(scraper, format, "a 1\n", self.now);
+            for (scraper, wish) in self.clients.attend(self.now) {
+                let Wish::Metrics(format) = wish else { panic!("{wish:?}") };
+                self.clients.answer(scraper, format, b"a 1\n", self.now);
             }
         }
 
@@ -269,6 +316,41 @@ mod tests {
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
             site.wait_for_end();
         }
+    }
+
+    #[test]
+    fn who_is_not_let_in_is_told_so() {
+        for (address, status) in [([127, 0, 0, 1], "200 OK"), ([127, 0, 0, 2], "403 Forbidden")] {
+            let mut site = Site::only_for(address);
+            let mut stream = site.connect();
+            stream.write_all(GET).expect("it is open");
+            let answer = site.answer(stream);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
+            site.wait_for_end();
+        }
+    }
+
+    #[test]
+    fn those_who_are_not_let_in_take_no_room_from_others() {
+        let mut site = Site::only_for([127, 0, 0, 1]);
+        let connect = |site: &mut Site| {
+            let stream = site.connect();
+            site.turn();
+            stream
+        };
+        let known: Vec<TcpStream> = (0..CLIENTS - 1).map(|_| connect(&mut site)).collect();
+        site.clients.allowed = Allowed::new(&[TrustedPeers::Network { address: [127, 0, 0, 2].into(), prefix: 32 }]);
+        let strangers: Vec<TcpStream> = (0..3).map(|_| connect(&mut site)).collect();
+        let of_known = |site: &Site| site.clients.connected.iter().filter(|client| client.is_known).count();
+        assert_eq!((site.clients.connected.len(), of_known(&site)), (CLIENTS, CLIENTS - 1), "the newest stranger is there");
+        site.clients.allowed = Allowed::default();
+        let last = connect(&mut site);
+        assert_eq!((site.clients.connected.len(), of_known(&site)), (CLIENTS, CLIENTS), "and makes room");
+        let first = site.clients.connected[0].scraper;
+        site.clients.allowed = Allowed::new(&[TrustedPeers::Network { address: [127, 0, 0, 2].into(), prefix: 32 }]);
+        let turned_away = connect(&mut site);
+        assert_eq!((of_known(&site), site.clients.connected[0].scraper), (CLIENTS, first), "nobody goes for a stranger");
+        drop((known, strangers, last, turned_away));
     }
 
     #[test]
@@ -344,7 +426,7 @@ mod tests {
             site.clients.accept(site.listener.as_fd(), site.now);
             asked = site.clients.attend(site.now);
         }
-        site.clients.answer(asked[0].0, Format::Plain, &"x".repeat(64 << 20), site.now);
+        site.clients.answer(asked[0].0, Format::Plain, &vec![b'x'; 64 << 20], site.now);
         assert!(matches!(site.clients.connected[0].stage, Stage::Answered(_)), "no socket takes so much");
         site.now += PATIENCE;
         site.turn();

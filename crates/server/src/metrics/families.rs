@@ -3,9 +3,13 @@
 //! Their names begin with `oribi_`, and say the unit, which is a base unit: seconds, bytes. Every counter of the server is told by the
 //! name that `oribi ctl status --json` has for it; counters that are parts of a whole are one family with a label.
 
-use super::text::{Format, Kind, Text};
+use super::of_apps;
+use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
+use super::routes::routes;
+use super::text::{Format, Kind, Text, seconds};
 use crate::control::{GenerationReport, ProcessReport, Report};
-use crate::totals::{Counts, NAMES, Unit};
+use crate::figures::Figures;
+use crate::totals::{Bound, Counts, NAMES, Part, Unit};
 use std::time::{Duration, SystemTime};
 
 /// What is told of a server at one moment.
@@ -18,6 +22,10 @@ pub(super) struct Sample {
     pub(super) memory: Vec<(Option<u64>, usize, u64)>,
     /// When the first process began.
     pub(super) began: SystemTime,
+    /// The bounds of buckets in histograms.
+    pub(super) bounds: Vec<Bound>,
+    /// The names under which requests are counted by their routes; empty if they are not.
+    pub(super) routes: Vec<String>,
 }
 
 /// The requests that are in the server.
@@ -29,11 +37,8 @@ pub(crate) struct Traffic {
     pub(crate) running: Option<usize>,
 }
 
-/// Counters that are parts of a whole: the beginning of their names, the family's name, and its label.
-const WHOLES: [(&str, &str, &str); 2] = [("responses_", "responses", "class"), ("workers_ended_", "workers_ended", "reason")];
-
 /// What the counters count, by the names of their families.
-const COUNTERS: [(&str, &str); 29] = [
+const COUNTERS: [(&str, &str); 42] = [
     ("responses", "Final responses that have begun, by the class of their status."),
     ("bytes_received", "Bytes received on the connections of clients."),
     ("bytes_sent", "Bytes sent on the connections of clients."),
@@ -63,14 +68,39 @@ const COUNTERS: [(&str, &str); 29] = [
     ("generations_failed", "How often that has failed."),
     ("upgrades", "New programs that have taken over."),
     ("upgrades_failed", "New programs that could not take over."),
+    ("requests", "Requests whose heads have been read, by their protocol."),
+    ("requests_misdirected", "Requests that came over a connection which was encrypted for another server (421)."),
+    ("connections_silent", "Connections that were closed because no request came within --header-timeout."),
+    ("limits_hit", "How often a limit refused a request, or closed a connection, by the setting."),
+    ("tls_handshakes", "Handshakes of TLS that were completed, by version, and whether a session was resumed."),
+    ("tls_handshakes_failed", "Handshakes of TLS that had begun and failed, by the reason."),
+    ("http2_connections", "Connections that have begun to speak HTTP/2."),
+    ("http2_streams", "Streams that clients of HTTP/2 have opened."),
+    ("http2_streams_reset", "Streams of HTTP/2 that were reset before they were answered, by whom."),
+    ("http2_stalled", "Streams of HTTP/2 that were reset because the client made no room for content."),
+    ("http2_connections_ended", "Connections of HTTP/2 that were ended because of what the client did, by the reason."),
+    ("certificates_ordered", "Certificates that were ordered or renewed by ACME."),
+    ("certificates_failed", "Attempts at that which have failed."),
+];
+
+/// How long what takes, the name of that, and what it means.
+const HISTOGRAMS: [(Part, &str, &str); 4] = [
+    (Part::Queue, "oribi_request_queue_seconds", "How long requests have waited for a worker."),
+    (Part::App, "oribi_request_app_seconds", "How long apps have taken, from when a worker took the request."),
+    (
+        Part::Send,
+        "oribi_request_send_seconds",
+        "How long clients have taken for the rest of a response when its app had ended.",
+    ),
+    (Part::Total, "oribi_request_seconds", "How long requests have taken, from when they were complete."),
 ];
 
 /// The states of workers.
 const STATES: [&str; 4] = ["starting", "ready", "retiring", "finishing"];
 
-/// The text that tells of it.
-pub(super) fn render(sample: &Sample, format: Format) -> String {
-    let Sample { report, processes, traffic, memory, began } = sample;
+/// The text, or the bytes, that tell of it.
+pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<u8> {
+    let Sample { report, processes, traffic, memory, began, bounds, routes: names } = sample;
     let mut text = Text::new(format);
     text.family(Kind::Info, "oribi_build", "The version of the program.");
     text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -104,6 +134,20 @@ pub(super) fn render(sample: &Sample, format: Format) -> String {
     if let Some(running) = traffic.running {
         gauge("oribi_requests_running", "Requests that a worker has.", running.to_string());
     }
+    text.family(Kind::Gauge, "oribi_connections_by_state", "Connections of clients that are open, by what they wait for.");
+    for (state, number) in report.connections.by_state() {
+        text.sample(&[("state", state)], number);
+    }
+    text.family(Kind::Gauge, "oribi_connections_by_protocol", "Connections of clients that are open, by their protocol.");
+    for (protocol, number) in report.connections.by_protocol() {
+        text.sample(&[("protocol", protocol)], number);
+    }
+    if !report.certificates.is_empty() {
+        text.family(Kind::Gauge, "oribi_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.");
+    }
+    for (name, expires) in &report.certificates {
+        text.sample(&[("name", name)], expires);
+    }
     text.family(Kind::Gauge, "oribi_workers", "Workers that run, by their state.");
     for state in STATES {
         let number = workers.iter().filter(|worker| worker.row.state == state).count();
@@ -119,41 +163,52 @@ pub(super) fn render(sample: &Sample, format: Format) -> String {
         text.sample(&labels.collect::<Vec<_>>(), bytes);
     }
     counters(&mut text, &report.counted.0);
+    histograms(&mut text, &report.counted.0, bounds);
+    routes(&mut text, names, &report.counted.0.routes, bounds);
+    of_apps::write(&mut text, figures);
     text.end()
 }
 
 fn counters(text: &mut Text, counts: &Counts) {
     let mut present = "";
     for &(counter, name) in &NAMES {
-        let whole = WHOLES.iter().find_map(|(start, family, label)| Some((*family, *label, name.strip_prefix(start)?)));
-        let family = whole.map_or(name, |(family, ..)| family);
+        let whole = part_of(name);
+        let family = whole.as_ref().map_or(name, |whole| whole.family);
         if family != present {
             present = family;
             let kind = if counter.unit() == Unit::Longest { Kind::Gauge } else { Kind::Counter };
             let help = COUNTERS.iter().find(|(named, _)| *named == family).map_or("", |(_, help)| *help);
             text.family(kind, &format!("oribi_{family}"), help);
+            if family == LIMITS {
+                for (counter, setting) in LIMITS_ELSEWHERE {
+                    text.sample(&[("limit", setting)], counts.of(counter));
+                }
+            }
         }
         let number = counts.of(counter);
         let value = match counter.unit() {
             Unit::Count => number.to_string(),
             Unit::Time | Unit::Longest => seconds(Duration::from_micros(number)),
         };
-        match whole {
-            Some((_, label, part)) => text.sample(&[(label, part)], value),
-            None => text.sample(&[], value),
-        }
+        let labels = whole.map(|whole| whole.labels).unwrap_or_default();
+        text.sample(&labels.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), value);
     }
 }
 
-fn seconds(time: Duration) -> String {
-    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+fn histograms(text: &mut Text, counts: &Counts, bounds: &[Bound]) {
+    for (part, name, help) in HISTOGRAMS {
+        let histogram = counts.times.of(part);
+        text.family(Kind::Histogram, name, help);
+        text.times(&[], histogram, bounds);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scoreboard::Row;
-    use crate::totals::{Account, Counter};
+    use crate::scoreboard::{Connections, Row};
+    use crate::totals::{Account, Counter, ROUTE_LINES, Tally};
+    use oribi_io::process::SharedLine;
     use std::collections::HashSet;
 
     fn process(
@@ -163,16 +218,32 @@ mod tests {
         state: &'static str,
         connections: u32,
     ) -> ProcessReport {
-        let row = Row { number, pid: 77, state, age: Duration::ZERO, connections, requests: 3 };
+        let row = Row {
+            number,
+            pid: 77,
+            state,
+            age: Duration::ZERO,
+            connections,
+            idle: 0,
+            requests: 3,
+            standing: Connections::default(),
+        };
         ProcessReport { kind, generation, row }
     }
 
     fn sample() -> Sample {
-        let account = Account::unshared();
+        let lines = Vec::leak((0..2 * ROUTE_LINES).map(|_| SharedLine::default()).collect());
+        let account = Account::unshared().with_routes(lines);
         account.add(Counter::Responses2xx, 7);
         account.add(Counter::QueueWait, 1_500_001);
         account.raise(Counter::QueueLongestWait, 900_000);
         account.count(Counter::EndedByMemory);
+        account.add(Counter::LimitHeaderSize, 2);
+        account.add(Counter::QueueRefused, 4);
+        account.add(Counter::Tls13Resumed, 5);
+        let tally = Tally::alone(account);
+        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed(Part::App, time));
+        [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
         let generation = |number, state| GenerationReport { number, pid: 1, state, age: Duration::ZERO };
         let report = Report {
             app: "shop".to_owned(),
@@ -183,6 +254,8 @@ mod tests {
             edges: 1,
             workers: 2,
             threads: 3,
+            connections: Connections { reading: 2, idle: 9, sending: 1, http2: 4, ..Connections::default() },
+            certificates: vec![("example.org".to_owned(), 1_900_000_000), ("a \"b\".crt".to_owned(), 7)],
             counted: (account.read(), Duration::from_secs(60)),
         };
         Sample {
@@ -196,7 +269,13 @@ mod tests {
             traffic: Traffic { queue: Some((4, Duration::from_millis(1250))), running: Some(6) },
             memory: vec![(Some(4), 1, 5_000_000), (None, 2, 7)],
             began: SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_009),
+            bounds: [5, 1000].into_iter().filter_map(|time| Bound::at(Duration::from_millis(time)).ok()).collect(),
+            routes: ["other", "/shop"].map(str::to_owned).to_vec(),
         }
+    }
+
+    fn render(sample: &Sample, format: Format) -> String {
+        String::from_utf8(super::render(sample, &Figures::default(), format)).expect("it is text")
     }
 
     fn has(text: &str, line: &str) {
@@ -214,6 +293,16 @@ mod tests {
             "oribi_workers_wanted 2",
             "oribi_threads 6",
             "oribi_connections 12",
+            "oribi_connections_by_state{state=\"idle\"} 9",
+            "oribi_connections_by_state{state=\"lingering\"} 0",
+            "oribi_connections_by_protocol{protocol=\"http1\"} 8",
+            "oribi_connections_by_protocol{protocol=\"http2\"} 4",
+            "oribi_certificate_expiry_seconds{name=\"example.org\"} 1900000000",
+            "oribi_certificate_expiry_seconds{name=\"a \\\"b\\\".crt\"} 7",
+            "oribi_limits_hit_total{limit=\"max-header-size\"} 2",
+            "oribi_limits_hit_total{limit=\"queue-limit\"} 4",
+            "oribi_queue_refused_total 4",
+            "oribi_tls_handshakes_total{version=\"1.3\",kind=\"resumed\"} 5",
             "oribi_queue_length 4",
             "oribi_queue_oldest_wait_seconds 1.250000",
             "oribi_requests_running 6",
@@ -230,15 +319,30 @@ mod tests {
             "oribi_queue_longest_wait_seconds 0.900000",
             "oribi_workers_ended_total{reason=\"memory\"} 1",
             "oribi_upgrades_total 0",
+            "# TYPE oribi_request_app_seconds histogram",
+            "oribi_request_app_seconds_bucket{le=\"0.005\"} 2",
+            "oribi_request_app_seconds_bucket{le=\"1.0\"} 3",
+            "oribi_request_app_seconds_bucket{le=\"+Inf\"} 3",
+            "oribi_request_app_seconds_sum 0.015000",
+            "oribi_request_app_seconds_count 3",
+            "oribi_request_seconds_count 0",
+            "oribi_route_responses_total{route=\"other\",class=\"2xx\"} 0",
+            "oribi_route_responses_total{route=\"/shop\",class=\"2xx\"} 1",
+            "oribi_route_responses_total{route=\"/shop\",class=\"4xx\"} 1",
+            "oribi_route_request_seconds_bucket{route=\"/shop\",le=\"0.005\"} 1",
+            "oribi_route_request_seconds_bucket{route=\"/shop\",le=\"+Inf\"} 2",
+            "oribi_route_request_seconds_sum{route=\"/shop\"} 0.010000",
+            "oribi_route_request_seconds_count{route=\"other\"} 0",
         ] {
             has(&text, line);
         }
         let mut alone = sample();
         (alone.report.edges, alone.traffic, alone.report.generations) = (0, Traffic::default(), Vec::new());
+        alone.routes.clear();
         let text = render(&alone, Format::Open);
         has(&text, "oribi_connections 2");
         has(&text, "# TYPE oribi_responses counter");
-        for name in ["oribi_queue_length", "oribi_requests_running", "oribi_generation"] {
+        for name in ["oribi_queue_length", "oribi_requests_running", "oribi_generation", "# TYPE oribi_route_responses"] {
             assert!(!text.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}:\n{text}");
         }
     }
@@ -271,7 +375,8 @@ mod tests {
                     (Format::Open, "info") => format!("{family}_info"),
                     _ => family.to_owned(),
                 };
-                assert_eq!(name, expected, "it is in another family");
+                let of_histogram = ["_bucket", "_sum", "_count"].iter().any(|end| name.strip_suffix(end) == Some(family));
+                assert!(name == expected || (kind == "histogram" && of_histogram), "{name} is in another family");
                 assert!(name.starts_with("oribi_"), "{name}");
                 assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
             }
@@ -287,14 +392,29 @@ mod tests {
     }
 
     #[test]
+    fn the_binary_format_has_the_same_families() {
+        let plain = render(&sample(), Format::Plain);
+        let binary = super::render(&sample(), &Figures::default(), Format::Binary);
+        let holds = |name: &str| {
+            let field = [&[0x0a, name.len() as u8], name.as_bytes(), &[0x12]].concat();
+            binary.windows(field.len()).any(|window| window == field)
+        };
+        for name in plain.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+            assert!(holds(name), "{name}");
+        }
+        assert!(!holds("oribi_missing"));
+    }
+
+    #[test]
     fn every_counter_is_told_and_every_help_is_used() {
         let text = render(&sample(), Format::Plain);
         for (family, _) in COUNTERS {
             assert!(text.contains(&format!("\n# TYPE oribi_{family}")), "{family}");
         }
         let of_counters = text.split_once("# HELP oribi_responses_total").expect("they come last").1;
+        let of_counters = of_counters.split_once("# HELP oribi_request_queue_seconds ").expect("histograms follow").0;
         let samples = of_counters.lines().filter(|line| line.starts_with("oribi_")).count();
-        assert_eq!(samples, NAMES.len());
+        assert_eq!(samples, NAMES.len() + LIMITS_ELSEWHERE.len());
     }
 
     #[test]

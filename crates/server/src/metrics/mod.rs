@@ -1,13 +1,21 @@
 //! Metrics for Prometheus: what the server has done, and how it does, at `--metrics ADDRESS`.
 //!
 //! They belong to the first process, which never runs an app and knows all numbers anyway. It serves them in its own loop, between
-//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. There is
-//! only `/metrics`, for GET and HEAD; each connection carries one request.
+//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. There are
+//! `/metrics` and, with `--dashboard`, a page that shows them to people, for GET and HEAD; each connection carries one request.
 
 mod accept;
+mod allowed;
 mod clients;
+mod dashboard;
 mod exchange;
 mod families;
+mod kind;
+mod native;
+mod of_apps;
+mod parts;
+mod protobuf;
+mod routes;
 mod text;
 mod weights;
 
@@ -15,11 +23,14 @@ pub(crate) use families::Traffic;
 
 use crate::config::{AcceptModel, ListenAddress, Settings};
 use crate::control::Steered;
+use crate::figures::Figures;
 use crate::listen::{Kept, Listener, open_or_take};
-use clients::Clients;
+use allowed::Allowed;
+use clients::{Clients, Wish};
+use dashboard::Dashboard;
 use families::{Sample, render};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 use weights::Weights;
 
@@ -36,6 +47,9 @@ pub(crate) trait Measured: Steered {
     /// Which requests are in it.
     fn traffic(&self) -> Traffic;
 
+    /// What its apps have counted.
+    fn figures(&self) -> Figures;
+
     /// The bytes of memory that a worker uses; `None`: nobody knows.
     fn memory_of(process: u32) -> Option<u64>;
 }
@@ -50,6 +64,8 @@ pub(crate) struct Metrics {
     listeners: Vec<Listener>,
     stage: Stage,
     clients: Clients,
+    /// `None`: nobody has asked for it, or the next server has it.
+    dashboard: Option<Dashboard>,
     weights: Weights,
     began: SystemTime,
 }
@@ -75,8 +91,10 @@ impl Metrics {
             backlog: BACKLOG,
             ..settings.clone()
         };
-        let (clients, weights, began) = (Clients::default(), Weights::default(), SystemTime::now());
-        Some(Self { settings, address, listeners: Vec::new(), stage, clients, weights, began })
+        let (dashboard, guard) = Dashboard::of(&settings.dashboard, &address).unzip();
+        let (clients, weights, began) =
+            (Clients::new(guard, Allowed::new(&settings.metrics_allowed)), Weights::default(), SystemTime::now());
+        Some(Self { settings, address, listeners: Vec::new(), stage, clients, dashboard, weights, began })
     }
 
     /// Opens the address that `settings` name; `None`: they name none. A server that `follows` another one may find that one there:
@@ -95,9 +113,16 @@ impl Metrics {
     }
 
     /// The metrics of a server that takes the place of another one, which has left these listeners for the address of that name. They
-    /// are used if this server has the same address.
-    pub(crate) fn of_server_before(settings: &Settings, left: Option<(String, Vec<Listener>)>) -> Option<Self> {
+    /// are used if this server has the same address. `history` is the file of the dashboard there.
+    pub(crate) fn of_server_before(
+        settings: &Settings,
+        left: Option<(String, Vec<Listener>)>,
+        history: Option<OwnedFd>,
+    ) -> Option<Self> {
         let mut metrics = Self::at(settings, Stage::Waiting)?;
+        if let (Some(dashboard), Some(file)) = (&mut metrics.dashboard, history) {
+            dashboard.follow(file);
+        }
         let same = left.filter(|(address, _)| *address == metrics.address.to_string());
         metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
         // Until this server serves, they are those of the one before.
@@ -119,9 +144,11 @@ impl Metrics {
         }
     }
 
-    /// From now on the next server answers. Who is connected still gets an answer.
+    /// From now on the next server answers. Who is connected still gets an answer; who watches the dashboard comes back there.
     pub(crate) fn pass_on(&mut self) {
         self.stage = Stage::Passed;
+        // It is written before those who watch go to the next server.
+        self.dashboard.take().iter().for_each(|dashboard| dashboard.bequeath(true));
         self.listeners.iter_mut().for_each(Listener::lend);
         self.listeners.clear();
     }
@@ -136,11 +163,20 @@ impl Metrics {
         (self.address.to_string(), &self.listeners)
     }
 
+    /// The file with the history of the dashboard, for that server.
+    pub(crate) fn history(&self) -> Option<BorrowedFd<'_>> {
+        self.dashboard.as_ref().and_then(Dashboard::left)
+    }
+
     fn listen(&mut self) -> Result<(), String> {
         self.listeners = open_or_take(&self.settings, &mut Kept::default()).map_err(|why| format!("--metrics: {why}"))?;
         for listener in &self.listeners {
             let path = if listener.unix { ", path /metrics" } else { "/metrics" };
             log::info!("metrics are at {}{path}", listener.display);
+            if self.dashboard.is_some() {
+                let path = if listener.unix { ", path /" } else { "/" };
+                log::info!("the dashboard is at {}{path}", listener.display);
+            }
         }
         self.stage = Stage::Open { next_try: None };
         Ok(())
@@ -160,9 +196,13 @@ impl Metrics {
         }
     }
 
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open { .. })
+    }
+
     /// The listeners from which this process accepts now.
     fn accepting(&self) -> impl Iterator<Item = &Listener> {
-        let open = matches!(self.stage, Stage::Open { .. });
+        let open = self.is_open();
         self.listeners.iter().filter(move |_| open)
     }
 
@@ -170,13 +210,17 @@ impl Metrics {
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let welcome = self.clients.are_welcome();
         let listeners = self.accepting().filter(move |_| welcome);
-        listeners.map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)).chain(self.clients.polled())
+        listeners
+            .map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN))
+            .chain(self.clients.polled())
+            .chain(self.dashboard.iter().flat_map(Dashboard::polled))
     }
 
     /// How long this process may wait at most; `None`: as long as nothing happens.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
-        let next = self.clients.next_deadline().into_iter().chain(next_try).min();
+        let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
+        let next = self.clients.next_deadline().into_iter().chain(next_try).chain(of_dashboard).min();
         next.map(|next| next.saturating_duration_since(now))
     }
 }
@@ -194,32 +238,54 @@ pub(crate) fn finish<S: Measured>(server: &mut S) {
     }
 }
 
-/// Accepts clients, and answers those who have asked.
+/// Accepts clients, and answers those who have asked. Looks at the server if the dashboard wants to know how it does.
 pub(crate) fn attend<S: Measured>(server: &mut S) {
     let now = Instant::now();
     let Some(metrics) = server.metrics() else { return };
     metrics.try_again_if_due(now);
-    let Metrics { clients, listeners, stage, began, .. } = metrics;
-    if matches!(stage, Stage::Open { .. }) {
+    let is_open = metrics.is_open();
+    let Metrics { clients, listeners, dashboard, .. } = metrics;
+    if is_open {
         listeners.iter().for_each(|listener| clients.accept(listener.as_fd(), now));
     }
-    let asked = clients.attend(now);
-    if asked.is_empty() {
+    let (mut asked, mut watchers) = (Vec::new(), Vec::new());
+    for (scraper, wish) in clients.attend(now) {
+        match wish {
+            Wish::Metrics(format) => asked.push((scraper, format)),
+            Wish::Events => watchers.extend(clients.release(scraper)),
+        }
+    }
+    // Those who watch when there is no dashboard any more come back to the next server.
+    let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
+    if asked.is_empty() && !wanted.sample {
         return;
     }
-    let began = *began;
+    let Some(sample) = sample(server, !asked.is_empty() || wanted.memory) else { return };
+    let figures = if asked.is_empty() { Figures::default() } else { server.figures() };
+    let requests = wanted.requests.then(|| server.requests());
+    let Some(Metrics { clients, dashboard, .. }) = server.metrics() else { return };
+    for (scraper, format) in asked {
+        clients.answer(scraper, format, &render(&sample, &figures, format), now);
+    }
+    if let Some(dashboard) = dashboard.as_mut().filter(|_| wanted.sample) {
+        dashboard.note(&sample, requests.as_ref(), now, SystemTime::now());
+    }
+}
+
+/// What there is to tell of a server. `weigh`: its workers' memory is looked at again.
+fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
     let (report, processes, traffic) = (server.report(), server.processes(), server.traffic());
     let workers: Vec<_> = processes.iter().filter(|process| process.kind == "worker" && process.row.pid != 0).collect();
     let pids: Vec<u32> = workers.iter().map(|worker| worker.row.pid).collect();
-    let Some(Metrics { clients, weights, .. }) = server.metrics() else { return };
-    weights.renew(&pids, S::memory_of);
+    let Metrics { weights, began, settings, .. } = server.metrics()?;
+    if weigh {
+        weights.renew(&pids, S::memory_of);
+    }
     let weighed = workers.iter().filter_map(|worker| {
         let row = &worker.row;
         Some((worker.generation, row.number, weights.of(row.pid)?))
     });
-    let memory = weighed.collect();
-    let sample = Sample { report, processes, traffic, memory, began };
-    for (scraper, format) in asked {
-        clients.answer(scraper, format, &render(&sample, format), now);
-    }
+    let (memory, began, bounds) = (weighed.collect(), *began, settings.histogram_buckets.clone());
+    let routes = settings.route_names().into_iter().map(str::to_owned).collect();
+    Some(Sample { report, processes, traffic, memory, began, bounds, routes })
 }

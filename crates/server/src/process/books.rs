@@ -1,28 +1,62 @@
 //! The counters of a server in its first process: it collects what edges and workers have counted, and adds what it has done itself.
 
+use super::certifier::Certifier;
 use super::edges::Edges;
+use crate::figures::{self, Contexts, FigureTotals, Figures};
+use crate::scoreboard::{Board, Scoreboard};
 use crate::totals::{Counter, Counts, Seen, Totals};
-use std::time::Duration;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
 /// How often a server that hands over adds to the totals, which the next one shows.
 pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
+
+/// How many killed molds may have left workers whose figures are still entered.
+const MOST_ORPHANED: usize = 8;
+
+/// Workers whose mold was killed.
+#[derive(Debug)]
+struct Orphaned {
+    board: Board,
+    seen: figures::Seen,
+    /// When they have ended at the latest; `None`: never.
+    until: Option<Instant>,
+}
 
 /// The totals of a server, and what has already gone into them.
 #[derive(Debug)]
 pub(super) struct Books {
     totals: Totals,
+    /// Those of apps; `None`: there are no metrics.
+    figures: Option<FigureTotals>,
     of_edges: Seen,
     of_workers: Seen,
+    of_certifier: Seen,
+    figures_of_workers: figures::Seen,
+    orphaned: RefCell<Vec<Orphaned>>,
 }
 
 impl Books {
-    pub(super) fn new(totals: Totals) -> Self {
-        Self { totals, of_edges: Seen::default(), of_workers: Seen::default() }
+    pub(super) fn new(totals: Totals, figures: Option<FigureTotals>) -> Self {
+        Self {
+            totals,
+            figures,
+            of_edges: Seen::default(),
+            of_workers: Seen::default(),
+            of_certifier: Seen::default(),
+            figures_of_workers: figures::Seen::default(),
+            orphaned: RefCell::default(),
+        }
     }
 
     /// The totals, for somebody who goes on with them.
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The figures of apps, likewise.
+    pub(super) fn figure_totals(&self) -> Option<&FigureTotals> {
+        self.figures.as_ref()
     }
 
     /// Counts what this process has done.
@@ -37,14 +71,56 @@ impl Books {
         }
     }
 
+    /// Enters what the certifier has counted.
+    pub(super) fn enter_certifier(&self, certifier: Option<&Certifier>) {
+        if let Some(certifier) = certifier {
+            self.totals.fold(&self.of_certifier, &certifier.counts());
+        }
+    }
+
     /// Enters what all workers of this process have counted.
-    pub(super) fn enter_workers(&self, counts: &Counts) {
+    pub(super) fn enter_workers(&self, counts: &Counts, scoreboard: &Scoreboard) {
         self.totals.fold(&self.of_workers, counts);
+        if let Some(figures) = &self.figures {
+            figures.fold(&self.figures_of_workers, scoreboard.figures());
+        }
     }
 
     /// Enters what certain workers have counted, of which so much was `seen` before.
     pub(super) fn enter(&self, seen: &Seen, counts: &Counts) {
         self.totals.fold(seen, counts);
+    }
+
+    /// Enters the figures of a generation, of which so much was `seen` before.
+    pub(super) fn enter_figures(&self, seen: &figures::Seen, board: &Board) {
+        if let Some(figures) = &self.figures {
+            figures.fold(seen, board.figures());
+        }
+    }
+
+    /// A mold was killed. Its workers end by themselves, within `patience`, and count as long as they answer what they have.
+    pub(super) fn keep_orphaned(&self, board: Board, seen: figures::Seen, patience: Duration) {
+        if self.figures.is_some() {
+            let mut orphaned = self.orphaned.borrow_mut();
+            if orphaned.len() == MOST_ORPHANED {
+                orphaned.remove(0);
+            }
+            orphaned.push(Orphaned { board, seen, until: Instant::now().checked_add(patience) });
+        }
+    }
+
+    /// Enters the figures of workers without a mold.
+    pub(super) fn enter_orphaned(&self) {
+        let now = Instant::now();
+        self.orphaned.borrow_mut().retain(|orphaned| {
+            self.enter_figures(&orphaned.seen, &orphaned.board);
+            orphaned.until.is_none_or(|until| now < until)
+        });
+    }
+
+    /// The figures of apps, with the contexts of their languages that there are.
+    pub(super) fn figures(&self, contexts: impl Iterator<Item = Contexts>) -> Figures {
+        self.figures.as_ref().map(|figures| figures.read(Contexts::of_all(contexts))).unwrap_or_default()
     }
 
     /// The counters, and for how long they have counted.
@@ -54,7 +130,9 @@ impl Books {
 
     /// In a new edge or worker: leaves the totals to those who keep them.
     pub(super) fn leave(&mut self) {
-        if let Err(error) = self.totals.leave() {
+        self.orphaned.borrow_mut().clear();
+        let left = self.totals.leave().and(self.figures.take().map_or(Ok(()), |mut figures| figures.leave()));
+        if let Err(error) = left {
             log::error!("this process keeps the memory with the counters of the server, which it does not need: {error}");
         }
     }

@@ -13,8 +13,9 @@ use super::signals::{self, Signals};
 use super::{describe_end, reopen_error_log};
 use crate::config::{Protocol, Settings};
 use crate::listen::{self, Listener};
-use oribi_acme::{Answers, Client};
-use oribi_io::process::{Effect, Fork, Heirs, Watch, exit_now, watch};
+use crate::totals::{Account, Counter, Counts};
+use oribi_acme::{Answers, Client, Done};
+use oribi_io::process::{Effect, Fork, Heirs, Watch, exit_now, shared_lines, watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
@@ -59,6 +60,8 @@ pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answ
 pub(super) struct Certifier {
     process: Option<Process>,
     pace: Pace,
+    /// What it counts; `None`: there was no memory for that.
+    account: Option<Account>,
 }
 
 /// One that has not been waited for yet.
@@ -74,13 +77,20 @@ struct Process {
 pub(super) struct Birth {
     parent: Pid,
     heirs: Heirs,
+    account: Option<Account>,
 }
 
 impl Certifier {
     /// `None`: no certificate is ordered.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let is_wanted = !settings.acme.certificates.is_empty();
-        is_wanted.then(|| Self { process: None, pace: Pace::new(Duration::ZERO, PAUSE) })
+        let account = || shared_lines(Account::LINES).ok().and_then(Account::first_of);
+        is_wanted.then(|| Self { process: None, pace: Pace::new(Duration::ZERO, PAUSE), account: account() })
+    }
+
+    /// What it has counted, and those before it.
+    pub(super) fn counts(&self) -> Counts {
+        self.account.map(|account| account.read()).unwrap_or_default()
     }
 
     /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
@@ -99,7 +109,7 @@ impl Certifier {
             }
             Ok(Fork::Child) => {
                 leave_report();
-                Some(Birth { parent, heirs })
+                Some(Birth { parent, heirs, account: self.account })
             }
             Err(error) => {
                 log::error!("cannot start the process that orders certificates: {error}");
@@ -197,6 +207,11 @@ impl Birth {
         let mut client = Client::new(&settings.acme);
         loop {
             let until = Instant::now() + client.turn();
+            let Done { ordered, failed } = client.take_done();
+            if let Some(account) = self.account {
+                account.add(Counter::CertificatesOrdered, ordered);
+                account.add(Counter::CertificatesFailed, failed);
+            }
             loop {
                 if REOPENINGS.swap(0, SeqCst) > 0 {
                     reopen_error_log(settings, privileges);

@@ -55,7 +55,7 @@ impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
         let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-        Self::of(lane.with_probe(setup.settings).watched(setup.running), setup, lock, reporter)
+        Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
 }
 

@@ -65,7 +65,7 @@ pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
     }
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
-    if settings.error_log == LogTarget::Standard {
+    if !matches!(settings.error_log, LogTarget::File(_)) {
         rustix::stdio::dup2_stderr(&nothing)?;
     }
     foreground::report_to(report);

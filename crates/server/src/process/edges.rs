@@ -120,8 +120,8 @@ impl<'a> Edges<'a> {
         }
         log_file::check_access_log(settings)?;
         let pools = pools::make(settings, lanes)?;
-        let scoreboard =
-            Scoreboard::new(count, 0, count > 1).map_err(|error| format!("cannot share memory with edges: {error}"))?;
+        let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
+            .map_err(|error| format!("cannot share memory with edges: {error}"))?;
         log::info!(
             "connections belong to {}, which {} no app",
             counted(count, "edge"),
@@ -315,7 +315,7 @@ impl<'a> Edges<'a> {
             let Some(process) = &place.process else { continue };
             let error = match self.settings.error_log {
                 LogTarget::File(_) => process.pleas.give_error_log(rustix::stdio::stderr()),
-                LogTarget::Standard => Ok(()),
+                LogTarget::Standard | LogTarget::System(_) => Ok(()),
             };
             let access = access.as_ref().map_or(Ok(()), |access| process.pleas.give_access_log(access.as_fd()));
             if let Err(error) = error.and(access) {

@@ -26,7 +26,8 @@ pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
     }
     let place = match error_log {
         LogTarget::File(path) => format!("the reason is in {}", path.display()),
-        _ => "start it without --daemonize, or with --error-log FILE, to see why".to_owned(),
+        LogTarget::System(log) => format!("the reason is in {log}"),
+        LogTarget::Standard => "start it without --daemonize, or with --error-log FILE, to see why".to_owned(),
     };
     // If standard error is closed, only the exit status is left.
     let _ = writeln!(io::stderr(), "oribi: the server could not start; {place}");

@@ -36,8 +36,14 @@ pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
 pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
 /// Names the file with the totals of that server.
 pub(super) const TOTALS: &str = "ORIBI_TOTALS";
+/// Names the file with those of its routes.
+pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
+/// Names the file with the figures that its apps have counted.
+pub(super) const FIGURES: &str = "ORIBI_FIGURES";
 /// Names the listeners for metrics of that server: their address, a space, and the same as in [`LISTENERS`].
 pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
+/// Names the file with the history of that server's dashboard.
+pub(super) const HISTORY: &str = "ORIBI_HISTORY";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
 pub(super) const BOARD: &str = "ORIBI_BOARD";
@@ -304,7 +310,8 @@ pub fn claim_inheritance() {
     let vault = number_of_vault();
     let proof = number_of_proof().filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
-    let totals = std::env::var(TOTALS).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
+    let file = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
+    let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
     let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
     let values = std::env::var(LISTENERS).ok().into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();

@@ -176,7 +176,10 @@ impl<'a> Master<'a> {
         } else {
             edges.iter_mut().for_each(Edges::succeed);
         }
-        let books = Books::new(upgrade::totals(is_first).map_err(|error| failed("share memory with later masters", error))?);
+        let counted =
+            upgrade::totals(settings, is_first).and_then(|totals| Ok((totals, upgrade::figures(settings, is_first)?)));
+        let (totals, figures) = counted.map_err(|error| failed("share memory with later masters", error))?;
+        let books = Books::new(totals, figures);
         entitle(settings, "loading");
         let certificates = CertificateFiles::of(&listeners, Instant::now());
         Ok(Self {

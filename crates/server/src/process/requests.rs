@@ -184,7 +184,7 @@ fn worker(pid: u32, processes: &[ProcessReport]) -> WorkerOfRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scoreboard::Row;
+    use crate::scoreboard::{Connections, Row};
     use crate::slot::encode_request;
     use oribi_host::{Content, Endpoint, Request};
     use oribi_message::{HeadLayout, RequestHead};
@@ -232,7 +232,9 @@ mod tests {
             submit(&mut edge, &format!("/{number}"), 1);
         }
         let own = std::process::id();
-        let row = Row { number: 5, pid: own, state: "ready", age: Duration::ZERO, connections: 0, requests: 0 };
+        let standing = Connections::default();
+        let age = Duration::ZERO;
+        let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, standing };
         let processes = [ProcessReport { kind: "worker", generation: Some(3), row }];
         let settings = Settings::default();
         let pools = [memory];

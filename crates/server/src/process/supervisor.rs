@@ -208,8 +208,12 @@ impl<'a> Supervisor<'a> {
             }
             say_who_has_sockets(&listeners, settings);
         }
-        let totals = if is_program { upgrade::totals(is_first) } else { Ok(Totals::of_this_process()) };
+        let totals =
+            if is_program { upgrade::totals(settings, is_first) } else { Ok(Totals::of_this_process(&settings.route_names())) };
         let totals = totals.map_err(|error| failed("share memory with later servers", error))?;
+        // A master has the figures of its molds.
+        let figures = if master.is_none() { upgrade::figures(settings, is_first) } else { Ok(None) };
+        let figures = figures.map_err(|error| failed("share memory with later servers", error))?;
         let notices = Notices::new().map_err(|error| failed("make a pipe", error))?;
         let reasons = Reasons::new().map_err(|error| failed("make a pipe", error))?;
         let wanted = settings.workers.max(1);
@@ -228,7 +232,7 @@ impl<'a> Supervisor<'a> {
             notices,
             reasons,
             scoreboard,
-            books: Books::new(totals),
+            books: Books::new(totals, figures),
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted,

@@ -7,8 +7,10 @@ use super::privileges::Privileges;
 use super::reasons::Reasons;
 use super::signals;
 use super::title::Title;
+use crate::backtrace;
 use crate::boot::Boot;
 use crate::config::{Settings, Timeouts};
+use crate::figures;
 use crate::lane::{self, ContextSupply, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::scoreboard::running::RunningLine;
@@ -105,6 +107,9 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
     // Nothing of the app runs as root.
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
+    if post.settings.metrics.is_some() {
+        figures::begin(post.slot.figures);
+    }
     post.runtime.worker_started(post.number);
     // A hook may have changed the user, and then the system forgets the signal (prctl(2), PR_SET_PDEATHSIG).
     follow_supervisor(post)?;
@@ -165,6 +170,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     if post.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }
+    backtrace::hear(post.slot.backtraces, post.runtime.tracing(), post.settings.threads == 1)?;
     supervisor_signals.release();
     // The supervisor's handlers have counted what arrived between the fork and here.
     let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();

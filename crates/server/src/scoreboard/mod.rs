@@ -4,11 +4,16 @@ mod prospect;
 mod rows;
 pub(crate) mod running;
 mod shown;
+mod standing;
 
 pub use prospect::Prospect;
 pub(crate) use rows::{Board, Row};
 pub(crate) use shown::Shown;
+pub use standing::Standing;
+pub(crate) use standing::{Connections, Numbers, PLACES};
 
+use crate::backtrace::{self, Area, Way};
+use crate::figures::{self, Contexts, Table, Told};
 use crate::listen::Bell;
 use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
@@ -87,8 +92,14 @@ pub struct WorkerSlot {
     prospect: &'static AtomicU32,
     /// What the threads of the worker are running, one line each; empty if nobody watches.
     pub running: &'static [RunningLine],
+    /// Where the worker says where its apps are, when it is asked.
+    pub(crate) backtraces: Area,
+    /// Where the worker counts the figures of its apps.
+    pub(crate) figures: Table,
     /// What the worker counts, and those before it have counted.
     pub account: Account,
+    /// What the connections are doing.
+    pub(crate) standing: Standing,
     /// What the process counts that starts the workers.
     pub(crate) keeper: Account,
     /// The line with the numbers above.
@@ -103,7 +114,13 @@ struct Common {
 }
 
 impl WorkerSlot {
-    const fn of(line: &'static SharedLine, account: Account, running: &'static [RunningLine], common: Common) -> Self {
+    const fn of(
+        line: &'static SharedLine,
+        account: Account,
+        standing: &'static SharedLine,
+        running: &'static [RunningLine],
+        common: Common,
+    ) -> Self {
         let Common { line: common, keeper } = common;
         let [pid, state, command, connections, idle, turns, ..] = &line.halves;
         let [requests, ..] = &line.words;
@@ -123,7 +140,10 @@ impl WorkerSlot {
             log_opening,
             prospect,
             running,
+            backtraces: Area(&[]),
+            figures: Table::in_lines(&[]),
             account,
+            standing: Standing(standing),
             keeper,
             line,
         }
@@ -133,7 +153,7 @@ impl WorkerSlot {
     #[must_use]
     pub fn unshared() -> Self {
         let common = Common { line: Box::leak(Box::default()), keeper: Account::unshared() };
-        Self::of(Box::leak(Box::default()), Account::unshared(), &[], common)
+        Self::of(Box::leak(Box::default()), Account::unshared(), Box::leak(Box::default()), &[], common)
     }
 
     /// What the worker is doing.
@@ -215,7 +235,10 @@ impl WorkerSlot {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
         self.idle.store(0, Relaxed);
+        self.standing.clear();
         self.running.iter().for_each(running::clear);
+        self.backtraces.announce(Way::NotYet);
+        self.figures.pass_on();
         self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
@@ -223,7 +246,7 @@ impl WorkerSlot {
 
     /// What its worker does, in the slot with this index; `None`: there is no worker.
     pub(crate) fn row(&self, index: usize) -> Option<Row> {
-        Row::of(index, rows::halves(self.line), rows::words(self.line))
+        Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.standing.0))
     }
 
     /// Frees the slot of a worker that has ended.
@@ -231,10 +254,12 @@ impl WorkerSlot {
         self.pid.store(0, Relaxed);
         // What it has counted stays there for the next one.
         self.account.close_connections();
+        self.figures.close_contexts();
         self.requests.store(0, Relaxed);
         // A worker that was killed has left its connections in the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
+        self.standing.clear();
         self.set_state(WorkerState::Vacant);
     }
 }
@@ -248,28 +273,36 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Slots for `count` workers, with `threads` watched threads each. `accepting` says whether several of their lanes may accept
-    /// connections.
-    pub(crate) fn new(count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
-        Self::on(shared_lines(rows::lines(count, threads))?, threads, accepting)
+    /// Slots for `count` workers, with `threads` watched threads each, that count requests by that many `routes`. `accepting` says
+    /// whether several of their lanes may accept connections.
+    pub(crate) fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
     /// The same in a file that another process reads.
-    pub(crate) fn in_file(file: impl AsFd, count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
-        Self::on(lines_of_file(file, rows::lines(count, threads))?, threads, accepting)
+    pub(crate) fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(lines_of_file(file, rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
-    fn on(lines: &'static [SharedLine], threads: usize, accepting: bool) -> io::Result<Self> {
+    fn on(lines: &'static [SharedLine], count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
+        let (lines, behind) = lines.split_at(rows::lines(count, threads));
+        let (areas, behind) = behind.split_at(count * backtrace::LINES);
+        let (tables, routes) = behind.split_at(count * figures::LINES);
         let account = |lines: &'static [SharedLine]| {
             let (line, lines) = lines.split_first()?;
             Some((line, Account::first_of(lines)?, &lines[Account::LINES..]))
         };
         let (line, keeper, lines) = account(lines).ok_or(io::ErrorKind::InvalidInput)?;
         let slot = |lines: &'static [SharedLine]| {
-            let (own, account, running) = account(lines)?;
-            Some(WorkerSlot::of(own, account, running.as_chunks().0, Common { line, keeper }))
+            let (own, account, rest) = account(lines)?;
+            let (standing, running) = rest.split_first()?;
+            Some(WorkerSlot::of(own, account, standing, running.as_chunks().0, Common { line, keeper }))
         };
         let mut slots: Vec<WorkerSlot> = lines.chunks(rows::lines_each(threads)).filter_map(slot).collect();
+        slots.iter_mut().zip(areas.chunks(backtrace::LINES)).for_each(|(slot, area)| slot.backtraces = Area(area));
+        let routes = routes.chunks((routes.len() / count.max(1)).max(1));
+        slots.iter_mut().zip(routes).for_each(|(slot, routes)| slot.account = slot.account.with_routes(routes));
+        slots.iter_mut().zip(tables.chunks(figures::LINES)).for_each(|(slot, table)| slot.figures = Table::in_lines(table));
         let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
         let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
         let bell: Option<&Bell> = if accepting { Some(Box::leak(Box::new(Bell::new()?))) } else { None };
@@ -288,6 +321,22 @@ impl Scoreboard {
         slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
+    /// What each worker, and those before it, have counted for their apps.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = Option<Told>> {
+        self.slots.iter().map(|slot| slot.figures.told())
+    }
+
+    /// The contexts of languages that each worker has.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = Contexts> {
+        self.slots.iter().map(|slot| slot.figures.contexts())
+    }
+
+    /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
+    pub(crate) fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
+        let area = number.checked_sub(1).and_then(|index| self.slots.get(index)).map_or(&[][..], |slot| slot.backtraces.0);
+        area.iter().take(count).flat_map(rows::bytes).collect()
+    }
+
     /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
     pub(crate) fn slots(&self) -> &[WorkerSlot] {
         &self.slots
@@ -300,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {
-        let scoreboard = Scoreboard::new(2, 3, true).expect("memory is to be had");
+        let scoreboard = Scoreboard::new(2, 3, 0, true).expect("memory is to be had");
         let slot = scoreboard.slots()[1];
         assert_eq!((scoreboard.slots().len(), slot.running.len()), (2, 3));
         assert_eq!(slot.state(), WorkerState::Vacant);

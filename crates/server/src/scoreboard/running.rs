@@ -4,6 +4,7 @@
 //! clock: the supervisor looks from time to time, and notes when it first saw a number. Its orders name that number, so an order
 //! that comes too late, when the app has got on, has no effect.
 
+use crate::config::RequestIdField;
 use oribi_host::ExchangeId;
 use oribi_io::process::SharedLine;
 use oribi_io::process::orders::{Mailbox, Run, order_word};
@@ -18,8 +19,8 @@ const TEXT_BYTES: usize = 56;
 const TEXT_IN_WORDS: usize = 24;
 
 /// What the supervisor and a thread that runs an app know of each other: first what the thread tells, then orders and the deadline
-/// that the app has set for itself.
-pub type RunningLine = [SharedLine; 2];
+/// that the app has set for itself, then the id of the request.
+pub type RunningLine = [SharedLine; 3];
 
 /// The deadline that an app has set for its present exchange, in milliseconds; 0: none.
 const OWN_DEADLINE: usize = 1;
@@ -35,18 +36,21 @@ const LIFTED: u64 = u64::MAX;
 pub(crate) struct RunningApps {
     lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
+    /// Where requests have their ids, if they have ids.
+    ids: Option<RequestIdField>,
 }
 
 impl RunningApps {
     /// `None` if nobody watches.
-    pub(crate) fn on(lines: &'static [RunningLine]) -> Option<Self> {
-        (!lines.is_empty()).then(|| Self { lines, exchanges: RefCell::new(vec![None; lines.len()]) })
+    pub(crate) fn on(lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Option<Self> {
+        let exchanges = RefCell::new(vec![None; lines.len()]);
+        (!lines.is_empty()).then(|| Self { lines, exchanges, ids: ids.cloned() })
     }
 
     /// An app is about to be called for an exchange, at this time of the clock that never is set.
     pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
         self.enter(exchange, head);
-        if let Some([_, orders]) = self.line(exchange) {
+        if let Some([_, orders, _]) = self.line(exchange) {
             orders.words[SINCE].store(now.as_millis() as u64, Relaxed);
         }
         self.note_progress(exchange);
@@ -58,13 +62,16 @@ impl RunningApps {
         let Some(index) = exchanges.iter().position(Option::is_none) else { return };
         exchanges[index] = Some(exchange);
         let line = &self.lines[index];
-        write_text(&line[0], head.method(), head.target());
+        write_text(&line[0], [head.method(), b" ", head.target()]);
+        if let Some(ids) = &self.ids {
+            write_text(&line[2], [ids.of(head).unwrap_or_default(), b"", b""]);
+        }
         line[1].words[OWN_DEADLINE].store(0, Relaxed);
     }
 
     /// Where the supervisor leaves its orders for the app of an exchange.
     pub(crate) fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
-        self.line(exchange).map(|[progress, orders]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
+        self.line(exchange).map(|[progress, orders, _]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
     }
 
     /// The app sets its own deadline, counted from now on; `None`: it may take as long as it likes.
@@ -108,12 +115,12 @@ impl RunningApps {
 }
 
 /// The next odd number.
-fn note_progress([line, _]: &RunningLine) {
+fn note_progress([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Release);
 }
 
 /// The next even number, unless the number is even already.
-fn rest([line, _]: &RunningLine) {
+fn rest([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
 
@@ -123,10 +130,9 @@ pub(super) fn clear(line: &RunningLine) {
     line[1].words[SINCE].store(0, Relaxed);
 }
 
-fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
+fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
     let mut text = [0; TEXT_BYTES];
-    let bytes = method.iter().chain(b" ").chain(target);
-    text.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    text.iter_mut().zip(parts.into_iter().flatten()).for_each(|(place, byte)| *place = *byte);
     let (in_words, in_halves) = text.split_at(TEXT_IN_WORDS);
     for (word, bytes) in line.words[1..].iter().zip(in_words.as_chunks().0) {
         word.store(u64::from_ne_bytes(*bytes), Relaxed);
@@ -136,10 +142,14 @@ fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
     }
 }
 
-/// Method and target of the exchange whose app runs, cut to the available room.
-pub(crate) fn text_of([line, _]: &RunningLine) -> String {
-    let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
-    format!("{}{}", String::from_utf8_lossy(&bytes), if more { "..." } else { "" })
+/// Method and target of the exchange whose app runs, and its id, if requests have ids; each cut to the available room.
+pub(crate) fn text_of([line, _, id]: &RunningLine) -> String {
+    let text = |line: &SharedLine| {
+        let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
+        format!("{}{}", String::from_utf8_lossy(&bytes), if more { "..." } else { "" })
+    };
+    let (request, id) = (text(line), text(id));
+    if id.is_empty() { request } else { format!("{request} ({id})") }
 }
 
 /// The same from copies, and whether there may be more of it.
@@ -162,7 +172,7 @@ pub(crate) enum OwnDeadline {
 }
 
 /// The deadline that the running app has set for itself.
-pub(crate) fn own_deadline([_, line]: &RunningLine) -> OwnDeadline {
+pub(crate) fn own_deadline([_, line, _]: &RunningLine) -> OwnDeadline {
     own_deadline_in(super::rows::words(line))
 }
 
@@ -184,7 +194,7 @@ pub(crate) struct Sighting {
 
 impl Sighting {
     /// Looks again; returns for how long the app has certainly run without progress.
-    pub(crate) fn look(&mut self, [line, orders]: &RunningLine, now: Instant) -> Duration {
+    pub(crate) fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.seen {
             Some((seen, since)) if seen == number => now - since,
@@ -197,7 +207,7 @@ impl Sighting {
     }
 
     /// Leaves an order for the app that was seen, unless it has that order; returns whether it is new.
-    pub(crate) fn order(&mut self, [_, line]: &RunningLine, order: u64) -> bool {
+    pub(crate) fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
         let Some((number, _)) = self.seen else { return false };
         let new = self.ordered & order == 0;
         self.ordered |= order;
@@ -228,7 +238,7 @@ mod tests {
     #[test]
     fn an_app_that_does_nothing_is_told_from_one_that_gets_on_or_rests() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
-        let apps = RunningApps::on(lines).expect("there is a line");
+        let apps = RunningApps::on(lines, None).expect("there is a line");
         let mut sighting = Sighting::default();
         let mut now = Instant::now();
         let mut look = |passed: Duration| {
@@ -261,7 +271,7 @@ mod tests {
     #[test]
     fn the_threads_of_a_lane_have_a_line_each() {
         let lines = lines(2);
-        let apps = RunningApps::on(lines).expect("there are lines");
+        let apps = RunningApps::on(lines, None).expect("there are lines");
         begin(&apps, ExchangeId(1), "/one");
         begin(&apps, ExchangeId(2), "/two");
         begin(&apps, ExchangeId(3), "/one-too-many");
@@ -270,12 +280,30 @@ mod tests {
         begin(&apps, ExchangeId(4), &format!("/{}", "x".repeat(100)));
         assert_eq!(text_of(&lines[1]), "GET /two");
         assert_eq!(text_of(&lines[0]), format!("GET /{}...", "x".repeat(51)));
-        assert!(RunningApps::on(&[]).is_none());
+        assert!(RunningApps::on(&[], None).is_none());
     }
+
+    #[test]
+    fn the_id_of_a_request_stands_behind_it() {
+        let lines = lines(1);
+        let field = RequestIdField::default();
+        let apps = RunningApps::on(lines, Some(&field)).expect("there is a line");
+        for (id, shown) in
+            [("4b1c", "4b1c".to_owned()), (&"x".repeat(57), format!("{}...", "x".repeat(56))), ("9", "9".to_owned())]
+        {
+            let bytes = format!("GET /slow HTTP/1.1\r\nHost: a\r\nx-request-id: {id}\r\n\r\n");
+            let mut layout = HeadLayout::default();
+            h1::Machine::new().handle_input(bytes.as_bytes(), &mut layout, &h1::Limits::default());
+            apps.begin(ExchangeId(1), &RequestHead::new(bytes.as_bytes(), &layout), SECOND);
+            assert_eq!(text_of(&lines[0]), format!("GET /slow ({shown})"));
+            apps.end(ExchangeId(1));
+        }
+    }
+
     #[test]
     fn an_order_names_the_state_in_which_the_app_was_seen() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
-        let apps = RunningApps::on(lines).expect("there is a line");
+        let apps = RunningApps::on(lines, None).expect("there is a line");
         let (mut sighting, now) = (Sighting::default(), Instant::now());
         assert!(!sighting.order(&lines[0], 2), "nothing was seen");
         begin(&apps, exchange, "/slow");
@@ -297,7 +325,7 @@ mod tests {
     #[test]
     fn a_deadline_of_its_own_lasts_as_long_as_the_exchange() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
-        let apps = RunningApps::on(lines).expect("there is a line");
+        let apps = RunningApps::on(lines, None).expect("there is a line");
         let (mut sighting, now) = (Sighting::default(), Instant::now());
         begin(&apps, exchange, "/slow");
         assert_eq!(own_deadline(&lines[0]), OwnDeadline::None);

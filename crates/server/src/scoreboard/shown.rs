@@ -40,8 +40,8 @@ impl Board {
     pub(crate) fn shown(&self) -> Vec<Shown> {
         let (now, mut all) = (rows::clock(), Vec::new());
         for (pid, lines) in self.lines_of_workers() {
-            let pairs = lines.as_chunks::<2>().0.iter();
-            let shown = |[first, second]: &[[u8; 64]; 2]| {
+            let pairs = lines.as_chunks::<3>().0.iter();
+            let shown = |[first, second, _]: &[[u8; 64]; 3]| {
                 Shown::of(pid, (rows::words_in(first), rows::halves_in(first)), rows::words_in(second), now)
             };
             all.extend(pairs.filter_map(shown));
@@ -56,7 +56,7 @@ impl Scoreboard {
         let now = rows::clock();
         let rows = self.slots().iter().enumerate().filter_map(|(index, slot)| Some((slot.row(index)?, slot.running)));
         let shown = |(row, lines): (Row, &'static [RunningLine])| {
-            lines.iter().filter_map(move |[first, second]| {
+            lines.iter().filter_map(move |[first, second, _]| {
                 Shown::of(row.pid, (rows::words(first), rows::halves(first)), rows::words(second), now)
             })
         };
@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn what_runs_is_shown_by_both_who_may_look() {
-        let board = Board::new(2, 2).expect("a file in memory");
-        let scoreboard = Scoreboard::in_file(board.descriptor(), 2, 2, false).expect("it has the size");
+        let board = Board::new(2, 2, 0).expect("a file in memory");
+        let scoreboard = Scoreboard::in_file(board.descriptor(), 2, 2, 0, false).expect("it has the size");
         assert_eq!((board.shown(), scoreboard.shown()), (Vec::new(), Vec::new()));
         let slot = scoreboard.slots()[1];
         slot.occupy(WorkerCommand::Serve);
         slot.pid.store(77, Relaxed);
-        let apps = RunningApps::on(slot.running).expect("there are lines");
+        let apps = RunningApps::on(slot.running, None).expect("there are lines");
         let layout = HeadLayout::default();
         let began = Duration::from_millis(rows::clock()).saturating_sub(Duration::from_secs(5));
         apps.begin(ExchangeId(1), &RequestHead::new(b"", &layout), began);

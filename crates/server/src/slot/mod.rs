@@ -13,7 +13,7 @@ mod response;
 mod stored;
 
 pub use glance::{Glance, glance, size_for_glance};
-pub use request::encode as encode_request;
+pub use request::{encode as encode_request, stamp as stamp_request};
 pub use response::{
     Content, Head, Heads, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole,
 };

@@ -16,7 +16,10 @@ use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Spa
 pub(super) const NUMBER: usize = size_of::<u32>();
 
 /// The numbers at the start of a request.
-pub(super) const NUMBERS: usize = 24;
+pub(super) const NUMBERS: usize = 26;
+
+/// Where among them stands when the request was complete, which is the last.
+const STAMP: usize = (NUMBERS - 2) * NUMBER;
 
 /// The numbers of a field or a variable.
 pub(super) const LINE: usize = 5 * NUMBER;
@@ -71,6 +74,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         [server.address.len() as u32, server.port.len() as u32],
         halves(content_size),
         halves(data_size),
+        // See `stamp`.
+        halves(0),
     ]);
     let mut room = Room { rest: room, taken: 0 };
     room.put(&numbers)?;
@@ -109,6 +114,14 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         put_trailers(trailers, &mut room)?;
     }
     Some(room.taken)
+}
+
+/// Notes when a request was complete that was written into `room`, in nanoseconds on a clock that all processes have; 0 is no time.
+#[inline]
+pub fn stamp(room: &mut [u8], complete: u64) {
+    if let Some(place) = room.get_mut(STAMP..NUMBERS * NUMBER) {
+        place.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
+    }
 }
 
 #[cold]

@@ -46,6 +46,8 @@ pub struct Stored {
     content: Place,
     data: Place,
     trailers: Option<Box<Trailers>>,
+    /// When it was complete; 0: nobody has said it.
+    complete: u64,
 }
 
 impl Stored {
@@ -102,6 +104,8 @@ impl Stored {
                 _ => Place::File { size },
             })
         };
+        let [low, high] = numbers.pair(12);
+        self.complete = u64::from(low) | u64::from(high) << 32;
         self.content = place(kinds, numbers.pair(10))?;
         self.data = place(kinds >> 2, numbers.pair(11))?;
         self.trailers = match flags & flag::TRAILERS {
@@ -196,6 +200,13 @@ impl Stored {
     #[must_use]
     pub fn head(&self) -> RequestHead<'_> {
         RequestHead::new(self.text.of(&self.bytes), &self.layout)
+    }
+
+    /// When it was complete, in nanoseconds on the clock of its edge, which all processes have.
+    #[inline]
+    #[must_use]
+    pub fn complete_at(&self) -> Option<u64> {
+        (self.complete != 0).then_some(self.complete)
     }
 
     /// Whether a web server has sent it.
@@ -448,6 +459,20 @@ mod tests {
             assert_eq!(stored.request(None, file).is_none(), has_file(&made.contents[0]));
             assert_eq!(stored.has_data_file(), made.role.is_some() && has_file(&made.contents[1]));
         }
+    }
+
+    #[test]
+    fn a_request_has_the_time_at_which_it_was_complete() {
+        let (made, mut stored, mut room) = (make(&mut Random::new()), Stored::default(), [0; 8192]);
+        let length = made.encode(&mut room).expect("room");
+        stored.read(&room[..length]).expect("a request");
+        assert_eq!(stored.complete_at(), None);
+        let time = 0x1234_5678_9abc_def0;
+        crate::slot::stamp_request(&mut room[..length], time);
+        stored.read(&room[..length]).expect("a request");
+        assert_eq!(stored.complete_at(), Some(time));
+        let file = Some(made.file.as_fd());
+        assert_eq!(told(&stored.request(file, file).expect("its files"), &[]), told(&made.request(), &made.added));
     }
 
     #[test]

@@ -1,23 +1,36 @@
 //! The numbers of one process, in memory that its keeper reads.
 
 use super::counter::{COUNTERS, Counter, Counts, in_words};
+use super::routes::{RouteCounts, RoutesAccount};
+use super::times::{TIMES_LINES, Times, TimesAccount};
 use oribi_io::process::SharedLine;
+use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Numbers in a line.
 const EACH: usize = 4;
 
-/// Lines of an account.
-pub(crate) const ACCOUNT_LINES: usize = COUNTERS.div_ceil(EACH);
+/// Lines of the first counters.
+const COUNTER_LINES: usize = 16;
+
+/// Lines of those that came when the first lines were full, some of which are left for new ones. They stand behind the histograms, so
+/// that everything older has kept its place, where other versions of this program find it.
+const MORE_LINES: usize = 16;
+
+const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each counter has a place");
+
+/// Lines of an account: the first counters, the histograms, and more counters.
+pub(crate) const ACCOUNT_LINES: usize = COUNTER_LINES + TIMES_LINES + MORE_LINES;
 
 /// The numbers of one process, or of several one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Account(&'static [SharedLine; ACCOUNT_LINES]);
-
-/// Adds to a word that others may add to at the same time.
-pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
-    let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount)));
+pub struct Account {
+    counters: &'static [SharedLine; COUNTER_LINES],
+    pub(super) times: TimesAccount,
+    more: &'static [SharedLine; MORE_LINES],
+    /// They stand elsewhere: see [`Account::with_routes`].
+    pub(super) routes: RoutesAccount,
 }
 
 impl Account {
@@ -26,17 +39,33 @@ impl Account {
 
     /// The account in the first of `lines`; `None`: there are too few.
     pub(crate) fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
-        lines.first_chunk().map(Self)
+        let (counters, rest) = lines.split_first_chunk()?;
+        let (times, rest) = rest.split_first_chunk()?;
+        let (times, more) = (TimesAccount::in_lines(times), rest.first_chunk()?);
+        Some(Self { counters, times, more, routes: RoutesAccount::default() })
+    }
+
+    /// The same, with the routes in these lines.
+    pub(crate) fn with_routes(self, lines: &'static [SharedLine]) -> Self {
+        Self { routes: RoutesAccount::in_lines(lines), ..self }
     }
 
     /// One that nobody else reads.
     pub(crate) fn unshared() -> Self {
-        Self(Box::leak(Box::default()))
+        let times = Box::leak(Box::new(array::from_fn(|_| SharedLine::default())));
+        Self {
+            counters: Box::leak(Box::default()),
+            times: TimesAccount::in_lines(times),
+            more: Box::leak(Box::default()),
+            routes: RoutesAccount::default(),
+        }
     }
 
     #[inline]
     pub(super) fn word(&self, counter: Counter) -> &'static AtomicU64 {
-        &self.0[counter as usize / EACH].words[counter as usize % EACH]
+        let line = counter as usize / EACH;
+        let line = if line < COUNTER_LINES { &self.counters[line] } else { &self.more[line - COUNTER_LINES] };
+        &line.words[counter as usize % EACH]
     }
 
     /// Adds to a number. Threads of the process may do so at the same time.
@@ -69,8 +98,8 @@ impl Account {
     }
 
     pub(crate) fn read(&self) -> Counts {
-        let mut counts = Counts::default();
-        in_words().zip(&mut counts.0).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
+        let mut counts = Counts { times: Box::new(self.times.read()), routes: self.routes.read(), ..Counts::default() };
+        in_words().zip(&mut counts.counters).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
         counts
     }
 
@@ -82,10 +111,14 @@ impl Account {
         self.add(Counter::ConnectionsClosed, came.saturating_sub(went));
     }
 
-    /// The account in a copy of the words of its lines.
-    pub(crate) fn read_copy(lines: &[[u64; EACH]]) -> Counts {
-        let mut counts = Counts::default();
-        lines.iter().flatten().zip(&mut counts.0).for_each(|(word, number)| *number = *word);
+    /// The account in a copy of the words of its lines, and of those of its routes.
+    pub(crate) fn read_copy(lines: &[[u64; EACH]], routes: &[[u64; EACH]]) -> Counts {
+        let (counters, rest) = lines.split_at(lines.len().min(COUNTER_LINES));
+        let (times, more) = rest.split_at(rest.len().min(TIMES_LINES));
+        let mut counts =
+            Counts { times: Box::new(Times::read_copy(times)), routes: RouteCounts::read_copy(routes), ..Counts::default() };
+        let words = counters.iter().chain(more).flatten();
+        words.zip(&mut counts.counters).for_each(|(word, number)| *number = *word);
         counts
     }
 }
@@ -93,6 +126,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::totals::Part;
 
     #[test]
     fn an_account_has_a_place_for_each_counter() {
@@ -102,9 +136,12 @@ mod tests {
         }
         let counts = account.read();
         assert!(in_words().all(|counter| counts.of(counter) == counter as u64 + 1), "{counts:?}");
-        let copy: Vec<[u64; EACH]> =
-            account.0.iter().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
-        assert_eq!(Account::read_copy(&copy), counts);
+        account.times.count(Part::App, 3_000_000, true);
+        let counts = counts.and(&account.read()).less(&counts);
+        assert_eq!(counts.times.of(Part::App).count(), 1);
+        let lines = account.counters.iter().chain(account.times.lines()).chain(account.more);
+        let copy: Vec<[u64; EACH]> = lines.map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
+        assert_eq!(Account::read_copy(&copy, &[]), counts);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What is counted.
 
+use super::routes::{RouteCounts, join_routes};
+use super::times::Times;
+
 /// A counter, in the order in which they stand in memory. A new one comes behind the others, so that other versions of this program
 /// find the old ones where they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,54 @@ pub(crate) enum Counter {
     GenerationsFailed,
     Upgrades,
     UpgradesFailed,
+    // Heads of requests by their protocol. A `Tally` has these for each request, too: they are in one line.
+    RequestsHttp10,
+    RequestsHttp11,
+    RequestsHttp2,
+    RequestsFastCgi,
+    /// Closed because nothing was asked on them within `--header-timeout`.
+    ConnectionsSilent,
+    /// Requests that came over a connection which was encrypted for another server (421).
+    Misdirected,
+    // Limits that were hit, and have no older counter: see `engine/limits.rs`.
+    LimitHeaderSize,
+    LimitHeaders,
+    LimitUriSize,
+    LimitBodySize,
+    LimitTemporaryDirectory,
+    LimitDescriptors,
+    LimitConnections,
+    LimitKeepaliveRequests,
+    LimitKeepaliveTimeout,
+    LimitWriteTimeout,
+    LimitHttp2Streams,
+    LimitFastCgiRequests,
+    // Handshakes that are done: by the version of TLS, and whether a session was resumed.
+    Tls12Full,
+    Tls12Resumed,
+    Tls13Full,
+    Tls13Resumed,
+    // Those that have failed.
+    TlsIncompatible,
+    TlsClientCertificate,
+    TlsRejected,
+    TlsPlain,
+    TlsGone,
+    TlsTimeout,
+    TlsOther,
+    Http2Connections,
+    Http2Streams,
+    Http2ResetsByClient,
+    Http2ResetsByServer,
+    /// Streams whose client made no room for their content: among those that the server has reset.
+    Http2Stalled,
+    // Connections that were ended by the server's word (GOAWAY) because of what the client did there.
+    Http2EndedForResets,
+    Http2EndedForNuisances,
+    Http2EndedForFields,
+    Http2EndedOtherwise,
+    CertificatesOrdered,
+    CertificatesFailed,
 }
 
 /// What a number means.
@@ -68,7 +119,7 @@ pub(crate) enum Unit {
 }
 
 /// How many there are.
-pub(super) const COUNTERS: usize = Counter::UpgradesFailed as usize + 1;
+pub(super) const COUNTERS: usize = Counter::CertificatesFailed as usize + 1;
 
 /// The names by which users know them.
 pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
@@ -112,6 +163,46 @@ pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::GenerationsFailed, "generations_failed"),
     (Counter::Upgrades, "upgrades"),
     (Counter::UpgradesFailed, "upgrades_failed"),
+    (Counter::RequestsHttp10, "protocol_http10"),
+    (Counter::RequestsHttp11, "protocol_http11"),
+    (Counter::RequestsHttp2, "protocol_http2"),
+    (Counter::RequestsFastCgi, "protocol_fastcgi"),
+    (Counter::Misdirected, "requests_misdirected"),
+    (Counter::ConnectionsSilent, "connections_silent"),
+    (Counter::LimitHeaderSize, "limit_max_header_size"),
+    (Counter::LimitHeaders, "limit_max_headers"),
+    (Counter::LimitUriSize, "limit_max_uri_size"),
+    (Counter::LimitBodySize, "limit_max_body_size"),
+    (Counter::LimitTemporaryDirectory, "limit_temporary_directory"),
+    (Counter::LimitDescriptors, "limit_descriptors"),
+    (Counter::LimitConnections, "limit_max_connections"),
+    (Counter::LimitKeepaliveRequests, "limit_max_keepalive_requests"),
+    (Counter::LimitKeepaliveTimeout, "limit_keepalive_timeout"),
+    (Counter::LimitWriteTimeout, "limit_write_timeout"),
+    (Counter::LimitHttp2Streams, "limit_http2_streams"),
+    (Counter::LimitFastCgiRequests, "limit_max_fastcgi_requests"),
+    (Counter::Tls12Full, "tls_handshakes_12_full"),
+    (Counter::Tls12Resumed, "tls_handshakes_12_resumed"),
+    (Counter::Tls13Full, "tls_handshakes_13_full"),
+    (Counter::Tls13Resumed, "tls_handshakes_13_resumed"),
+    (Counter::TlsIncompatible, "tls_failures_incompatible"),
+    (Counter::TlsClientCertificate, "tls_failures_client_certificate"),
+    (Counter::TlsRejected, "tls_failures_rejected"),
+    (Counter::TlsPlain, "tls_failures_not_tls"),
+    (Counter::TlsGone, "tls_failures_gone"),
+    (Counter::TlsTimeout, "tls_failures_timeout"),
+    (Counter::TlsOther, "tls_failures_other"),
+    (Counter::Http2Connections, "http2_connections"),
+    (Counter::Http2Streams, "http2_streams"),
+    (Counter::Http2ResetsByClient, "http2_resets_client"),
+    (Counter::Http2ResetsByServer, "http2_resets_server"),
+    (Counter::Http2Stalled, "http2_stalled"),
+    (Counter::Http2EndedForResets, "http2_ended_resets"),
+    (Counter::Http2EndedForNuisances, "http2_ended_nuisances"),
+    (Counter::Http2EndedForFields, "http2_ended_fields"),
+    (Counter::Http2EndedOtherwise, "http2_ended_other"),
+    (Counter::CertificatesOrdered, "certificates_ordered"),
+    (Counter::CertificatesFailed, "certificates_failed"),
 ];
 
 impl Counter {
@@ -124,19 +215,25 @@ impl Counter {
     }
 }
 
-/// A number for each counter: a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts(pub(super) [u64; COUNTERS]);
+/// A number for each counter, and the histograms: a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(super) counters: [u64; COUNTERS],
+    /// How long the parts of requests took.
+    pub(crate) times: Box<Times>,
+    /// What came of the requests of each route, in the order of their names; empty if there are none.
+    pub(crate) routes: Vec<RouteCounts>,
+}
 
 impl Default for Counts {
     fn default() -> Self {
-        Self([0; COUNTERS])
+        Self { counters: [0; COUNTERS], times: Box::default(), routes: Vec::new() }
     }
 }
 
 impl Counts {
     pub(crate) const fn of(&self, counter: Counter) -> u64 {
-        self.0[counter as usize]
+        self.counters[counter as usize]
     }
 
     /// All responses.
@@ -146,9 +243,11 @@ impl Counts {
         classes.into_iter().fold(0, |sum, class| sum.saturating_add(self.of(class)))
     }
 
-    fn with(self, other: &Self, join: impl Fn(Unit, u64, u64) -> u64) -> Self {
-        let mut all = self;
-        for (counter, number) in in_words().zip(&mut all.0) {
+    fn with(&self, other: &Self, join: impl Fn(Unit, u64, u64) -> u64) -> Self {
+        let times = self.times.with(&other.times, |one, other| join(Unit::Count, one, other));
+        let routes = join_routes(&self.routes, &other.routes, |one, other| join(Unit::Count, one, other));
+        let mut all = Self { counters: self.counters, times: Box::new(times), routes };
+        for (counter, number) in in_words().zip(&mut all.counters) {
             *number = join(counter.unit(), *number, other.of(counter));
         }
         all
@@ -156,17 +255,17 @@ impl Counts {
 
     /// The sums of both.
     #[must_use]
-    pub(crate) fn and(self, other: &Self) -> Self {
+    pub(crate) fn and(&self, other: &Self) -> Self {
         self.with(other, |unit, one, other| if unit == Unit::Longest { one.max(other) } else { one.saturating_add(other) })
     }
 
     /// The larger of each two.
-    pub(super) fn highest(self, other: &Self) -> Self {
+    pub(super) fn highest(&self, other: &Self) -> Self {
         self.with(other, |_, one, other| one.max(other))
     }
 
     /// By how much they are more than others.
-    pub(super) fn less(self, before: &Self) -> Self {
+    pub(super) fn less(&self, before: &Self) -> Self {
         self.with(before, |unit, now, before| if unit == Unit::Longest { now } else { now.saturating_sub(before) })
     }
 }
@@ -201,8 +300,8 @@ mod tests {
     #[test]
     fn sums_do_not_overflow_and_the_longest_is_no_sum() {
         let (mut one, mut other) = (Counts::default(), Counts::default());
-        one.0 = [u64::MAX; COUNTERS];
-        other.0 = [3; COUNTERS];
+        one.counters = [u64::MAX; COUNTERS];
+        other.counters = [3; COUNTERS];
         assert_eq!(one.and(&other), one);
         assert_eq!(other.and(&other).of(Counter::Responses4xx), 6);
         assert_eq!(other.and(&other).of(Counter::QueueLongestWait), 3);

@@ -6,30 +6,43 @@
 //!   is counted twice.
 //! * What happens for each request is counted by an engine's `Tally`, by a plain load and store: nobody else writes to that memory.
 //!   Where several lanes share a process, each counts for itself, and adds that to the account once per turn of its loop.
+//! * How long the parts of requests took is counted in histograms behind the first of those numbers.
 //! * The first process sums the accounts up, and adds what they have grown by to the `Totals`. Workers and molds cannot write there:
 //!   what they write into their accounts is shown and nothing else, and a sum that has become smaller changes nothing.
 //! * A master passes the totals on to the next one, in a file in memory, to which both add as long as both run.
 
 mod account;
 mod counter;
+mod handshakes;
+mod route_totals;
+mod routes;
 mod tally;
+mod times;
 
 pub use account::Account;
 pub(crate) use counter::{Counter, Counts, NAMES, Unit};
+pub(crate) use handshakes::counter_of;
+pub(crate) use route_totals::{NAME_BYTES as ROUTE_NAME_BYTES, RouteTotals};
+pub(crate) use routes::{CLASSES, ROUTE_LINES, RouteCounts};
 pub(crate) use tally::Tally;
+pub use times::Bound;
+pub(crate) use times::{Histogram, Part, Times};
 
-use account::add_saturating;
+use account::ACCOUNT_LINES;
 use counter::in_words;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
 use rustix::time::{ClockId, clock_gettime};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use times::add_saturating;
 
 /// Lines of the file. Versions that count more than this one use lines that are zero now.
-const LINES: usize = 32;
+const LINES: usize = 160;
+
+const _: () = assert!(ACCOUNT_LINES < LINES, "the totals have room in it");
 
 /// What the words of the first line are.
 const MAGIC: usize = 0;
@@ -41,7 +54,7 @@ const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiTot");
 
 /// Another version of this program with the same number can go on with the file: counters have kept their places, and new ones have
 /// come behind them.
-const PRESENT_VERSION: u64 = 1;
+const PRESENT_VERSION: u64 = 2;
 
 /// The sums of all accounts that there ever were.
 #[derive(Debug)]
@@ -50,6 +63,8 @@ pub(crate) struct Totals {
     account: Account,
     /// `None`: they are this process's alone.
     file: Option<TotalsFile>,
+    /// `None`: there are no routes.
+    routes: Option<RouteTotals>,
 }
 
 #[derive(Debug)]
@@ -65,8 +80,12 @@ impl TotalsFile {
 }
 
 impl Totals {
-    /// Totals of a process that nobody takes over from.
-    pub(crate) fn of_this_process() -> Self {
+    /// Totals of a process that nobody takes over from, with routes of these names.
+    pub(crate) fn of_this_process(routes: &[&str]) -> Self {
+        Self::alone().with_routes(RouteTotals::of_this_process(routes))
+    }
+
+    fn alone() -> Self {
         let lines: &'static [SharedLine] = Vec::leak((0..LINES).map(|_| SharedLine::default()).collect());
         Self::begin(lines, None).unwrap_or_else(|| unreachable!("there are as many lines as that takes"))
     }
@@ -90,7 +109,7 @@ impl Totals {
 
     fn on(lines: &'static [SharedLine], file: Option<TotalsFile>) -> Option<Self> {
         let (header, lines) = lines.split_first()?;
-        Some(Self { header, account: Account::first_of(lines)?, file })
+        Some(Self { header, account: Account::first_of(lines)?, file, routes: None })
     }
 
     /// Goes on with totals that another process has begun.
@@ -111,6 +130,16 @@ impl Totals {
         Err(why)
     }
 
+    /// The same, with those of the routes.
+    pub(crate) fn with_routes(self, routes: Option<RouteTotals>) -> Self {
+        Self { routes, ..self }
+    }
+
+    /// The file of the routes, for a process that goes on with it.
+    pub(crate) fn descriptor_of_routes(&self) -> Option<BorrowedFd<'_>> {
+        self.routes.as_ref().and_then(RouteTotals::descriptor)
+    }
+
     /// The file, for a process that goes on with it.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|file| file.descriptor.as_fd())
@@ -121,6 +150,7 @@ impl Totals {
     /// # Errors
     /// An error of the system: then it still can.
     pub(crate) fn leave(&mut self) -> io::Result<()> {
+        self.routes.take().map_or(Ok(()), RouteTotals::leave)?;
         self.file.take().map_or(Ok(()), |file| file.lines.leave())
     }
 
@@ -138,13 +168,17 @@ impl Totals {
 
     /// Adds what accounts have grown by since they were last `seen`.
     pub(crate) fn fold(&self, seen: &Seen, now: &Counts) {
-        for (counter, amount) in seen.growth(now) {
+        let growth = seen.growth(now);
+        for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
             self.add(counter, amount);
         }
+        self.account.times.add(&growth.times);
+        self.routes.iter().for_each(|routes| routes.add(&growth.routes));
     }
 
     pub(crate) fn read(&self) -> Counts {
-        self.account.read()
+        let routes = self.routes.as_ref().map(RouteTotals::read).unwrap_or_default();
+        Counts { routes, ..self.account.read() }
     }
 
     /// For how long has been counted.
@@ -161,14 +195,13 @@ fn milliseconds() -> u64 {
 
 /// What was last seen in some accounts.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Cell<Counts>);
+pub(crate) struct Seen(RefCell<Counts>);
 
 impl Seen {
     /// By how much each sum is larger than ever before. For a longest time, which is no sum, it is that time.
-    fn growth(&self, now: &Counts) -> impl Iterator<Item = (Counter, u64)> {
-        let before = self.0.replace(self.0.get().highest(now));
-        let growth = now.less(&before);
-        in_words().map(move |counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0)
+    fn growth(&self, now: &Counts) -> Counts {
+        let highest = self.0.borrow().highest(now);
+        now.less(&self.0.replace(highest))
     }
 }
 
@@ -190,7 +223,7 @@ mod tests {
 
     #[test]
     fn totals_grow_by_what_accounts_grow_by_and_never_shrink() {
-        let (totals, seen) = (Totals::of_this_process(), Seen::default());
+        let (totals, seen) = (Totals::alone(), Seen::default());
         totals.fold(&seen, &counts(5, 70));
         totals.fold(&seen, &counts(5, 70));
         assert_eq!(shown(&totals), (5, 70));
@@ -207,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn histograms_grow_as_counters_do() {
+        let (totals, seen, account) = (Totals::alone(), Seen::default(), Account::unshared());
+        let tally = Tally::alone(account);
+        for milliseconds in [20, 900] {
+            tally.timed(Part::App, milliseconds * 1_000_000);
+            totals.fold(&seen, &account.read());
+            totals.fold(&seen, &account.read());
+            totals.fold(&seen, &Counts::default());
+        }
+        let app = totals.read().times.of(Part::App).clone();
+        assert_eq!((app.count(), app.sum()), (2, Duration::from_millis(920)));
+    }
+
+    #[test]
     fn another_process_goes_on_with_them_and_both_may_add() {
         let totals = Totals::in_file().expect("a file in memory");
         totals.count(Counter::Upgrades);
@@ -216,7 +263,26 @@ mod tests {
         totals.count(Counter::Upgrades);
         assert_eq!(next.read().of(Counter::Upgrades), 3);
         assert!(next.age() < Duration::from_secs(60));
-        assert!(Totals::of_this_process().descriptor().is_none());
+        assert!(Totals::alone().descriptor().is_none());
+    }
+
+    /// The versions of this program that have counted forty things have a file of the same size, with nothing behind the histograms.
+    #[test]
+    fn what_a_version_with_fewer_counters_has_counted_is_gone_on_with() {
+        const FORTY: usize = 40;
+        let before = Totals::in_file().expect("a file in memory");
+        let lines = before.file.as_ref().expect("it is one").lines.lines();
+        let words = lines[1..].iter().flat_map(|line| &line.words);
+        words.take(FORTY).enumerate().for_each(|(place, word)| word.store(place as u64 + 1, Relaxed));
+        let descriptor = before.descriptor().and_then(|file| file.try_clone_to_owned().ok()).expect("a descriptor");
+        let next = Totals::adopt(descriptor).expect("it has the same version");
+        next.count(Counter::CertificatesFailed);
+        next.count(Counter::RequestsHttp10);
+        let (counts, all) = (next.read(), in_words().collect::<Vec<_>>());
+        let old = all.iter().take(FORTY).enumerate();
+        assert!(old.clone().all(|(place, counter)| counts.of(*counter) == place as u64 + 1), "{counts:?}");
+        assert_eq!(all.iter().skip(FORTY).map(|counter| counts.of(*counter)).sum::<u64>(), 2);
+        assert_eq!(counts.times, Box::default(), "nothing stands in another's place");
     }
 
     #[test]
@@ -229,7 +295,7 @@ mod tests {
         child.count(Counter::Upgrades);
         assert_eq!(totals.read().of(Counter::Upgrades), 1);
         assert!(child.descriptor().is_none());
-        Totals::of_this_process().leave().expect("there is nothing to leave");
+        Totals::alone().leave().expect("there is nothing to leave");
     }
 
     #[test]
@@ -240,7 +306,7 @@ mod tests {
             let file = totals.descriptor().and_then(|file| file.try_clone_to_owned().ok()).expect("a descriptor");
             Totals::adopt(file).expect_err("it cannot be read")
         };
-        assert_eq!(refused(VERSION, 7), "it has version 7, and this program knows version 1");
+        assert_eq!(refused(VERSION, 7), "it has version 7, and this program knows version 2");
         assert_eq!(refused(MAGIC, 0), "it is something else");
         let short = shared_file("oribi-totals", LINES - 1).expect("a file in memory");
         assert!(Totals::adopt(short).is_err());

@@ -1,9 +1,10 @@
 //! What an engine counts for each request.
 
-use super::{Account, Counter};
+use super::{Account, Counter, Part};
+use oribi_message::Version;
 
 /// The counters that change with each request, in their order in memory.
-const EACH_REQUEST: [Counter; 8] = [
+const EACH_REQUEST: [Counter; 12] = [
     Counter::Responses2xx,
     Counter::BytesReceived,
     Counter::BytesSent,
@@ -12,6 +13,10 @@ const EACH_REQUEST: [Counter; 8] = [
     Counter::Responses3xx,
     Counter::Responses4xx,
     Counter::Responses5xx,
+    Counter::RequestsHttp10,
+    Counter::RequestsHttp11,
+    Counter::RequestsHttp2,
+    Counter::RequestsFastCgi,
 ];
 
 /// The numbers of one lane. Only its thread adds to them, so that takes no more than a load and a store.
@@ -74,9 +79,49 @@ impl Tally {
         self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
+    /// The head of a request of HTTP/1 has been read.
+    #[inline]
+    pub(crate) fn asked(&self, version: Version) {
+        if version == Version::Http11 { self.own.bump(Counter::RequestsHttp11, 1) } else { self.asked_otherwise() }
+    }
+
+    #[cold]
+    fn asked_otherwise(&self) {
+        self.own.bump(Counter::RequestsHttp10, 1);
+    }
+
+    /// The head of a request of HTTP/2 has been read, which has opened a stream.
+    pub(crate) fn asked_by_http2(&self) {
+        self.own.bump(Counter::RequestsHttp2, 1);
+        self.count(Counter::Http2Streams);
+    }
+
+    /// A request of FastCGI has begun.
+    pub(crate) fn asked_by_web_server(&self) {
+        self.own.bump(Counter::RequestsFastCgi, 1);
+    }
+
     #[inline]
     pub(crate) fn queued(&self) {
         self.own.bump(Counter::RequestsQueued, 1);
+    }
+
+    /// A part of a request took so long.
+    #[inline]
+    pub(crate) fn timed(&self, part: Part, nanoseconds: u64) {
+        match self.all {
+            None => self.own.times.count(part, nanoseconds, true),
+            Some(all) => all.times.count(part, nanoseconds, false),
+        }
+    }
+
+    /// A request of a route came to its end after so long. `status`: that of its response; 0 if there is none.
+    #[inline]
+    pub(crate) fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
+        match self.all {
+            None => self.own.routes.count(route, status, nanoseconds, true),
+            Some(all) => all.routes.count(route, status, nanoseconds, false),
+        }
     }
 
     /// One of several lanes tells others what it has counted: before it waits, and before an app may end the process.
@@ -115,7 +160,14 @@ mod tests {
         tally.received(1000);
         tally.sent(70);
         tally.queued();
+        tally.asked(Version::Http11);
+        (0..2).for_each(|_| tally.asked(Version::Http10));
+        (0..3).for_each(|_| tally.asked_by_http2());
+        (0..4).for_each(|_| tally.asked_by_web_server());
     }
+
+    /// What that makes of them.
+    const COUNTED: [u64; EACH_REQUEST.len()] = [2, 1000, 70, 1, 1, 1, 2, 2, 2, 1, 3, 4];
 
     fn known(account: Account) -> [u64; EACH_REQUEST.len()] {
         let counts = account.read();
@@ -127,9 +179,9 @@ mod tests {
         let account = Account::unshared();
         let tally = Tally::alone(account);
         count(&tally);
-        assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
+        assert_eq!(known(account), COUNTED);
         drop(tally);
-        assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
+        assert_eq!(known(account), COUNTED);
     }
 
     #[test]
@@ -141,8 +193,11 @@ mod tests {
         for _ in 0..2 {
             tally.settle();
             other.settle();
-            assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
+            assert_eq!(known(account), COUNTED);
         }
+        tally.timed(Part::App, 5_000_000);
+        other.timed(Part::App, 6_000_000);
+        assert_eq!(account.read().times.of(Part::App).count(), 2, "times are known at once");
         other.responded(200);
         drop(other);
         assert_eq!(known(account)[0], 3, "an engine that ends has told everything");

@@ -31,6 +31,8 @@ mod order;
 mod proxies;
 #[path = "../scenarios/random.rs"]
 mod random;
+#[path = "../scenarios/request_ids.rs"]
+mod request_ids;
 #[path = "../scenarios/request_trailers.rs"]
 mod request_trailers;
 #[path = "../scenarios/responses.rs"]

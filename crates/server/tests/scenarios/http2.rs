@@ -284,6 +284,25 @@ fn content_that_does_not_come_is_waited_for_as_long_as_it_may_take() {
 }
 
 #[test]
+fn a_head_that_stops_ends_its_connection_with_goaway() {
+    let patience = Settings::default().timeouts.head;
+    let half = frame(HEADERS, 0, 3, &[0x82]);
+    // Within the header of a frame, within a frame, and between two frames of one head.
+    for part in [&half[..4], &half[..9], &half] {
+        let mut server = Server::standard(echo);
+        let (client, mut frames) = (server.connect(), Frames::default());
+        client.send(&[&opening(&[]), &asks(1, "/"), part].concat());
+        server.run();
+        server.advance(patience - MOMENT);
+        assert!(frames.read(&client).of(GOAWAY).is_empty() && !client.closed(), "{part:?}");
+        server.advance(MOMENT + MOMENT);
+        let goaway = frames.read(&client).of(GOAWAY);
+        assert_eq!((goaway.len(), goaway[0].code(), &goaway[0].content[..4]), (1, 0, &[0, 0, 0, 1][..]), "{part:?}");
+        assert!(client.saw_end() && !client.saw_reset(), "{part:?}");
+    }
+}
+
+#[test]
 fn an_idle_connection_ends_with_goaway() {
     let settings = Settings::default();
     let patience = settings.timeouts.keepalive;

@@ -1,6 +1,7 @@
 //! What becomes of a session when something panics below it.
 
 use super::{Over, Session};
+use crate::outcome::{Failure, Outcome};
 use crate::server::Witness;
 use rustls::pki_types::ServerName;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -18,12 +19,39 @@ impl ResolvesServerCert for Panics {
     }
 }
 
+fn session() -> Session {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = builder.expect("they fit").with_no_client_auth().with_cert_resolver(Arc::new(Panics));
+    Session::new(Arc::new(config), Arc::new(Witness::default())).expect("the rules fit")
+}
+
+#[test]
+fn a_handshake_ends_once_and_only_if_it_has_begun() {
+    let begun: &[u8] = b"\x16\x03\x01\x01\x00\x01";
+    let failed = |failure| Some(Outcome::Failed(failure));
+    for (received, gone, expected) in [
+        (&b""[..], true, None),
+        (b"", false, None),
+        (begun, true, failed(Failure::Gone)),
+        (begun, false, failed(Failure::Stalled)),
+        (b"GET / HTTP/1.1\r\n", true, failed(Failure::NotTls)),
+        (b"\x16\x03\x01\xff\xff", true, failed(Failure::Other)),
+    ] {
+        let mut session = session();
+        session.handle(&mut received.to_vec());
+        if gone {
+            session.ends_unannounced();
+        }
+        session.give_up_handshake();
+        assert_eq!((session.outcome(), session.outcome()), (expected, None), "{received:?}");
+    }
+}
+
 #[test]
 fn a_panic_costs_one_session() {
+    let mut session = session();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    let config = builder.expect("they fit").with_no_client_auth().with_cert_resolver(Arc::new(Panics));
-    let mut session = Session::new(Arc::new(config), Arc::new(Witness::default())).expect("the rules fit");
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("they fit");
     let config = builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("a name");
@@ -32,6 +60,7 @@ fn a_panic_costs_one_session() {
     client.write_tls(&mut hello).expect("there is memory");
     session.handle(&mut hello.clone());
     assert_eq!(session.over, Some(Over::Broken));
+    assert_eq!((session.outcome(), session.outcome()), (Some(Outcome::Failed(Failure::Other)), None));
     // Nobody asks rustls again.
     session.handle(&mut hello);
     let mut out = Vec::new();

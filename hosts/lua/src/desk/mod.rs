@@ -20,6 +20,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
 
+/// Its address is the key of the desk in the registry of a state.
+static KEY: u8 = 0;
+
 /// The desk of a state. Only the thread that runs the state touches it.
 pub(crate) struct Desk {
     /// The exchange that is being answered; null between requests.
@@ -88,6 +91,45 @@ impl Desk {
     pub(crate) unsafe fn of_running<'a>(l: *mut lua_State) -> &'a Self {
         // SAFETY: the desk lives longer than its state, and is only ever borrowed shared.
         unsafe { &*ffi::lua_touserdata(l, ffi::lua_upvalueindex(1)).cast::<Self>() }
+    }
+
+    /// The desk of a state that [`Desk::own`] has made known.
+    ///
+    /// # Safety
+    /// `l` is a live state with room for a value.
+    unsafe fn of_state<'a>(l: *mut lua_State) -> Option<&'a Self> {
+        // SAFETY: as promised by the caller; reading the registry neither allocates nor raises an error. The desk lives longer than
+        // its state, and is only ever borrowed shared.
+        unsafe {
+            ffi::lua_rawgetp(l, ffi::LUA_REGISTRYINDEX, (&raw const KEY).cast());
+            let desk = ffi::lua_touserdata(l, -1).cast::<Self>();
+            ffi::lua_settop(l, -2);
+            desk.as_ref()
+        }
+    }
+
+    /// Lets hooks of the state find the desk.
+    ///
+    /// # Safety
+    /// `l` is a live state below a fence; the desk's address does not change while the state lives.
+    pub(crate) unsafe fn own(&self, l: *mut lua_State) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            ffi::lua_pushlightuserdata(l, ptr::from_ref(self).cast_mut().cast());
+            ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, (&raw const KEY).cast());
+        }
+    }
+
+    /// Method and path of the request that a state answers.
+    ///
+    /// # Safety
+    /// `l` runs in a hook.
+    pub(crate) unsafe fn request_of(l: *mut lua_State) -> Vec<u8> {
+        // SAFETY: as promised by the caller.
+        let exchange = unsafe { Self::of_state(l) }.and_then(Self::exchange);
+        exchange
+            .map(|exchange| [exchange.request.head.method(), b" ", exchange.request.head.path()].concat())
+            .unwrap_or_default()
     }
 
     /// Pushes a host function that can reach the desk; `more` values on the stack become its further upvalues.

@@ -5,6 +5,7 @@
 //! results. For invalid input they return nil and a message; arguments of a wrong type are errors.
 
 pub mod cookie;
+mod figures;
 pub mod form;
 mod html;
 mod json;

@@ -21,6 +21,11 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     let globals = lua.globals();
     globals.set("print", function(lua, desk, print)?)?;
     globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
+    let debug: Table = globals.get("debug")?;
+    let sethook: Function = debug.get("sethook")?;
+    // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
+    let guarded: Function = unsafe { lua.exec_raw(sethook, |l| desk.push_function(l, set_hook, 1)) }?;
+    debug.set("sethook", guarded)?;
     search_paths::extend(lua)?;
     set_paths(&globals.get("package")?, script, settings)?;
     modules::install(lua, &settings.environment)?;
@@ -105,6 +110,23 @@ unsafe extern "C-unwind" fn raise_exit(l: *mut lua_State, _: *mut lua_Debug) {
     unsafe {
         push_bytes(l, EXITED.as_bytes());
         ffi::lua_error(l)
+    }
+}
+
+/// `debug.sethook`, which is the second upvalue. No signal handler may set a hook while this one is being set: LuaJIT changes its tables
+/// of instructions then.
+unsafe extern "C-unwind" fn set_hook(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; this frame holds nothing.
+    unsafe {
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(2));
+        ffi::lua_insert(l, 1);
+        Slot::with_current(|slot| slot.into_iter().for_each(Slot::begin_change));
+        let status = ffi::lua_pcall(l, ffi::lua_gettop(l) - 1, ffi::LUA_MULTRET, 0);
+        Slot::with_current(|slot| slot.into_iter().for_each(Slot::end_change));
+        if status != ffi::LUA_OK {
+            ffi::lua_error(l)
+        }
+        ffi::lua_gettop(l)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::pool::Loaded;
 use crate::vm::Slot;
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, LuaOptions, StdLib};
+use oribi_server::figures::{self, Context};
 use std::os::raw::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -28,6 +29,8 @@ pub(crate) struct State {
     thread: *mut lua_State,
     style: Style,
     desk: Box<Desk>,
+    /// Metrics tell of it.
+    counted: bool,
 }
 
 // SAFETY: with mlua's feature "send" the state itself may change threads between calls; the thread's pointer and the desk are
@@ -72,6 +75,7 @@ impl State {
             lua.exec_raw::<()>((), |l| {
                 thread = ffi::lua_newthread(l);
                 ffi::luaL_ref(l, ffi::LUA_REGISTRYINDEX);
+                desk.own(l);
                 desk.push_function(thread, explain, 0);
                 application::push_chooser(thread, &desk, settings);
             })?;
@@ -82,7 +86,9 @@ impl State {
         if let Err(error) = lua.set_memory_limit(limit) {
             log::debug!("the memory of a state is not limited: {error}");
         }
-        Ok(Self { lua, thread, style: Style::Oribi, desk })
+        let counted = figures::are_counted();
+        figures::note_context(Context::LuaState, 1);
+        Ok(Self { lua, thread, style: Style::Oribi, desk, counted })
     }
 
     /// Runs the script, by the function at the place of the later serving function.
@@ -162,5 +168,9 @@ impl Drop for State {
     fn drop(&mut self) {
         // The memory limit does not apply to the script's finalizers.
         let _ = self.lua.set_memory_limit(0);
+        // One that is older than its worker was never counted.
+        if self.counted {
+            figures::note_context(Context::LuaState, -1);
+        }
     }
 }

@@ -1,8 +1,12 @@
-//! Safe access to Lua itself: its stack, the part of it that may be borrowed, and the watchdog for running scripts.
+//! Safe access to Lua itself: its stack, the part of it that may be borrowed, the watchdog for running scripts, and where they are.
 
 mod quiet;
+mod slot;
 pub(crate) mod stack;
+mod tracing;
 mod watchdog;
 
 pub(crate) use quiet::{Quiet, Stack};
-pub(crate) use watchdog::{OUT_OF_TIME, Slot, Watchdog, arm, disarm};
+pub(crate) use slot::{OUT_OF_TIME, Slot, arm, disarm};
+pub(crate) use tracing::ScriptTracing;
+pub(crate) use watchdog::Watchdog;

@@ -9,6 +9,7 @@ mod limits;
 mod luafcgid;
 mod orders;
 mod oribi;
+mod questions;
 mod reload;
 mod styles;
 mod wsapi;

@@ -371,3 +371,14 @@ fn to_yield_outside_a_coroutine_is_an_error() {
     assert_eq!(site.get("/").status, 500);
     assert!(logged("attempt to yield"));
 }
+
+#[test]
+fn figures_are_not_even_looked_at_where_there_are_no_metrics() {
+    let script = "local oribi = require 'oribi'
+        return function()
+            oribi.count('-', 0 / 0)
+            oribi.observe('-', -1, 'nothing')
+            return 200, nil, 'fine'
+        end";
+    assert_eq!(Site::new(script).text_of(&Call::new("GET", "/")), "fine");
+}

@@ -1,7 +1,8 @@
 package TestServer;
 
 # Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it. With ORIBI_TEST_TLS=on this goes
-# through TLS, by IO::Socket::SSL.
+# through TLS, by IO::Socket::SSL. With ORIBI_TEST_HTTP2=on tests speak HTTP/1 with a proxy, nghttpx, and this speaks HTTP/2 with the
+# server, over TLS or not; what is about HTTP/1 itself is left out then (OverHTTP2).
 
 use strict;
 use warnings;
@@ -9,6 +10,7 @@ use File::Temp       ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
 use Net::EmptyPort   ();
+use OverHTTP2        ();
 use Plack::Loader    ();
 use POSIX            ();
 use Socket           qw(SHUT_WR);
@@ -71,7 +73,7 @@ sub start {
 sub _certificate {
     my ($directory) = @_;
     my @make = qw(openssl req -x509 -nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=test);
-    my $status = system 'sh', '-c', 'exec "$@" 2>/dev/null', 'sh', @make, '-addext', 'subjectAltName=IP:127.0.0.1',
+    my $status = system 'sh', '-c', 'exec "$@" 2>/dev/null', 'sh', @make, '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1',
         '-keyout', "$directory/key", '-out', "$directory/certificate";
     die "openssl ended with status $status" if $status;
     return "$directory/certificate";
@@ -81,6 +83,27 @@ sub started { return shift->{started} }
 sub pid     { return shift->{pid} }
 sub port    { return shift->{port} }
 sub path    { return shift->{path} }
+
+# The port of the proxy, which is started when it is needed.
+sub _front {
+    my ($self) = @_;
+    return $self->{front} if $self->{front};
+    my $port    = Net::EmptyPort::empty_port();
+    my $backend = $self->{path} ? "unix:$self->{path}" : "127.0.0.1,$self->{port}";
+    $backend .= ';;proto=h2' . ($self->{certificate} ? ';tls;sni=localhost' : q{});
+    my @command = ('nghttpx', '--conf=/dev/null', "--frontend=127.0.0.1,$port;no-tls", "--backend=$backend", OverHTTP2::options());
+    push @command, "--cacert=$self->{certificate}" if $self->{certificate};
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    if (!$pid) {
+        open STDERR, '>>', "$self->{directory}/front.log" or POSIX::_exit(99);
+        # It ends when the test does, however that ends.
+        exec 'setpriv', '--pdeathsig', 'KILL', @command or POSIX::_exit(98);
+    }
+    $self->{front_pid} = $pid;
+    wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }) or die 'nghttpx does not listen';
+    return $self->{front} = $port;
+}
 
 sub within {
     my ($seconds, $code) = @_;
@@ -121,13 +144,14 @@ sub log_like {
 
 sub connection {
     my ($self) = @_;
+    my $port = OverHTTP2::is_on() ? $self->_front : $self->{port};
     my $socket
-        = $self->{path}
+        = $self->{path} && !OverHTTP2::is_on()
         ? IO::Socket::UNIX->new(Peer => $self->{path})
-        : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Proto => 'tcp');
+        : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp');
     die "cannot connect: $!" if !$socket;
     $socket->autoflush(1);
-    if ($self->{certificate}) {
+    if ($self->{certificate} && !OverHTTP2::is_on()) {
         require IO::Socket::SSL;
         IO::Socket::SSL->start_SSL($socket, SSL_ca_file => $self->{certificate}, SSL_hostname => q{}, SSL_verifycn_name => '127.0.0.1')
             or die "cannot speak TLS: $IO::Socket::SSL::SSL_ERROR";
@@ -165,8 +189,13 @@ sub wait_end {
 
 sub DESTROY {
     my ($self) = @_;
-    return if $self->{owner} != $$ || !$self->{pid};
+    return if $self->{owner} != $$;
     local ($@, $?);
+    if ($self->{front_pid}) {
+        kill KILL => $self->{front_pid};
+        waitpid $self->{front_pid}, 0;
+    }
+    return if !$self->{pid};
     eval { $self->stop; 1 } or kill KILL => $self->{pid};
     return;
 }

@@ -48,10 +48,14 @@ void deadline_interrupt(void *pointer, oribi_exchange exchange, oribi_order kind
     atomic_store_explicit(&order->exchange, exchange, memory_order_relaxed);
     atomic_store_explicit(&order->milliseconds, milliseconds, memory_order_relaxed);
     atomic_store_explicit(&order->given, true, memory_order_release);
+    deadline_call_main();
+    errno = saved;
+}
+
+void deadline_call_main(void) {
     /* A process that the app has forked has neither this thread nor this request. */
     if (main_process == getpid())
         syscall(SYS_tgkill, main_process, main_thread, messenger());
-    errno = saved;
 }
 
 /* ---- In the trap ---------------------------------------------------------------------------------------------------------- */
@@ -116,6 +120,7 @@ static Context *next_with_order(void) {
 
 static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
+    tracing_see_to();
     /* From the start each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;
@@ -135,12 +140,14 @@ static VALUE set_trap(VALUE unused) {
 void deadline_begin(void) {
     main_thread = (pid_t)syscall(SYS_gettid);
     main_process = getpid();
+    tracing_begin();
     failure_guard("requests that take too long cannot be interrupted", Qnil, set_trap, Qnil);
 }
 
 void deadline_enter(void *pointer) {
     Context *context = (Context *)pointer;
     RB_OBJ_WRITE(context->self, &context->thread, rb_thread_current());
+    context->kernel_thread = (uint32_t)syscall(SYS_gettid);
     context->next = first;
     first = own = context;
 }
@@ -152,6 +159,10 @@ void deadline_leave(void *pointer) {
     if (*link)
         *link = (*link)->next;
     own = NULL;
+}
+
+const Context *deadline_contexts(void) {
+    return first;
 }
 
 /* ---- What the app sees --------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static VALUE *server_keys;
 static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
-    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_deadline,
+    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_queue_time, key_deadline,
     key_http_version, key_server_software;
 VALUE key_hijack_io;
 
@@ -61,6 +61,7 @@ void environment_define(void) {
     key_protocol = interned(LITERAL("rack.protocol"));
     key_data = interned(LITERAL("oribi.data"));
     key_trailers = interned(LITERAL("oribi.trailers"));
+    key_queue_time = interned(LITERAL("oribi.queue_time"));
     key_deadline = interned(LITERAL("oribi.deadline"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
@@ -401,5 +402,7 @@ void environment_fill(Call *call) {
         adapt_to_shared_connection(call->environment);
     if (RB_UNLIKELY(request->trailer_count > 0))
         add_trailers(call);
+    if (RB_UNLIKELY(request->queue_time >= 0))
+        rb_hash_aset(call->environment, key_queue_time, DBL2NUM(request->queue_time));
     ticket_bind(call->ticket, call->environment);
 }

@@ -11,7 +11,7 @@ static VALUE environment_text(VALUE environment, const char *name) {
 }
 
 /* "GET /path: ", or nothing. The path is that of the target as sent, without its query, which may contain secrets. */
-static VALUE log_line(VALUE environment) {
+VALUE failure_line(VALUE environment) {
     VALUE method = environment_text(environment, "REQUEST_METHOD"), target = environment_text(environment, "REQUEST_URI");
     VALUE line = rb_str_new(NULL, 0);
     if (!NIL_P(method) && !NIL_P(target)) {
@@ -28,7 +28,7 @@ static VALUE log_line(VALUE environment) {
 }
 
 void failure_say_text(oribi_log_level level, VALUE environment, VALUE text) {
-    VALUE line = log_line(environment);
+    VALUE line = failure_line(environment);
     rb_str_cat(line, RSTRING_PTR(text), RSTRING_LEN(text));
     oribi_log(level, RSTRING_PTR(line), (size_t)RSTRING_LEN(line));
     RB_GC_GUARD(text);
@@ -94,7 +94,7 @@ static VALUE full_text(VALUE error) {
 
 static VALUE report(VALUE argument) {
     const Report *report = (const Report *)argument;
-    VALUE line = log_line(report->environment);
+    VALUE line = failure_line(report->environment);
     VALUE text = full_text(report->error);
     if (report->what) {
         rb_str_cat_cstr(line, report->what);

@@ -87,6 +87,8 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .fork = fork_by_ruby,
         .lock = &crew_lock,
         .interrupt = deadline_interrupt,
+        .trace = tracing_ask,
+        .trace_unnoticed = 1,
     };
     static bool serving;
     VALUE app, settings, options, environment;
@@ -164,4 +166,5 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     hijack_define();
     stream_define();
     environment_define();
+    figures_define();
 }

@@ -1,5 +1,6 @@
 /* process.c - the stages in the life of the processes, and the hooks for them. */
 #include "ruby_host.h"
+#include <signal.h>
 #include <unistd.h>
 
 static uint32_t worker_number;
@@ -58,6 +59,7 @@ void process_worker_started(void *data, uint32_t worker) {
     signals_know_servers();
     deadline_begin();
     deferred_begin();
+    figures_begin();
     run_hooks("after_fork", worker);
 }
 
@@ -66,13 +68,33 @@ static VALUE show_title(VALUE argument) {
     return rb_funcall(rb_mProcess, rb_intern("setproctitle"), 1, rb_str_new(title->data, (long)title->size));
 }
 
+static VALUE signal_number(VALUE error) {
+    return rb_funcall(error, rb_intern("signo"), 0);
+}
+
 void process_set_title(void *data, const char *title, size_t size) {
     const oribi_bytes text = {title, size};
-    failure_guard("the title of the process cannot be set", Qnil, show_title, (VALUE)&text);
+    int state;
+    rb_protect(show_title, (VALUE)&text, &state);
+    if (!state)
+        return;
+    VALUE error = rb_errinfo();
+    if (!rb_obj_is_kind_of(error, rb_eSignal)) {
+        failure_log("the title of the process cannot be set", Qnil, NULL);
+        return;
+    }
+    /* A signal has come at this moment, such as the TERM that ends a reload. It concerns whatever is done next, so it comes again. */
+    rb_set_errinfo(Qnil);
+    VALUE number = rb_protect(signal_number, error, &state);
+    if (state)
+        rb_set_errinfo(Qnil);
+    else
+        kill(getpid(), NUM2INT(number));
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
+    figures_see_to_collections();
 }
 
 /* Ends the process as a Ruby program ends: runs at_exit handlers, including those set while the app was loaded, then

@@ -90,6 +90,7 @@ struct Call;
 typedef struct Context {
     VALUE self; /* the Ruby object that marks what is in here */
     VALUE thread;            /* the Ruby thread that uses it */
+    uint32_t kernel_thread;  /* the kernel's number of that thread */
     struct Context *next;    /* of another thread */
     const struct Call *call; /* while a request is being answered */
     Order warning, interruption;
@@ -289,6 +290,8 @@ void failure_say(oribi_log_level level, VALUE environment, const char *format, .
 
 /* The same for a text of any length. May raise. */
 void failure_say_text(oribi_log_level level, VALUE environment, VALUE text);
+/* "GET /path: ", or nothing. May raise. */
+VALUE failure_line(VALUE environment);
 
 /* ---- deadline.c ------------------------------------------------------------------------------------------------------ */
 
@@ -299,12 +302,41 @@ void deadline_begin(void);
 /* The calling thread begins or stops using a context. */
 void deadline_enter(void *context);
 void deadline_leave(void *context);
+/* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
+const Context *deadline_contexts(void);
+/* For signal handlers: has Ruby's main thread run the trap for orders and questions. */
+void deadline_call_main(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
 /* Takes from the calling thread what was raised because of a request that has ended meanwhile. Never raises. */
 void deadline_forget(Context *context);
 /* Whether an exception is that of a request that has taken too long. */
 bool deadline_is_over(VALUE error);
+
+/* ---- tracing.c ------------------------------------------------------------------------------------------------------- */
+
+/* In a worker that begins to serve. */
+void tracing_begin(void);
+/* Called in a signal handler: somebody wants to know where the apps are. */
+void tracing_ask(void *data, uint32_t question);
+/* Tells it, if it was asked; with Ruby's lock held. */
+void tracing_see_to(void);
+
+/* ---- figures.c ------------------------------------------------------------------------------------------------------- */
+
+void figures_define(void);
+/* In a worker that begins to serve. */
+void figures_begin(void);
+/* Whether figures are counted, and how many collections of garbage are known. */
+extern bool figures_counted;
+extern size_t figures_collections;
+void figures_note_collections(void);
+
+/* Looks whether garbage was collected. Never raises. */
+static inline void figures_see_to_collections(void) {
+    if (RB_UNLIKELY(figures_counted) && rb_gc_count() != figures_collections)
+        figures_note_collections();
+}
 
 /* ---- page.c ---------------------------------------------------------------------------------------------------------- */
 

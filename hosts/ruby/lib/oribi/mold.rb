@@ -1,5 +1,9 @@
 # frozen_string_literal: true
 
+# A reload that is overtaken by the next one ends this process by TERM, perhaps before its libraries are there. Ruby would make
+# an exception of it, at which RubyGems complains in the middle of a `require`, so until then the signal ends the process.
+Signal.trap("TERM", "SYSTEM_DEFAULT")
+
 require "cgi/escape"
 require "oribi"
 require "oribi/app_file"
@@ -20,6 +24,7 @@ module Oribi
 
     # Returns the exit status.
     def self.main(words)
+      Signal.trap("TERM", "DEFAULT")
       check = words.first == "--check" && words.shift
       file = words.shift(2).last if words.first == "--config"
       app_file, *settings = words

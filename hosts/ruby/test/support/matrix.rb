@@ -13,10 +13,15 @@ module Matrix
     "OneToEightThreads" => { workers: 1, threads: "1:8" }
   }.freeze
 
+  # Over HTTP/2 what counts is whether requests of one connection go to several processes, and to several threads.
+  def self.modes
+    OverHTTP2.on? ? MODES.slice("FourWorkers", "FourThreads") : MODES
+  end
+
   # Defines one class of tests for each.
   def self.of(tests, **options)
-    MODES.each do |name, settings|
-      (TestServer::TLS ? [false] : [false, true]).each do |unix|
+    modes.each do |name, settings|
+      (TestServer::TLS || OverHTTP2.on? ? [false] : [false, true]).each do |unix|
         testcase = Class.new(Minitest::Test) do
           extend SharedServer
           include tests
@@ -53,7 +58,9 @@ module Matrix
     end
 
     def runnable_methods
-      super.reject { |name| name == "test_the_server_ends_well" }.push("test_the_server_ends_well")
+      names = super.reject { |name| name == "test_the_server_ends_well" }
+      names.reject! { |name| OverHTTP2::ABOUT_HTTP1.key?(name) } if OverHTTP2.on?
+      names.push("test_the_server_ends_well")
     end
   end
 

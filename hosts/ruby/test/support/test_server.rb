@@ -8,6 +8,7 @@ require "rack"
 require "socket"
 require "tmpdir"
 require_relative "connection"
+require_relative "over_http2"
 require_relative "waiting"
 
 # A server in a process of its own.
@@ -81,7 +82,7 @@ class TestServer
   # A connection, made as soon as the server listens.
   def connection
     Waiting.wait_until(-> { "a listener; the log says:\n#{log}" }) do
-      Connection.new(unix? ? UNIXSocket.new(@path) : tcp_socket).tap { |made| @connections << made }
+      Connection.new(OverHTTP2.on? ? socket_by_proxy : socket).tap { |made| @connections << made }
     rescue Errno::ENOENT, Errno::ECONNREFUSED
       raise "the server has ended with #{@status}; the log says:\n#{log}" if ended?
     end
@@ -232,10 +233,23 @@ class TestServer
       Process.wait(@pid)
       @pid = nil
     end
+    @proxy&.kill
+    @proxy = nil
     FileUtils.rm_rf(@directory)
   end
 
   private
+
+  def socket
+    unix? ? UNIXSocket.new(@path) : tcp_socket
+  end
+
+  # The proxy takes connections whether there is a server or not.
+  def socket_by_proxy
+    (unix? ? UNIXSocket.new(@path) : TCPSocket.new("127.0.0.1", @port)).close
+    @proxy ||= OverHTTP2::Proxy.new(unix? ? "unix:#{@path}" : "127.0.0.1,#{@port}", encrypted? && certificate)
+    TCPSocket.new("127.0.0.1", @proxy.port)
+  end
 
   def tcp_socket
     socket = TCPSocket.new("127.0.0.1", @port)
@@ -261,7 +275,7 @@ class TestServer
       made.not_before = Time.now - 60
       made.not_after = Time.now + 86_400
       made.public_key = key
-      made.add_extension(OpenSSL::X509::ExtensionFactory.new.create_extension("subjectAltName", "IP:127.0.0.1"))
+      made.add_extension(OpenSSL::X509::ExtensionFactory.new.create_extension("subjectAltName", "DNS:localhost,IP:127.0.0.1"))
       File.write(path, made.sign(key, "SHA256").to_pem + key.to_pem)
     end
   end

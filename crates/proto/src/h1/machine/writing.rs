@@ -1,7 +1,9 @@
 //! How the machine writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 6 and 7).
 
 use super::{Machine, Reading};
-use crate::h1::response::{InvalidResponse, Preset, write_fields, write_length, write_refusal_content, write_refusal_fields};
+use crate::h1::response::{
+    InvalidResponse, Preset, write_fields, write_length, write_pair, write_refusal_content, write_refusal_fields,
+};
 use crate::h1::response::{NO_CONTENT_BEFORE, NOT_FINAL, NOT_INFORMATIONAL, write_start, write_status_line};
 use crate::h1::{Refusal, check_trailers};
 use alloc::vec::Vec;
@@ -259,6 +261,9 @@ impl Machine {
         }
         write_start(refusal.status(), preset, out);
         out.extend_from_slice(preset.policy);
+        if let Some(id) = preset.id {
+            write_pair(id, out);
+        }
         write_refusal_fields(refusal, out);
         out.extend_from_slice(b"Connection: close\r\n\r\n");
         if !bodiless {

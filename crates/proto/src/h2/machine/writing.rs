@@ -5,7 +5,7 @@ use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
 use super::super::hpack::encoder;
 use super::super::streams::{Reading, Stream, Writing};
 use super::Machine;
-use crate::h1::response::{NO_CONTENT_BEFORE, POLICY, digits, write_refusal_content};
+use crate::h1::response::{NO_CONTENT_BEFORE, POLICY, TIMING, digits, write_refusal_content};
 use crate::h1::{InvalidResponse, Preset, Refusal, check_trailers, grammar, names};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, ResponseHead, reason};
@@ -132,7 +132,11 @@ impl Machine {
                 encoder::field(name, names::find(name), value, out);
             }
         }
-        write_preset(&Preset { policy: preset.policy_beside(head.fields), ..*preset }, &said, out);
+        write_preset(
+            &Preset { policy: preset.policy_beside(head.fields), id: preset.id_beside(head.fields), ..*preset },
+            &said,
+            out,
+        );
         // See `h1::Machine::write_head` for the reasons.
         let announced = match (head.status, said.length, length) {
             (204, _, _) => None,
@@ -426,6 +430,12 @@ fn write_preset(preset: &Preset<'_>, said: &Said, out: &mut Vec<u8>) {
         out.extend_from_slice(preset.compressed);
     }
     write_line(preset.policy, POLICY, None, out);
+    if let Some((name, value)) = preset.id {
+        encoder::field(name, names::find(name), value, out);
+    }
+    if !preset.timing.is_empty() {
+        encoder::field(TIMING, None, preset.timing, out);
+    }
 }
 
 /// Writes Date and Server, which are given as lines of HTTP/1.

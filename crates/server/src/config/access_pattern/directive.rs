@@ -1,6 +1,9 @@
 //! One directive of a pattern: `%h`, `%{Referer}i`, `%!200{ms}T`, or `%(addr)`.
 
-use super::{AccessItem as Item, Found, Instant, Statuses, TimeForm, Unit};
+use super::{AccessItem as Item, Found, Instant, Radix, Statuses, TimeForm, Unit};
+
+/// The names of the parts of a request's time.
+const PARTS: [&str; 4] = ["queue", "first", "app", "send"];
 
 /// The letters of strftime that are known.
 const CALENDAR: &str = "%aAbBdeFhHImMprRStTyYzZ";
@@ -20,6 +23,7 @@ pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     }
     let letter = rest.chars().next().ok_or("a letter is missing behind it; write %% for a %")?;
     let item = match (letter, argument) {
+        ('^', _) => return Err("trailers are not kept until the line is written: %^ti and %^to are not told".to_owned()),
         ('o', Some(name)) => Found::ResponseField(field_name(name)?, statuses),
         ('l' | 'u', None) => Found::Nothing,
         (letter, None) => Found::Item(simple(letter)?, statuses),
@@ -35,6 +39,8 @@ fn simple(letter: char) -> Result<Item, String> {
         'B' => Item::Bytes,
         'D' => Item::Duration(Unit::Microseconds),
         'H' => Item::Version,
+        'k' => Item::Earlier,
+        'L' => Item::RequestId,
         'm' => Item::Method,
         'p' => Item::ServerPort,
         'P' => Item::Process,
@@ -46,10 +52,23 @@ fn simple(letter: char) -> Result<Item, String> {
         'U' => Item::Path,
         'v' => Item::ServerName,
         'V' => Item::Host,
-        'C' | 'i' | 'o' => return Err(format!("expected a name, as in %{{Name}}{letter}")),
+        'X' => Item::Ending,
+        'C' | 'e' | 'i' | 'n' | 'o' => return Err(format!("expected a name, as in %{{Name}}{letter}")),
         _ => {
-            let known = "%a %b %B %D %h %H %l %m %p %P %q %r %s %t %T %u %U %v %V, and %{...} before C i o t T";
-            return Err(format!("%{letter} is not known; known are {known}"));
+            let why = match letter {
+                'A' => {
+                    "cannot be told, because the address is not kept at which a client has arrived; %v and %p tell where the server listens"
+                }
+                'f' | 'R' => "cannot be told: an app answers, and has neither a file name nor a handler of the server's",
+                'I' | 'O' | 'S' => {
+                    "cannot be told: bytes of heads are not counted for each request; %B tells those of the content, and metrics all"
+                }
+                _ => {
+                    "is not known; known are %a %b %B %D %h %H %k %l %L %m %p %P %q %r %s %t %T %u %U %v %V %X, and %{...} before \
+                     a C e h i n o p P t T"
+                }
+            };
+            return Err(format!("%{letter} {why}"));
         }
     })
 }
@@ -58,10 +77,78 @@ fn with_argument(letter: char, argument: &str) -> Result<Item, String> {
     Ok(match letter {
         'i' => Item::RequestField(field_name(argument)?),
         'C' => Item::Cookie(field_name(argument)?),
-        'T' => Item::Duration(unit(argument)?),
+        'e' => variable(argument).unwrap_or_else(|| Err(unknown_variable(&format!("%{{{argument}}}e"))))?,
+        'a' | 'h' if argument == "c" => Item::Peer,
+        'p' => port(argument)?,
+        'P' => process(argument)?,
+        'n' => note(argument)?,
+        'T' => duration(argument)?,
         't' => time(argument)?,
-        _ => return Err(format!("%{{{argument}}}{letter} is not known; %{{...}} may stand before C i o t T")),
+        'a' | 'h' => {
+            return Err(format!("%{{{argument}}}{letter} is not known; %{{c}}{letter} is the other end of the connection"));
+        }
+        _ => return Err(format!("%{{{argument}}}{letter} is not known; %{{...}} may stand before a C e h i n o p P t T")),
     })
+}
+
+/// The server's port, or the client's.
+fn port(whose: &str) -> Result<Item, String> {
+    match whose {
+        "canonical" | "local" => Ok(Item::ServerPort),
+        "remote" => Ok(Item::ClientPort),
+        _ => Err(format!("%{{{whose}}}p is not known; known are canonical, local and remote")),
+    }
+}
+
+/// The number of the process that writes the line, or of the thread.
+fn process(which: &str) -> Result<Item, String> {
+    match which {
+        "pid" => Ok(Item::Process),
+        "tid" => Ok(Item::Thread(Radix::Decimal)),
+        "hextid" => Ok(Item::Thread(Radix::Hexadecimal)),
+        _ => Err(format!("%{{{which}}}P is not known; known are pid, tid and hextid")),
+    }
+}
+
+/// A variable of the environment that apps get (RFC 3875, section 4.1), as far as the server fills it from what the log knows. `None`: it
+/// does not.
+fn variable(name: &str) -> Option<Result<Item, String>> {
+    Some(Ok(match name {
+        "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
+        "REMOTE_ADDR" => Item::Client,
+        "REMOTE_PORT" => Item::ClientPort,
+        "REQUEST_METHOD" => Item::Method,
+        "REQUEST_URI" => Item::PathAndQuery,
+        "SERVER_NAME" => Item::ServerName,
+        "SERVER_PORT" => Item::ServerPort,
+        "SERVER_PROTOCOL" => Item::Version,
+        _ => return name.strip_prefix("HTTP_").map(|field| field_name(&field.replace('_', "-")).map(Item::RequestField)),
+    }))
+}
+
+fn unknown_variable(written: &str) -> String {
+    format!(
+        "{written} cannot be told: the environment of the app is not kept. Known are CONTENT_LENGTH CONTENT_TYPE REMOTE_ADDR REMOTE_PORT \
+         REQUEST_METHOD REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL, and HTTP_ with the name of a field"
+    )
+}
+
+/// `ms`, `queue`, `queue:ms`.
+fn duration(argument: &str) -> Result<Item, String> {
+    let (named, text) = argument.split_once(':').map_or((argument, "us"), |(named, unit)| (named, unit));
+    match PARTS.into_iter().find(|part| *part == named) {
+        Some(part) => unit(text).map(|unit| Item::Part(part, unit)),
+        None => unit(argument).map(Item::Duration),
+    }
+}
+
+/// A note of the server about a request.
+fn note(name: &str) -> Result<Item, String> {
+    match name {
+        "trace_id" => Ok(Item::Trace),
+        "span_id" => Ok(Item::Span),
+        _ => Err(format!("{name:?} is not known; the notes %{{...}}n are trace_id and span_id")),
+    }
 }
 
 fn unit(text: &str) -> Result<Unit, String> {
@@ -69,7 +156,11 @@ fn unit(text: &str) -> Result<Unit, String> {
         "s" => Ok(Unit::Seconds),
         "ms" => Ok(Unit::Milliseconds),
         "us" => Ok(Unit::Microseconds),
-        _ => Err("the units of %{...}T are s, ms and us".to_owned()),
+        _ => {
+            Err("the units of %{...}T are s, ms and us; parts of the time are queue, first, app and send, as in %{queue}T or \
+                  %{app:ms}T"
+                .to_owned())
+        }
     }
 }
 
@@ -150,11 +241,12 @@ pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
         "tmicros" => Item::Time(Instant::Begin, TimeForm::Since(Unit::Microseconds)),
         "pid" => Item::Process,
         "user" => return Ok((Found::Nothing, rest)),
-        _ => match name.strip_prefix("var.HTTP_") {
-            Some(name) => Item::RequestField(field_name(&name.replace('_', "-"))?),
+        _ => match name.strip_prefix("var.").map(variable) {
+            Some(Some(item)) => item?,
+            Some(None) => return Err(unknown_variable(&format!("%({name})"))),
             None => {
                 let known = "addr cl epoch host ltime method micros msecs pid proto referer rsize secs status time tmicros \
-                             tmsecs uagent uri user, and var.HTTP_ with the name of a field";
+                             tmsecs uagent uri user, and var. with the name of a variable, as in var.HTTP_ACCEPT";
                 return Err(format!("%({name}) is not known; known are {known}"));
             }
         },

@@ -1,6 +1,6 @@
 //! What patterns mean, and what is refused.
 
-use super::{AccessItem as Item, AccessPart as Part, AccessPattern, Instant, Statuses, TimeForm, Unit};
+use super::{AccessItem as Item, AccessPart as Part, AccessPattern, Instant, Radix, Statuses, TimeForm, Unit};
 
 fn parts(text: &str) -> Vec<Part> {
     let pattern = AccessPattern::parse(text).expect(text);
@@ -25,6 +25,10 @@ fn directives_of_apache() {
     let but = |others, listed: &[u16]| Some(Statuses { others, listed: listed.to_vec() });
     assert_eq!(parts("%400,501T"), [Part::Item(Item::Duration(Unit::Seconds), but(false, &[400, 501]))]);
     assert_eq!(parts("%!200{ms}T"), [Part::Item(Item::Duration(Unit::Milliseconds), but(true, &[200]))]);
+    assert_eq!(
+        parts("%{queue}T%{send:ms}T"),
+        [item(Item::Part("queue", Unit::Microseconds)), item(Item::Part("send", Unit::Milliseconds))]
+    );
     assert_eq!(parts("%{end:usec_frac}t"), [item(Item::Time(Instant::End, TimeForm::Fraction(Unit::Microseconds)))]);
     let calendar = TimeForm::Calendar("%d.%m.%%:%H".to_owned());
     assert_eq!(parts("%{%d.%m.%%:%H}t"), [item(Item::Time(Instant::Begin, calendar))]);
@@ -48,6 +52,43 @@ fn names_of_uwsgi() {
 }
 
 #[test]
+fn variables_of_apps_have_the_same_names_in_both() {
+    for (name, meant) in [
+        ("HTTP_X_A", Item::RequestField(b"x-a".to_vec())),
+        ("CONTENT_TYPE", Item::RequestField(b"content-type".to_vec())),
+        ("REMOTE_ADDR", Item::Client),
+        ("REMOTE_PORT", Item::ClientPort),
+        ("REQUEST_METHOD", Item::Method),
+        ("REQUEST_URI", Item::PathAndQuery),
+        ("SERVER_NAME", Item::ServerName),
+        ("SERVER_PORT", Item::ServerPort),
+        ("SERVER_PROTOCOL", Item::Version),
+    ] {
+        for written in [format!("%{{{name}}}e"), format!("%(var.{name})")] {
+            assert_eq!(parts(&written), [item(meant.clone())], "{written}");
+        }
+    }
+}
+
+#[test]
+fn whose_and_which_is_said_in_braces() {
+    for (text, meant) in [
+        ("%{c}a", Item::Peer),
+        ("%{c}h", Item::Peer),
+        ("%{canonical}p", Item::ServerPort),
+        ("%{local}p", Item::ServerPort),
+        ("%{remote}p", Item::ClientPort),
+        ("%{pid}P", Item::Process),
+        ("%{tid}P", Item::Thread(Radix::Decimal)),
+        ("%{hextid}P", Item::Thread(Radix::Hexadecimal)),
+        ("%k", Item::Earlier),
+        ("%X", Item::Ending),
+    ] {
+        assert_eq!(parts(text), [item(meant)], "{text}");
+    }
+}
+
+#[test]
 fn errors_say_what_would_be_right() {
     for (text, why) in [
         ("%", "a letter is missing"),
@@ -55,12 +96,27 @@ fn errors_say_what_would_be_right() {
         ("%>", "a letter is missing"),
         ("%{a", "no }"),
         ("%{a}", "a letter is missing"),
-        ("%k", "%k is not known; known are %a"),
+        ("%z", "%z is not known; known are %a"),
+        ("%A", "the address is not kept"),
+        ("%f", "neither a file name nor a handler"),
+        ("%R", "neither a file name nor a handler"),
+        ("%I", "bytes of heads are not counted"),
+        ("%O", "bytes of heads are not counted"),
+        ("%S", "bytes of heads are not counted"),
+        ("%^ti", "trailers are not kept"),
+        ("%{X-Sum}^to", "trailers are not kept"),
+        ("%e", "expected a name, as in %{Name}e"),
+        ("%{PATH_INFO}e", "%{PATH_INFO}e cannot be told: the environment of the app is not kept. Known are CONTENT_LENGTH"),
+        ("%{HTTP_}e", "cannot be a name"),
+        ("%{x}a", "%{c}a is the other end"),
+        ("%{x}p", "known are canonical, local and remote"),
+        ("%{x}P", "known are pid, tid and hextid"),
+        ("%(var.PATH_INFO)", "%(var.PATH_INFO) cannot be told"),
         ("%\u{e4}", "%\u{e4} is not known"),
         ("%i", "expected a name, as in %{Name}i"),
         ("%{}i", "\"\" cannot be a name"),
         ("%{a b}o", "\"a b\" cannot be a name"),
-        ("%{x}h", "%{x}h is not known"),
+        ("%{x}h", "%{c}h is the other end"),
         ("%{m}T", "s, ms and us"),
         ("%{%Q}t", "a time is sec"),
         ("%{%}t", "a time is sec"),

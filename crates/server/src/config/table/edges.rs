@@ -102,7 +102,8 @@ pub(super) const X_REQUEST_START: Setting = Setting::new(
     Section::Edges,
     "",
     "Tell the app by the field X-Request-Start when the edge had received the request (t= and seconds since 1970), unless a \
-     proxy in front has told it",
+     proxy in front has told it; and, with an edge and without, how long the request has waited for a worker: oribi.queue_time in the \
+     environments of Perl and Ruby, in seconds",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))
 .show(|settings| show_switch(settings.request_start));

@@ -1,35 +1,83 @@
-//! The row of the table about metrics.
+//! The rows of the table about metrics.
 
+use super::super::dashboard::{Dashboard, DashboardShows};
+use super::super::histogram::{bounds, show_bounds};
+use super::super::metrics_address::{address, show_address};
+use super::super::routes::Route;
 use super::super::setting::{Section, Setting};
-use super::super::settings::{ListenAddress, Protocol};
-use super::super::value::is_off;
+use super::super::value::{host_name, is_off};
 
 pub(super) const METRICS: Setting = Setting::new(
     "metrics",
     Section::Logs,
     "ADDRESS",
     "Where Prometheus gets /metrics: HOST:PORT, a port of 127.0.0.1, or the path of a Unix socket, which may end in ?mode=660 for \
-     its permission bits. Whoever reaches it may read the numbers",
+     its permission bits. Whoever reaches it may read the numbers; HOST:PORT?allow=10.0.0.0/8,::1 is only for clients in these \
+     networks",
 )
-.apply(|draft, text| address(text).map(|address| draft.settings.metrics = address))
-.show(|settings| settings.metrics.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string));
+.apply(|draft, text| {
+    address(text).map(|(address, allowed)| (draft.settings.metrics, draft.settings.metrics_allowed) = (address, allowed))
+})
+.show(|settings| show_address(settings.metrics.as_ref(), &settings.metrics_allowed));
 
-/// `None`: off.
-fn address(text: &str) -> Result<Option<ListenAddress>, String> {
-    let text = text.trim();
-    if is_off(text) || text.eq_ignore_ascii_case("no") {
-        return Ok(None);
+pub(super) const DASHBOARD: Setting = Setting::new(
+    "dashboard",
+    Section::Logs,
+    "WHAT",
+    "A page at --metrics that shows how the server does and has done for an hour: on, requests (with the methods, targets and clients \
+     of those that are in it), or off; behind commas, names of hosts by which browsers may ask for it, beside localhost and addresses",
+)
+.apply(|draft, text| dashboard(text).map(|dashboard| draft.settings.dashboard = dashboard))
+.show(|settings| show_dashboard(&settings.dashboard));
+
+pub(super) const HISTOGRAM_BUCKETS: Setting = Setting::new(
+    "histogram-buckets",
+    Section::Logs,
+    "TIMES",
+    "The bounds of the buckets in which --metrics tells how long requests wait, run and are sent, with commas between them, such as \
+     5ms,20ms,100ms,1s: from 10us to 100s",
+)
+.apply(|draft, text| bounds(text).map(|bounds| draft.settings.histogram_buckets = bounds))
+.show(|settings| show_bounds(&settings.histogram_buckets));
+
+pub(super) const METRICS_ROUTE: Setting = Setting::new(
+    "metrics-route",
+    Section::Logs,
+    "/PREFIX",
+    "Have --metrics tell of requests below /PREFIX by themselves, under this name or that of NAME=/PREFIX: how many were answered, with \
+     what, and how long they took; the longest prefix counts. May be given up to 32 times",
+)
+.default_words("none")
+.apply(|draft, text| Route::parse(text).and_then(|route| route.join(&mut draft.settings.metrics_routes)))
+.shows_each(|settings| settings.metrics_routes.iter().map(ToString::to_string).collect());
+
+const EXPECTED: &str = "expected off, on or requests, perhaps with names of hosts behind commas, as in on,stats.example.org";
+
+/// `off`, `on`, `requests`; the latter two with names behind commas.
+fn dashboard(text: &str) -> Result<Dashboard, String> {
+    let mut parts = text.split(',').map(str::trim);
+    let shows = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "on" | "yes" => DashboardShows::Numbers,
+        "requests" => DashboardShows::Requests,
+        word if is_off(word) || word == "no" => DashboardShows::Nothing,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    let is_name = |name: &str| host_name(name).is_ok() && !name.contains([':', '[', ']']);
+    let names: Vec<String> = parts.map(str::to_ascii_lowercase).collect();
+    if !names.iter().all(|name| is_name(name)) || (shows == DashboardShows::Nothing && !names.is_empty()) {
+        return Err(EXPECTED.to_owned());
     }
-    let only_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let text = if only_port { format!("127.0.0.1:{text}") } else { text.to_owned() };
-    let refused = |why: String| format!("{why}; for metrics without TLS, FastCGI and PROXY headers; or off");
-    let address = ListenAddress::parse(&text).map_err(refused)?;
-    let plain = address.certificates.is_none() && address.proxy_protocol.is_none();
-    if !plain || address.protocol == Some(Protocol::FastCgi) {
-        return Err(refused("expected HOST:PORT, a port, or the path of a Unix socket".to_owned()));
-    }
-    // Otherwise the addresses of clients would decide what is spoken here.
-    Ok(Some(address.speaking(Protocol::Http)))
+    Ok(Dashboard { shows, names })
+}
+
+/// In the form that [`dashboard`] reads.
+fn show_dashboard(dashboard: &Dashboard) -> String {
+    let word = match dashboard.shows {
+        DashboardShows::Nothing => "off",
+        DashboardShows::Numbers => "on",
+        DashboardShows::Requests => "requests",
+    };
+    [word].into_iter().chain(dashboard.names.iter().map(String::as_str)).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -37,25 +85,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_alone_is_of_loopback_and_what_is_not_plain_http_is_refused() {
+    fn a_dashboard_is_a_word_with_names_behind_it() {
         for (text, shown) in [
             ("off", "off"),
-            ("9090", "http://127.0.0.1:9090"),
-            (" 9090 ", "http://127.0.0.1:9090"),
-            (":9090", "http://*:9090"),
-            ("[::1]:9090", "http://[::1]:9090"),
-            ("http://localhost:0", "http://localhost:0"),
-            ("/run/a.sock?mode=660", "http+unix:/run/a.sock?mode=660"),
+            ("No", "off"),
+            ("on", "on"),
+            (" yes ", "on"),
+            ("Requests", "requests"),
+            ("on, Stats.Example.org,b", "on,stats.example.org,b"),
+            ("requests,a", "requests,a"),
         ] {
-            let show = |address: Option<ListenAddress>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-            let read = address(text).map(show);
-            assert_eq!(read.as_deref(), Ok(shown), "{text}");
-            assert_eq!(address(shown).map(show).as_deref(), Ok(shown), "{shown}");
+            let show = |read: Result<Dashboard, String>| read.map(|dashboard| show_dashboard(&dashboard));
+            assert_eq!(show(dashboard(text)).as_deref(), Ok(shown), "{text}");
+            assert_eq!(show(dashboard(shown)).as_deref(), Ok(shown), "{shown}");
         }
-        for text in
-            ["", "localhost", "70000", "https://:1", "https://:1?cert=a&key=b", ":1:ssl", "fcgi://:1", ":1?proxy_protocol=on"]
-        {
-            assert!(address(text).is_err_and(|why| why.ends_with("; or off")), "{text}");
+        for text in ["", "1", "stats.example.org", "off,a", "on,", "on,a b", "on,a:80", "on,http://a", "on,[::1]"] {
+            assert!(dashboard(text).is_err(), "{text}");
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::super::proxy_protocol::ProxyProtocol;
 use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};
+use super::super::request_id::RequestIdField;
 use super::super::setting::{Section, Setting};
-use super::super::value::{boolean, show_switch, small_count};
+use super::super::traces::SampleRatio;
+use super::super::value::{boolean, is_off, show_switch, small_count};
 
 pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
     "underscore-headers",
@@ -36,6 +38,48 @@ pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
 .aliases(&["enable-proxy-protocol"])
 .apply(|draft, text| ProxyProtocol::parse(text).map(|choice| draft.settings.proxy_protocol = choice))
 .show(|settings| settings.proxy_protocol.name().to_owned());
+
+pub(super) const REQUEST_ID: Setting = Setting::new(
+    "request-id",
+    Section::Requests,
+    "FIELD",
+    "Give each request an id in this field, such as X-Request-Id (on means that one): the one that it has come with, or else a new one. \
+     The app sees it, the response has it, and so have the access log and what the error log says of the request; or off",
+)
+.apply(|draft, text| {
+    draft.settings.request_id = if is_off(text.trim()) { None } else { Some(RequestIdField::parse(text)?) };
+    Ok(())
+})
+.show(|settings| settings.request_id.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string));
+
+pub(super) const SERVER_TIMING: Setting = Setting::new(
+    "server-timing",
+    Section::Requests,
+    "",
+    "Say in each response how long its request has waited for a worker and how long its app has run, in the field Server-Timing, which \
+     browsers show beside the request; whoever gets the response may read it",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.server_timing = on))
+.show(|settings| show_switch(settings.server_timing));
+
+pub(super) const TRACES: Setting = Setting::new(
+    "traces",
+    Section::Requests,
+    "",
+    "Give each request its place in a trace (W3C Trace Context): the app sees a traceparent that continues that of the caller, or else begins \
+     a new trace, and the access log can tell its ids",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.traces = on))
+.show(|settings| show_switch(settings.traces));
+
+pub(super) const TRACE_SAMPLE: Setting = Setting::new(
+    "trace-sample",
+    Section::Requests,
+    "RATIO",
+    "How many of the traces that begin here are marked as sampled, from 0 to 1; those of callers keep their mark",
+)
+.apply(|draft, text| SampleRatio::parse(text).map(|ratio| draft.settings.trace_sample = ratio))
+.show(|settings| settings.trace_sample.to_string());
 
 pub(super) const HTTP2: Setting = Setting::new(
     "http2",

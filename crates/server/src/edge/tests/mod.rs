@@ -5,6 +5,7 @@ mod clients;
 mod passing;
 mod queue;
 mod streams;
+mod times;
 
 use super::{EdgeLoop, setup};
 use crate::config::{ListenAddress, Protocol, Settings};

@@ -1,14 +1,15 @@
 //! The end of exchanges on a carrying connection, and the end of the connection.
 
-use super::super::answer::Custody;
+use super::super::answer::Lost;
 use super::super::carrier::{Carrier, Multiplexer};
 use super::super::connection::{Connection, Fate, State};
 use super::super::framing::{FAILURE, Framing, Http2};
-use super::super::name::Place;
+use super::super::name::{Name, Place};
 use super::super::respond::Target;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamFraming, StreamState};
 use super::super::{Engine, Exchange, Stage};
+use crate::totals::Counter;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
@@ -18,29 +19,39 @@ impl<B: Backend> Engine<'_, B> {
     /// Takes back an exchange whose host has returned.
     pub(in super::super) fn give_back_stream(&mut self, number: u32, serial: u32, exchange: Exchange) {
         let stream = self.streams.get_mut(number).filter(|stream| stream.serial == serial);
-        let outcome = stream.and_then(Stream::answering).map(|(_, _, answer)| answer.outcome());
-        let finished = outcome.as_ref().map(|outcome| outcome.finished);
-        let draft = self.record(&exchange, outcome);
-        self.recycle_carried(exchange.received);
-        let Some(finished) = finished else { return };
+        let waits = stream.as_ref().is_some_and(|stream| stream.waits());
+        let Some((connection, _, answer)) = stream.and_then(Stream::answering) else {
+            self.record(&exchange, None);
+            return self.recycle_carried(exchange.received);
+        };
         // A stream with content that waits to be framed is forgotten behind that.
-        if finished && !self.streams[number].waits() {
+        if answer.finished && !waits {
+            let outcome = answer.outcome();
+            self.conclude_returned(connection, &exchange, outcome);
             self.forget_stream(number);
-        } else if let Some((_, _, answer)) = self.streams[number].answering() {
-            answer.custody = Custody::Returned(draft);
+        } else {
+            let draft = self.draft(&exchange);
+            if let Some((_, _, answer)) = self.streams[number].answering() {
+                answer.give_back(draft);
+            }
         }
+        self.recycle_carried(exchange.received);
     }
 
     /// Called when the end of a response has been written to the connection's output.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
+        let now = self.backend.now();
         let stream = &mut self.streams[number];
         let (connection, id) = (stream.connection, stream.framing.id());
         let Some((_, _, answer)) = stream.answering() else { return };
         answer.finished = true;
-        let (line, lent) = (answer.late_line(), answer.is_lent());
-        self.record_late(line);
+        answer.laps.end_app(now);
+        let lent = answer.is_lent();
         if self.streams[number].waits() {
             return;
+        }
+        if !lent {
+            self.conclude_stream(number);
         }
         self.stream_deadlines.clear(number);
         self.leave_carrier(connection, id);
@@ -53,9 +64,14 @@ impl<B: Backend> Engine<'_, B> {
     /// Answers a request that the server refuses. Further input for it is skipped.
     pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
-        let Self { connections, streams, outputs, stamp, .. } = self;
+        let Self { connections, streams, outputs, stamp, ids, .. } = self;
         let Stream { connection, framing, remote, state: progress, .. } = &mut streams[number];
         let https = matches!(progress, StreamState::Reading(reading) if reading.request.is_https());
+        let id = match progress {
+            StreamState::Reading(reading) => reading.request.id.take(),
+            StreamState::Queued(_) | StreamState::Answering(_) => None,
+        };
+        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
         let (index, remote) = (*connection, *remote);
         let Connection { line, state, .. } = &mut connections[index];
         let output = line.output.get_or_insert_with(|| outputs.take());
@@ -66,14 +82,15 @@ impl<B: Backend> Engine<'_, B> {
             }
             (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
                 if let Some(machine) = carrier.http2() {
-                    machine.write_refusal(frames.id, refusal, &stamp.preset(None, https), output.tail());
+                    machine.write_refusal(frames.id, refusal, &stamp.preset(None, https, pair, b""), output.tail());
                     let _ = machine.finish(frames.id, output.tail());
                 }
             }
             (StreamFraming::Http2(_), _) => {}
         }
         line.trim(outputs);
-        self.record_refusal(remote.address(), refusal.status());
+        let ending = self.ending_of(index);
+        self.record_refusal(&remote, id.as_deref(), refusal, ending);
         self.end_unanswered(number)
     }
 
@@ -89,13 +106,14 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Ends a response that was given up: the announced length or the status shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, outputs, tally, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
         let output = response.line.output.get_or_insert_with(|| outputs.take());
         match response.framing {
             Framing::FastCgi(framing) => drop(framing.finish(FAILURE, output.tail())),
             Framing::Http2(Http2 { machine, frames, .. }) => {
                 frames.waiting = None;
+                tally.count(Counter::Http2ResetsByServer);
                 machine.reset(frames.id, ErrorCode::INTERNAL_ERROR, output.tail());
             }
             Framing::Http(_) => {}
@@ -146,6 +164,9 @@ impl<B: Backend> Engine<'_, B> {
                 // Only its connection has gone; its host may still have to give it back.
                 let lent = answer.is_lent();
                 stream.abandon_waiting();
+                if !lent {
+                    self.conclude_stream(number);
+                }
                 self.stream_deadlines.clear(number);
                 self.leave_carrier(connection, id);
                 if !lent {
@@ -153,10 +174,9 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 return;
             }
-            let line = answer.late_line();
+            let lost = Lost::of(Name { place: Place::Stream(number), serial }, answer);
             self.answering -= 1;
-            self.record_late(line);
-            self.note_lost(Place::Stream(number), serial);
+            self.lose(lost);
         }
         self.leave_carrier(connection, id);
         self.forget_stream(number);

@@ -4,7 +4,7 @@ mod receive;
 
 use super::Engine;
 use super::carrier::Carrier;
-use super::connection::State;
+use super::connection::{Speech, State};
 use super::exchange::Received;
 use super::send::Still;
 use super::stream::{Stream, StreamFraming};
@@ -18,6 +18,7 @@ pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 impl<B: Backend> Engine<'_, B> {
     /// Makes a new connection a carrying one.
     pub(super) fn carry(&mut self, index: u32) {
+        self.count_speech(index, Speech::FastCgi);
         self.connections[index].state = State::Carrying(Box::new(Carrier::of_web_server()));
     }
 

@@ -8,6 +8,8 @@ use super::super::remote::Remote;
 use super::super::send::Still;
 use super::super::stream::{Reading, Stream, StreamFraming, StreamState};
 use super::super::variables::Variables;
+use crate::config::Forwarding;
+use crate::totals::Counter;
 use core::ops::Range;
 use oribi_io::Backend;
 use oribi_message::{KnownVariable, Role};
@@ -44,6 +46,9 @@ impl<B: Backend> Engine<'_, B> {
                     None => Still::Open,
                 },
                 Event::Answer => {
+                    if machine.is_full() {
+                        self.tally.count(Counter::LimitFastCgiRequests);
+                    }
                     let output = line.output.get_or_insert_with(|| self.outputs.take());
                     machine.write_answer(&self.record_limits, output.tail());
                     line.trim(&mut self.outputs);
@@ -63,8 +68,10 @@ impl<B: Backend> Engine<'_, B> {
 
     fn begin_stream(&mut self, index: u32, id: u16, role: Role) {
         let now = self.backend.now();
-        let request = self.spare_request();
+        self.tally.asked_by_web_server();
+        let mut request = self.spare_request();
         let connection = &mut self.connections[index];
+        request.earlier = connection.requests;
         connection.requests = connection.requests.wrapping_add(1);
         let remote = connection.remote;
         let number = self.streams.insert(Stream::new(index, id, role, remote, request));
@@ -96,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
     fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Self { streams, record_limits, settings, spare_content, .. } = self;
+        let Self { streams, record_limits, settings, spare_content, ids, traces, .. } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
         let (StreamState::Reading(reading), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
         let Some(variables) = reading.request.variables.as_deref_mut() else { return Still::Open };
@@ -108,6 +115,13 @@ impl<B: Backend> Engine<'_, B> {
         *role = framing.role();
         if let Some(address) = variables.get(KnownVariable::RemoteAddr) {
             *remote = Remote::given(address, variables.get(KnownVariable::RemotePort).unwrap_or(b"0"));
+        }
+        if let Some(ids) = ids {
+            // Only web servers speak FastCGI.
+            reading.request.id = Some(ids.identify_in(&mut reading.request.layout, &mut variables.bytes, Forwarding::Kept));
+        }
+        if let Some(traces) = traces {
+            traces.place_in(&mut reading.request.layout, &mut variables.bytes, Forwarding::Kept);
         }
         framing.set_bodiless(outline.bodiless);
         reading.announced = outline.content_length;

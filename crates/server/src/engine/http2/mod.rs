@@ -14,8 +14,9 @@ mod send;
 
 use super::Engine;
 use super::carrier::Carrier;
-use super::connection::{Connection, State};
+use super::connection::{Connection, Speech, State};
 use super::send::Still;
+use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h1;
 use oribi_proto::h2::{self, Machine, Opening};
@@ -40,6 +41,8 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Goes on with a connection as one of HTTP/2.
     pub(super) fn speak_http2(&mut self, index: u32) -> Still {
+        self.tally.count(Counter::Http2Connections);
+        self.count_speech(index, Speech::Http2);
         let carrier = Carrier::of_client(&self.frame_limits);
         self.connections[index].enter(State::Carrying(Box::new(carrier)));
         self.parse_carried(index)
@@ -47,9 +50,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Tells all clients that they are to open no more streams, because this engine stops or hands over.
     pub(super) fn leave_clients(&mut self) {
-        let speak_http2 =
-            |index: &u32| matches!(&self.connections[*index].state, State::Carrying(carrier) if carrier.speaks_http2());
-        let clients: Vec<u32> = self.connections.indices().filter(speak_http2).collect();
+        let clients: Vec<u32> = self.connections.indices().filter(|index| self.connections[*index].speaks_http2()).collect();
         for index in clients {
             let _ = self.leave_client(index);
         }

@@ -10,6 +10,7 @@ use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
 use super::super::{Engine, Stage};
 use crate::config::Forwarding;
+use crate::totals::Counter;
 use core::ops::Range;
 use oribi_io::Backend;
 use oribi_message::RequestHead;
@@ -39,10 +40,16 @@ impl<B: Backend> Engine<'_, B> {
                     }
                     None => Still::Open,
                 },
-                Event::Refused { id, refusal } => self.refuse_request(index, id, refusal),
+                Event::Refused { id, refusal } => {
+                    if carrier.number(id).is_none() {
+                        self.tally.count(Counter::Http2Streams);
+                    }
+                    self.refuse_request(index, id, refusal)
+                }
                 Event::Reset { id, error } => {
-                    if let Some(error) = error {
-                        log::debug!("a stream was reset: {}", error.reason());
+                    match error {
+                        Some(error) => log::debug!("a stream was reset: {}", error.reason()),
+                        None => self.tally.count(Counter::Http2ResetsByClient),
                     }
                     if let Some(number) = carrier.number(id) {
                         self.lose_stream(number);
@@ -50,13 +57,16 @@ impl<B: Backend> Engine<'_, B> {
                     self.end_or_rest(index)
                 }
                 Event::Malformed { why, .. } => {
+                    self.tally.count(Counter::Http2Streams);
                     log::debug!("a stream was reset: {}", why.reason());
                     Still::Open
                 }
                 Event::Room => self.send_waiting(index),
                 Event::Answer => {
+                    let reset = machine.resets();
                     machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
                     line.trim(&mut self.outputs);
+                    self.count_reset(reset);
                     self.flush_and_rest(index)
                 }
                 Event::Refuse(violation) => return self.refuse_client(index, violation),
@@ -70,10 +80,12 @@ impl<B: Backend> Engine<'_, B> {
     /// A head has been read: its layout is in the blank request.
     fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
         let now = self.backend.now();
+        self.tally.asked_by_http2();
         let fresh = self.spare_requests.pop().unwrap_or_default();
         let mut request = std::mem::replace(&mut self.blank, fresh);
         std::mem::swap(&mut request.text, &mut self.head_text);
         let connection = &mut self.connections[index];
+        request.earlier = connection.requests;
         connection.requests = connection.requests.wrapping_add(1);
         request.remote = connection.remote;
         let socket = &connection.line.socket;
@@ -93,6 +105,12 @@ impl<B: Backend> Engine<'_, B> {
                 self.tell_of_contradiction(contradiction);
                 return self.refuse_request(index, id, Refusal::FORWARDED);
             }
+        }
+        if let Some(ids) = &mut self.ids {
+            request.id = Some(ids.identify_in(&mut request.layout, &mut request.text, forwarding));
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.place_in(&mut request.layout, &mut request.text, forwarding);
         }
         let remote = request.remote;
         let mut stored = Ok(StoredContent::None);
@@ -139,6 +157,9 @@ impl<B: Backend> Engine<'_, B> {
         let requests = self.connections[index].requests;
         if let Some(most) = self.settings.limits.requests_per_connection {
             // A client that does not heed the first word may not go on for ever.
+            if requests == most {
+                self.tally.count(Counter::LimitKeepaliveRequests);
+            }
             if requests >= most.saturating_add(self.settings.limits.http2_streams) {
                 return self.leave_client_at_once(index);
             }
@@ -186,16 +207,18 @@ impl<B: Backend> Engine<'_, B> {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let https = self.backend.encryption(&line.socket).is_some();
         let output = line.output.get_or_insert_with(|| self.outputs.take());
-        machine.write_refusal(id, refusal, &self.stamp.preset(None, https), output.tail());
+        machine.write_refusal(id, refusal, &self.stamp.preset(None, https, None, b""), output.tail());
         let _ = machine.finish(id, output.tail());
         let remote = *remote;
-        self.record_refusal(remote.address(), refusal.status());
+        let ending = self.ending_of(index);
+        self.record_refusal(&remote, None, refusal, ending);
         self.flush_and_rest(index)
     }
 
     /// Ends a connection on which a rule was broken, and tells the client.
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
         log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
+        self.count_violation(violation);
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
         if let Some(machine) = carrier.http2() {

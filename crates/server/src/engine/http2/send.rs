@@ -7,6 +7,7 @@ use super::super::framing::{FRAMED_BYTES, finish};
 use super::super::name::Place;
 use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
+use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h2::{Admission, ErrorCode};
 
@@ -121,6 +122,7 @@ impl<B: Backend> Engine<'_, B> {
         let lent = stream.answering().is_some_and(|(_, _, answer)| answer.is_lent());
         self.leave_carrier(index, id);
         if !lent {
+            self.conclude_stream(number);
             self.forget_stream(number);
         }
     }
@@ -128,7 +130,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Content of a stream has waited for as long as a client may make it wait. If the client has room for it and has taken content
     /// of other streams in that time, it goes on waiting for its turn; otherwise the client gets no more of this response.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, outputs, tally, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
         let index = *connection;
         let Connection { line, state, .. } = &mut connections[index];
@@ -139,6 +141,9 @@ impl<B: Backend> Engine<'_, B> {
             if machine.has_room(frames.id) && sent >= WRITE_PROGRESS as u64 {
                 return self.allow_time(number);
             }
+            tally.count(Counter::Http2Stalled);
+            tally.count(Counter::Http2ResetsByServer);
+            tally.count(Counter::LimitWriteTimeout);
             machine.reset(frames.id, ErrorCode::CANCEL, line.output.get_or_insert_with(|| outputs.take()).tail());
             line.trim(outputs);
         }

@@ -294,11 +294,11 @@ fn an_app_that_breaks_a_rule_has_its_exchange_given_up() {
 
 #[test]
 fn an_app_that_goes_on_after_its_answer_is_shown_to_the_supervisor() {
-    let lines: &'static [RunningLine] = oribi_io::process::shared_lines(2).expect("memory is to be had").as_chunks().0;
+    let lines: &'static [RunningLine] = oribi_io::process::shared_lines(3).expect("memory is to be had").as_chunks().0;
     let runs = || lines[0][0].words[0].load(std::sync::atomic::Ordering::Relaxed) % 2 == 1;
     for streams in [false, true] {
         let mut site = Site::new();
-        site.intake = site.intake.watched(lines);
+        site.intake = site.intake.watched(lines, None);
         site.ask("/stays");
         let lent = site.lend();
         assert!(!runs(), "the edge still watches");

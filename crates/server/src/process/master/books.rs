@@ -8,7 +8,9 @@ impl Master<'_> {
     /// Enters what edges and workers have counted since the last time.
     pub(super) fn keep_books(&self) {
         self.books.enter_edges(self.edges.as_ref());
+        self.books.enter_certifier(self.certifier.as_ref());
         self.generations.iter().for_each(|generation| self.enter_generation(generation));
+        self.books.enter_orphaned();
     }
 
     /// The same if another master shows the totals.
@@ -21,6 +23,7 @@ impl Master<'_> {
     fn enter_generation(&self, generation: &Generation) {
         // Behind edges, workers count nothing that edges have not counted.
         self.books.enter(&generation.seen, &generation.board.counts(self.edges.is_none()));
+        self.books.enter_figures(&generation.seen_figures, &generation.board);
     }
 
     /// The mold of a generation has ended: enters what is left. If it could not wait for its workers, these end without it.

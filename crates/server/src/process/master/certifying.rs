@@ -31,6 +31,7 @@ impl Master<'_> {
 
     /// The server stops, or another one takes its place.
     pub(super) fn end_certifier(&mut self) {
+        self.books.enter_certifier(self.certifier.as_ref());
         self.certifier.take().into_iter().for_each(Certifier::end);
     }
 }

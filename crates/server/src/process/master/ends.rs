@@ -2,7 +2,7 @@
 
 use super::super::edges::End;
 use super::super::reloads::Outcome;
-use super::{Generation, Master, Stage, farewell, upgrade};
+use super::{Generation, MOLD_GRACE, Master, Stage, farewell, upgrade};
 use crate::totals::Counter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
@@ -41,7 +41,10 @@ impl Master<'_> {
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
         self.close_books_of(&generation, status);
-        let Generation { number, born, late, ready, end_by, trouble, .. } = generation;
+        let Generation { number, born, late, ready, end_by, trouble, board, seen_figures, .. } = generation;
+        if status.exit_status().is_none() {
+            self.books.keep_orphaned(board, seen_figures, self.settings.timeouts.graceful.saturating_add(MOLD_GRACE));
+        }
         let end = self.describe_end_of_mold(late, status);
         let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
         let given_up = end_by.is_some() || self.stage != Stage::Serving;

@@ -3,6 +3,7 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, PROOF, VAULT, Word};
+use crate::figures;
 use crate::listen::{self, Listener, Vault};
 use crate::scoreboard::Board;
 use crate::totals::Seen;
@@ -43,6 +44,8 @@ pub(super) struct Generation {
     pub(super) board: Board,
     /// What it has counted that the master has entered.
     pub(super) seen: Seen,
+    /// The same of its apps' figures.
+    pub(super) seen_figures: figures::Seen,
 }
 
 impl Generation {
@@ -84,7 +87,8 @@ impl Generation {
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
-        let (trouble, end_by, seen, scaled) = (None, None, Seen::default(), 0);
+        let (trouble, end_by, scaled) = (None, None, 0);
+        let (seen, seen_figures) = (Seen::default(), figures::Seen::default());
         Ok(Self {
             number,
             pid,
@@ -101,6 +105,7 @@ impl Generation {
             end_by,
             board,
             seen,
+            seen_figures,
         })
     }
 
@@ -197,8 +202,9 @@ mod tests {
             trouble: None,
             told: false,
             end_by: None,
-            board: Board::new(1, 0).expect("memory is to be had"),
+            board: Board::new(1, 0, 0).expect("memory is to be had"),
             seen: Seen::default(),
+            seen_figures: figures::Seen::default(),
         };
         let mut asked = |workers| {
             generation.scale(workers);

@@ -107,7 +107,8 @@ impl Master<'_> {
     pub(super) fn start_generation(&mut self) -> io::Result<u64> {
         self.started += 1;
         let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
-        let board = Board::new(scaling::room(self.settings.workers), self.settings.watched_threads())?;
+        let settings = self.settings;
+        let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
         let mut generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls() { 1 } else { self.wanted };

@@ -7,8 +7,10 @@ use super::super::reloads::Outcome;
 use super::super::{memory_use, requests, upgrade};
 use super::{Generation, Master, Stage};
 use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
+use crate::figures::Figures;
+use crate::listen::expiries;
 use crate::metrics::{Measured, Metrics, Traffic};
-use crate::scoreboard::Shown;
+use crate::scoreboard::{Connections, Row, Shown};
 use std::time::Instant;
 
 impl Master<'_> {
@@ -18,6 +20,23 @@ impl Master<'_> {
         self.edges.iter().for_each(Edges::reopen_logs);
         self.certifier.iter().for_each(Certifier::reopen_logs);
         self.say(Word::Reopen);
+    }
+}
+
+impl Master<'_> {
+    fn generation(&self, number: u64) -> Option<&Generation> {
+        self.generations.iter().find(|generation| generation.number == number)
+    }
+}
+
+impl Master<'_> {
+    /// What the connections of clients are doing: those of edges, or of workers if there are none.
+    fn connections(&self) -> Connections {
+        let standing = |row: Row| row.standing;
+        match &self.edges {
+            Some(edges) => edges.rows().into_iter().map(standing).sum(),
+            None => self.generations.iter().flat_map(|generation| generation.board.rows()).map(standing).sum(),
+        }
     }
 }
 
@@ -54,6 +73,8 @@ impl Steered for Master<'_> {
             edges: self.settings.edges_wanted(),
             workers: self.wanted,
             threads: self.settings.threads,
+            connections: self.connections(),
+            certificates: expiries(&self.listeners),
             counted: self.books.read(),
         }
     }
@@ -75,6 +96,15 @@ impl Steered for Master<'_> {
             return requests::in_workers(&running, self.settings, &processes);
         };
         requests::in_pools(edges.pools(), self.settings, &processes)
+    }
+
+    fn keeper(&self, generation: Option<u64>) -> Option<u32> {
+        self.generation(generation?).map(|generation| generation.pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
+    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
+        let generation = generation.and_then(|generation| self.generation(generation));
+        generation.map(|generation| generation.board.backtraces(number, lines)).unwrap_or_default()
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {
@@ -142,6 +172,10 @@ impl Measured for Master<'_> {
                 requests::traffic_in_workers(running, self.settings)
             }
         }
+    }
+
+    fn figures(&self) -> Figures {
+        self.books.figures(self.generations.iter().flat_map(|generation| generation.board.contexts()))
     }
 
     fn memory_of(process: u32) -> Option<u64> {

@@ -12,15 +12,15 @@ use std::time::Instant;
 
 /// The scoreboard: in the file that the master reads, if there is one with the right size.
 pub(super) fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> io::Result<Scoreboard> {
-    let (count, threads) = (scaling::room(settings.workers), settings.watched_threads());
+    let (count, threads, routes) = (scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers());
     let accepting = settings.edges_wanted() == 0;
     if let Some(board) = board {
-        match Scoreboard::in_file(&board, count, threads, accepting) {
+        match Scoreboard::in_file(&board, count, threads, routes, accepting) {
             Ok(scoreboard) => return Ok(scoreboard),
             Err(error) => log::warn!("`oribi ctl` will not show the workers of this generation: {error}"),
         }
     }
-    Scoreboard::new(count, threads, accepting)
+    Scoreboard::new(count, threads, routes, accepting)
 }
 
 impl Supervisor<'_> {

@@ -39,7 +39,8 @@ impl Supervisor<'_> {
     /// The counters as they are now.
     pub(super) fn books(&self) -> &Books {
         self.books.enter_edges(self.edges.as_ref());
-        self.books.enter_workers(&self.scoreboard.counts(!self.has_edges()));
+        self.books.enter_certifier(self.certifier.as_ref());
+        self.books.enter_workers(&self.scoreboard.counts(!self.has_edges()), &self.scoreboard);
         &self.books
     }
 }

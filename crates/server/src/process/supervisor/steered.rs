@@ -4,6 +4,8 @@ use super::super::edges::Edges;
 use super::super::{memory_use, requests, upgrade};
 use super::{Stage, Supervisor};
 use crate::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
+use crate::figures::Figures;
+use crate::listen::expiries;
 use crate::metrics::{Measured, Metrics, Traffic};
 use std::time::Instant;
 
@@ -29,6 +31,8 @@ impl Steered for Supervisor<'_> {
             edges: self.settings.edges_wanted(),
             workers: self.wanted,
             threads: self.settings.threads,
+            connections: self.processes().into_iter().map(|process| process.row.standing).sum(),
+            certificates: expiries(&self.listeners),
             counted: self.books().read(),
         }
     }
@@ -45,6 +49,14 @@ impl Steered for Supervisor<'_> {
             Some(edges) => requests::in_pools(edges.pools(), self.settings, &processes),
             None => requests::in_workers(&self.scoreboard.shown(), self.settings, &processes),
         }
+    }
+
+    fn keeper(&self, _: Option<u64>) -> Option<u32> {
+        Some(std::process::id())
+    }
+
+    fn backtraces(&self, _: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
+        self.scoreboard.backtraces(number, lines)
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {
@@ -107,6 +119,10 @@ impl Measured for Supervisor<'_> {
             Some(edges) => requests::traffic_in_pools(edges.pools()),
             None => requests::traffic_in_workers(self.scoreboard.shown().len(), self.settings),
         }
+    }
+
+    fn figures(&self) -> Figures {
+        self.books.figures(self.scoreboard.contexts())
     }
 
     fn memory_of(process: u32) -> Option<u64> {

@@ -1,13 +1,16 @@
 //! The new server's view of the old one, until that has ended.
 
-use super::super::inheritance::{GUARDIAN, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket};
+use super::super::inheritance::{
+    FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
+};
 use super::guardian::GuardianLink;
 use super::{Heard, Kind, hear, say};
 use crate::config::Settings;
+use crate::figures::FigureTotals;
 use crate::handover::Sender;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::Metrics;
-use crate::totals::Totals;
+use crate::totals::{RouteTotals, Totals};
 use oribi_io::process::adopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -95,14 +98,24 @@ pub(in super::super) fn metrics(
     if is_first {
         return Metrics::open(settings, is_any_lent(listeners));
     }
-    Ok(Metrics::of_server_before(settings, inherit_metrics()))
+    Ok(Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY)))
 }
 
-/// The totals of the server: those of the one before, if this one can read them.
+/// The totals of the server, and of its routes: those of the one before, if this one can read them.
 ///
 /// # Errors
 /// An error of the system.
-pub(in super::super) fn totals(is_first: bool) -> io::Result<Totals> {
+pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Result<Totals> {
+    let left = if is_first { None } else { file_of_predecessor(ROUTE_TOTALS) };
+    Ok(totals_of_all(is_first)?.with_routes(RouteTotals::in_file(&settings.route_names(), left)?))
+}
+
+/// A file in memory that the server before has left.
+fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
+    std::env::var(variable).ok().and_then(|number| adopt(number.parse().ok()?).ok())
+}
+
+fn totals_of_all(is_first: bool) -> io::Result<Totals> {
     match if is_first { None } else { totals_of_predecessor() } {
         Some(Ok(totals)) => return Ok(totals),
         Some(Err(why)) => log::warn!("all counters of the server begin anew: those of the one before cannot be read: {why}"),
@@ -110,6 +123,26 @@ pub(in super::super) fn totals(is_first: bool) -> io::Result<Totals> {
         None => log::warn!("all counters of the server begin anew: the one before has not passed them on"),
     }
     Totals::in_file()
+}
+
+/// The figures of the server's apps, if `settings` ask for metrics: those of the one before, if it has passed them on and this one can
+/// read them.
+///
+/// # Errors
+/// An error of the system.
+pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
+    let number = if is_first { None } else { std::env::var(FIGURES).ok().and_then(|number| number.parse().ok()) };
+    // Also who does not want it takes it, and closes it.
+    let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
+    if settings.metrics.is_none() {
+        return Ok(None);
+    }
+    match file.map(|file| file.and_then(FigureTotals::adopt)) {
+        Some(Ok(figures)) => return Ok(Some(figures)),
+        Some(Err(why)) => log::warn!("the figures of apps begin anew: those of the server before cannot be read: {why}"),
+        None => {}
+    }
+    FigureTotals::begin().map(Some)
 }
 
 /// `None`: it has passed none on. An error says why they cannot be read.

@@ -88,7 +88,7 @@ pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(
         return Err("not upgraded: the server is starting or stopping".to_owned());
     }
     let (has_manager, limit) = (Notifier::is_wanted(), settings.life.upgrade_timeout);
-    let pid = succession.start_successor(listeners, books.totals(), metrics.as_ref(), has_manager, limit)?;
+    let pid = succession.start_successor(listeners, books, metrics.as_ref(), has_manager, limit)?;
     log::info!("upgrading: a new server is starting (pid {pid})");
     notifier.reloading();
     Ok(())

@@ -1,6 +1,6 @@
 //! What is before and after a server process: the one that has started it in its place, and the one that it starts in its place.
 
-use super::super::books::ENTERS_EVERY;
+use super::super::books::{Books, ENTERS_EVERY};
 use super::guardian::{self, GuardianLink, Ward};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
@@ -8,7 +8,6 @@ use super::successor::{Dismissed, Successor};
 use crate::control::Progress;
 use crate::listen::Listener;
 use crate::metrics::Metrics;
-use crate::totals::Totals;
 use rustix::process::{Pid, WaitStatus};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -118,7 +117,7 @@ impl Succession {
     pub(super) fn start_successor(
         &mut self,
         listeners: &[Listener],
-        totals: &Totals,
+        books: &Books,
         metrics: Option<&Metrics>,
         has_manager: bool,
         limit: Duration,
@@ -136,7 +135,7 @@ impl Succession {
             // Later servers become children of the guardian when the one before them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, totals, metrics, limit)?;
+            let successor = Successor::start(program, listeners, link, books, metrics, limit)?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;

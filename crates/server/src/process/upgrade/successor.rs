@@ -1,14 +1,17 @@
 //! The old server's view of the new one, until that serves.
 
+use super::super::books::Books;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{GUARDIAN, LISTENERS, METRICS, TOTALS, UPGRADE, VAULT, describe};
+use super::super::inheritance::{
+    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, TOTALS, UPGRADE, VAULT, describe,
+};
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
+use crate::figures::FigureTotals;
 use crate::handover::Sender;
 use crate::listen::{Listener, Vault};
 use crate::metrics::Metrics;
-use crate::totals::Totals;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -48,7 +51,7 @@ impl Successor {
         program: &Program,
         listeners: &[Listener],
         guardian: Option<&GuardianLink>,
-        totals: &Totals,
+        books: &Books,
         metrics: Option<&Metrics>,
         limit: Duration,
     ) -> io::Result<Self> {
@@ -63,16 +66,25 @@ impl Successor {
             None => command.env_remove(VAULT),
         };
         // It is the process that the service manager watches from then on.
-        command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN).env_remove(TOTALS).env_remove(METRICS);
+        for variable in ["WATCHDOG_PID", GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS, HISTORY] {
+            command.env_remove(variable);
+        }
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
         }
-        if let Some(file) = totals.descriptor() {
-            command.env(TOTALS, file.as_raw_fd().to_string());
+        let figures = books.figure_totals().and_then(FigureTotals::descriptor);
+        let totals = books.totals();
+        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, figures)];
+        for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
+            command.env(name, file.as_raw_fd().to_string());
         }
         let left = metrics.map(Metrics::left).filter(|(_, listeners)| !listeners.is_empty());
         if let Some((address, listeners)) = &left {
             command.env(METRICS, format!("{address} {}", describe(listeners)));
+        }
+        let history = metrics.and_then(Metrics::history);
+        if let Some(file) = history {
+            command.env(HISTORY, file.as_raw_fd().to_string());
         }
         let spawned = {
             let of_metrics = left.iter().flat_map(|(_, listeners)| *listeners);
@@ -80,7 +92,8 @@ impl Successor {
             let _inherited = Inheritable::new(
                 sockets
                     .chain(guardian.map(GuardianLink::socket))
-                    .chain(totals.descriptor())
+                    .chain(counted.iter().filter_map(|(_, file)| *file))
+                    .chain(history)
                     .chain(vault.as_ref().map(AsFd::as_fd)),
             )?;
             command.spawn()?

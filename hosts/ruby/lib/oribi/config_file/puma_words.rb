@@ -68,9 +68,12 @@ module Oribi
         stderr_path(errors)
       end
 
-      # Puma's own access log.
+      # Puma's own access log, in its own form.
       def log_requests(answer = true)
-        sheet.set("access_log", "-") if answer
+        return unless answer
+
+        sheet.set("access_log", "-")
+        sheet.set("access_log_format", "rack")
       end
 
       def quiet(answer = true)

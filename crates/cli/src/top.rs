@@ -1,0 +1,286 @@
+//! `oribi top`: a live picture of a running server in the terminal.
+//!
+//! It asks the control socket, as `oribi ctl` does, and computes everything else itself: nothing more runs in the server. The exit status
+//! is 0 if it was left, 1 if the server cannot be reached at the beginning, and 2 if the command line is invalid or does not say which
+//! server is meant.
+
+mod asking;
+mod controls;
+mod distribution;
+mod figures;
+mod keys;
+mod model;
+mod order;
+mod picture;
+mod resources;
+mod snapshot;
+mod table;
+mod terminal;
+mod view;
+
+use crate::control;
+use crate::trouble::{Trouble, explain};
+use asking::{Asker, Findings, News, Source};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use controls::{Act, Controls, Reach};
+use model::Model;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::{flag, low_level::pipe};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+use std::time::Duration;
+use terminal::Terminal;
+use view::Size;
+
+/// The name of this command, as the first argument.
+const TOP: &str = "top";
+
+const USAGE: &str = "oribi top [--control PATH | --pid PID] [--interval SECONDS] [--once]";
+
+const AFTER: &str = "\
+Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the only one of this user that runs.
+The key ? tells of the others. Colours are not used if NO_COLOR is set.
+
+Exit status:
+  0  left; 1  the server cannot be reached; 2  invalid command line, or several servers run";
+
+/// The width of a picture that goes to no terminal.
+const PAGE: usize = 132;
+
+/// The arguments after the word, with the program's name first, if the command line asks for this command.
+pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = all.into_iter().collect();
+    (arguments.get(1)? == TOP).then(|| {
+        arguments.remove(1);
+        arguments
+    })
+}
+
+/// Shows the server until the user has seen enough.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(said) => return Ok(explain(&said)),
+    };
+    let once = matches.get_flag("once");
+    if !once && !terminal::is_there() {
+        return Err(Trouble::usage(
+            "there is no terminal to show a live picture: `oribi top --once` prints one picture as text",
+        ));
+    }
+    let interval = matches.get_one::<Duration>("interval").copied().unwrap_or(Duration::from_secs(1));
+    let mut source = Source::find(choice(&matches))?;
+    let mut model = Model::default();
+    take(&mut model, source.ask()?);
+    let controls = Controls::new(interval);
+    if once {
+        thread::sleep(interval);
+        take(&mut model, source.ask()?);
+        let width = if io::stdout().is_terminal() { terminal::room().0 } else { PAGE };
+        return crate::print(&picture::text(&view::picture(&model, &controls, Size { width, height: None })));
+    }
+    let failed = |error: io::Error| Trouble::failure(format!("the terminal cannot be used: {error}"));
+    live(source, model, controls).map_err(failed)
+}
+
+fn choice(matches: &ArgMatches) -> asking::Choice {
+    let matches = matches.clone();
+    Box::new(move || control::socket(&matches))
+}
+
+fn take(model: &mut Model, (snapshot, usage): Findings) {
+    model.take(snapshot, usage);
+}
+
+/// The live picture.
+fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<u8> {
+    let signals = Signals::new()?;
+    let (bell, rung) = UnixStream::pair()?;
+    let asker = Asker::begin(source, controls.interval, rung)?;
+    // Nothing is in NO_COLOR: it is not set (no-color.org).
+    let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut terminal = Terminal::take(coloured)?;
+    let mut typed = Vec::new();
+    // While the picture is paused, the numbers go on.
+    let mut paused: Option<Model> = None;
+    loop {
+        let (width, height) = terminal::room();
+        let size = Size { width, height: Some(height) };
+        let shown = paused.as_ref().unwrap_or(&model);
+        terminal.draw(view::picture(shown, &controls, size))?;
+
+        let stdin = io::stdin();
+        let mut waited =
+            [stdin.as_fd(), signals.bell.as_fd(), bell.as_fd()].map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+        match poll(&mut waited, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [keys, signal, news] = waited.map(|one| !one.revents().is_empty());
+        if news {
+            silence(&bell)?;
+            while let Ok(news) = asker.news.try_recv() {
+                match news {
+                    News::Findings(Ok(findings)) => take(&mut model, *findings),
+                    News::Findings(Err(trouble)) => model.trouble = Some(snapshot::harmless(&trouble.message)),
+                    News::Backtrace { pid, told, by_key } => {
+                        // A picture that is paused changes if a key wants it.
+                        if let Some(paused) = paused.as_mut().filter(|_| by_key) {
+                            paused.take_backtrace(pid, told.clone());
+                        }
+                        model.take_backtrace(pid, told);
+                    }
+                }
+            }
+        }
+        if signal {
+            silence(&signals.bell)?;
+            if let Some(number) = signals.end() {
+                return Ok(128_u8.saturating_add(number.try_into().unwrap_or_default()));
+            }
+            if signals.continued.swap(false, Relaxed) {
+                // The shell has had the terminal meanwhile.
+                terminal.enter()?;
+            }
+            terminal.forget();
+        }
+        if keys {
+            if !terminal::read_keys(&mut typed) {
+                return Ok(0);
+            }
+            let (pressed, taken) = keys::decode(&typed);
+            typed.drain(..taken);
+            for key in pressed {
+                let shown = paused.as_ref().unwrap_or(&model);
+                let pids = view::pids(shown, &controls);
+                let reach = Reach {
+                    pids: &pids,
+                    requests: view::requests(shown, &controls),
+                    worker: view::worker(shown, &controls),
+                    lines: view::backtrace::lines(shown, &controls, width).len(),
+                    page: size.page(),
+                };
+                match controls.press(key, reach) {
+                    Act::Draw => {}
+                    Act::Leave => return Ok(0),
+                    Act::Interval => asker.ask_every(controls.interval),
+                    Act::Backtrace => asker.ask_for_backtrace(controls.backtrace),
+                    Act::Stop => stop(&mut terminal)?,
+                }
+            }
+            if controls.paused != paused.is_some() {
+                paused = controls.paused.then(|| model.clone());
+            }
+        }
+    }
+}
+
+/// Stops this program and whatever runs with it in the foreground, as the terminal would do without raw mode. The call returns when it
+/// is continued.
+fn stop(terminal: &mut Terminal) -> io::Result<()> {
+    terminal.leave();
+    kill_current_process_group(Signal::TSTP)?;
+    terminal.enter()
+}
+
+/// Takes what has come, which says only that something has.
+fn silence(mut bell: &UnixStream) -> io::Result<()> {
+    // There is something, so this does not wait.
+    bell.read(&mut [0; 64]).map(drop)
+}
+
+/// The signals that this program minds.
+struct Signals {
+    /// Rings at each.
+    bell: UnixStream,
+    /// The signal that ends it; 0: none has come.
+    end: Arc<AtomicUsize>,
+    continued: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (bell, rung) = UnixStream::pair()?;
+        let signals = Self { bell, end: Arc::default(), continued: Arc::default() };
+        // What a signal means is noted before it rings.
+        for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            flag::register_usize(number, Arc::clone(&signals.end), number.try_into().unwrap_or_default())?;
+        }
+        flag::register(SIGCONT, Arc::clone(&signals.continued))?;
+        for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT, SIGWINCH] {
+            pipe::register(number, rung.try_clone()?)?;
+        }
+        Ok(signals)
+    }
+
+    fn end(&self) -> Option<usize> {
+        Some(self.end.load(Relaxed)).filter(|number| *number > 0)
+    }
+}
+
+fn command() -> Command {
+    let interval = |text: &str| {
+        let seconds = text.trim_end_matches('s').parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+        seconds.map(Duration::from_secs_f64).ok_or("expected seconds between 0.1 and 3600")
+    };
+    let command = Command::new("oribi top")
+        .bin_name("oribi top")
+        .about("Shows live what a server of Oribi does: rates, the queue, its processes, the requests in it.")
+        .override_usage(USAGE)
+        .after_help(AFTER);
+    control::server_options(command)
+        .arg(
+            Arg::new("interval")
+                .short('i')
+                .long("interval")
+                .value_name("SECONDS")
+                .value_parser(interval)
+                .help("How often the server is asked [default: 1]"),
+        )
+        .arg(
+            Arg::new("once")
+                .short('1')
+                .long("once")
+                .visible_alias("batch")
+                .action(ArgAction::SetTrue)
+                .help("Print one picture as text, with the rates of one interval, and end"),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sensible_intervals_are_taken() {
+        let interval = |text: &str| {
+            let matches = command().try_get_matches_from(["oribi top", "--interval", text]).ok()?;
+            matches.get_one::<Duration>("interval").map(Duration::as_millis)
+        };
+        let expected = [
+            ("1", Some(1000)),
+            ("0.5", Some(500)),
+            ("2s", Some(2000)),
+            ("0", None),
+            ("-1", None),
+            ("NaN", None),
+            ("1e9", None),
+        ];
+        for (text, milliseconds) in expected {
+            assert_eq!(interval(text), milliseconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_grammar_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,180 @@
+//! Asks the server for what is shown, in a thread of its own, so that keys are obeyed while a server is slow to answer.
+
+use super::resources::{Resources, Usage};
+use super::snapshot::{Snapshot, harmless};
+use crate::control::{self, backtraces};
+use crate::trouble::Trouble;
+use rustix::net::sockopt::socket_peercred;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What was found out at one moment.
+pub type Findings = (Snapshot, HashMap<u32, Usage>);
+
+/// What has come from the server.
+pub enum News {
+    Findings(Result<Box<Findings>, Trouble>),
+    /// Where the app of a process is, in lines, or why that is unknown. `by_key`: the user has just asked for it.
+    Backtrace {
+        pid: u32,
+        told: Result<Vec<String>, String>,
+        by_key: bool,
+    },
+}
+
+/// Finds the socket of the server that is meant.
+pub type Choice = Box<dyn Fn() -> Result<PathBuf, Trouble> + Send>;
+
+/// A server, and how it is found.
+pub struct Source {
+    choice: Choice,
+    path: PathBuf,
+    resources: Resources,
+    /// The first process of the server, and whether its numbers of processes are those of this system: they are not if it is in a
+    /// container and this program is outside.
+    numbering: Option<(u32, bool)>,
+}
+
+impl Source {
+    /// The server that is found now.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn find(choice: Choice) -> Result<Self, Trouble> {
+        let path = choice()?;
+        Ok(Self { choice, path, resources: Resources::default(), numbering: None })
+    }
+
+    /// Asks. If the server cannot be reached, the next time another one may be found: an upgrade may have changed the name of its
+    /// socket.
+    ///
+    /// # Errors
+    /// Says why there is no answer.
+    pub fn ask(&mut self) -> Result<Findings, Trouble> {
+        let findings = self.ask_here();
+        if findings.is_err()
+            && let Ok(path) = (self.choice)()
+        {
+            self.path = path;
+        }
+        findings
+    }
+
+    fn ask_here(&mut self) -> Result<Findings, Trouble> {
+        let [status, workers] = [self.answer("status")?, self.answer("workers")?];
+        for answer in [&status, &workers] {
+            if answer.get("ok").and_then(Value::as_bool) != Some(true) {
+                let why = answer.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
+                return Err(Trouble::failure(format!("the server refuses: {}", harmless(why))));
+            }
+        }
+        // A server whose workers do not say what they run refuses this one alone.
+        let snapshot = Snapshot::read(&status, &workers, &self.answer("requests")?);
+        let usage = if self.is_numbered_here(snapshot.server.pid) {
+            let pids: Vec<u32> = snapshot.processes.iter().map(|process| process.pid).collect();
+            self.resources.look(&pids)
+        } else {
+            HashMap::new()
+        };
+        Ok((snapshot, usage))
+    }
+
+    /// Where the app of a process is now.
+    ///
+    /// # Errors
+    /// Says why that is unknown.
+    fn backtrace(&self, pid: u32) -> Result<Vec<String>, String> {
+        let answer = self.answer(&format!("backtrace {pid}")).map_err(|trouble| harmless(&trouble.message))?;
+        match answer.get("error").and_then(Value::as_str) {
+            Some(why) => Err(harmless(why)),
+            None => Ok(backtraces::of(&answer).lines().map(harmless).collect()),
+        }
+    }
+
+    fn answer(&self, order: &str) -> Result<Value, Trouble> {
+        let answer = control::ask(&self.path, order, true)?;
+        serde_json::from_str(&answer)
+            .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))
+    }
+
+    /// Whether the kernel calls the first process of the server as the server calls it.
+    fn is_numbered_here(&mut self, pid: u32) -> bool {
+        if let Some((_, here)) = self.numbering.filter(|(known, _)| *known == pid) {
+            return here;
+        }
+        let listener = UnixStream::connect(&self.path).ok().and_then(|stream| socket_peercred(stream).ok());
+        let here =
+            listener.is_some_and(|listener| u32::try_from(listener.pid.as_raw_nonzero().get()).is_ok_and(|one| one == pid));
+        self.numbering = Some((pid, here));
+        here
+    }
+}
+
+/// What the thread that asks is told.
+enum Wish {
+    Interval(Duration),
+    /// Ask for the backtrace of this process now, and whenever the server is asked.
+    Backtrace(Option<u32>),
+}
+
+/// The thread that asks.
+pub struct Asker {
+    wishes: Sender<Wish>,
+    pub news: Receiver<News>,
+}
+
+impl Asker {
+    /// Begins to ask, the first time after an interval. A byte comes to `bell` with all news.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn begin(mut source: Source, mut interval: Duration, mut bell: UnixStream) -> std::io::Result<Self> {
+        let (wishes, wished) = channel();
+        let (sender, news) = channel();
+        let ask = move || {
+            let mut next = Instant::now() + interval;
+            let mut process = None;
+            loop {
+                let (mut found, mut by_key) = (Vec::new(), false);
+                match wished.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                    Ok(Wish::Interval(wished)) => {
+                        next = next + wished - interval;
+                        interval = wished;
+                    }
+                    Ok(Wish::Backtrace(wished)) => (process, by_key) = (wished, true),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        // Whoever is behind does not catch up.
+                        next = (next + interval).max(Instant::now());
+                        found.push(News::Findings(source.ask().map(Box::new)));
+                    }
+                }
+                found.extend(process.map(|pid| News::Backtrace { pid, told: source.backtrace(pid), by_key }));
+                for news in found {
+                    if sender.send(news).is_err() || bell.write_all(b"!").is_err() {
+                        return;
+                    }
+                }
+            }
+        };
+        thread::Builder::new().name("asker".to_owned()).spawn(ask)?;
+        Ok(Self { wishes, news })
+    }
+
+    pub fn ask_every(&self, interval: Duration) {
+        // The thread ends only with this program.
+        let _ = self.wishes.send(Wish::Interval(interval));
+    }
+
+    /// Asks for the backtrace of a process now, and each time when the server is asked; `None`: for none any more.
+    pub fn ask_for_backtrace(&self, process: Option<u32>) {
+        // As above.
+        let _ = self.wishes.send(Wish::Backtrace(process));
+    }
+}

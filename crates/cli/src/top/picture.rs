@@ -1,0 +1,108 @@
+//! What is drawn: lines of text in a few styles.
+
+/// How a piece of text looks. Without colours, everything can still be told apart by its words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    #[default]
+    Plain,
+    /// A title or a number that matters.
+    Strong,
+    /// What explains or is of less interest.
+    Faint,
+    /// The heads of a table.
+    Heads,
+    /// The column by which a table is sorted.
+    Sorted,
+    /// The selected row.
+    Selected,
+    Good,
+    Doubtful,
+    Bad,
+}
+
+/// A line, in pieces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    pub pieces: Vec<(String, Style)>,
+    /// The style goes on to the end of the line.
+    pub filled: Option<Style>,
+}
+
+impl Line {
+    pub fn of(text: impl Into<String>, style: Style) -> Self {
+        Self::default().with(text, style)
+    }
+
+    /// Adds a piece.
+    pub fn with(mut self, text: impl Into<String>, style: Style) -> Self {
+        self.push(text, style);
+        self
+    }
+
+    pub fn push(&mut self, text: impl Into<String>, style: Style) {
+        self.pieces.push((text.into(), style));
+    }
+
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(text, _)| text.chars().count()).sum()
+    }
+
+    /// The line in that many columns at most.
+    pub fn cut(mut self, width: usize) -> Self {
+        let mut left = width;
+        for (text, _) in &mut self.pieces {
+            if let Some((end, _)) = text.char_indices().nth(left) {
+                text.truncate(end);
+            }
+            left -= text.chars().count();
+        }
+        self.pieces.retain(|(text, _)| !text.is_empty());
+        self
+    }
+
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|(text, _)| text.as_str()).collect::<String>().trim_end().to_owned()
+    }
+}
+
+/// Lines as text.
+pub fn text(lines: &[Line]) -> String {
+    lines.iter().map(|line| line.text() + "\n").collect()
+}
+
+/// Facts side by side, in as many lines as they need.
+pub fn wrapped(facts: Vec<Line>, width: usize) -> Vec<Line> {
+    const GAP: &str = "  ";
+    let mut lines: Vec<Line> = Vec::new();
+    for fact in facts {
+        match lines.last_mut() {
+            Some(last) if last.width() + GAP.len() + fact.width() <= width => {
+                last.push(GAP, Style::Plain);
+                last.pieces.extend(fact.pieces);
+            }
+            _ => lines.push(fact),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_at_characters() {
+        let line = Line::of("a\u{e9}", Style::Bad).with("bcd", Style::Plain);
+        assert_eq!(line.clone().cut(9).text(), "a\u{e9}bcd");
+        assert_eq!(line.clone().cut(3).text(), "a\u{e9}b");
+        assert_eq!(line.clone().cut(1).pieces, [("a".to_owned(), Style::Bad)]);
+        assert_eq!(line.cut(0), Line::default());
+    }
+
+    #[test]
+    fn facts_go_to_the_next_line_when_they_do_not_fit() {
+        let fact = |text: &str| Line::of(text, Style::Plain);
+        let lines = wrapped(vec![fact("12345"), fact("678"), fact("90"), fact("a long one")], 10);
+        assert_eq!(text(&lines), "12345  678\n90\na long one\n");
+    }
+}

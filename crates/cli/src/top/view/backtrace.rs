@@ -1,0 +1,33 @@
+//! Where the app of a process is, instead of the tables.
+
+use crate::top::controls::Controls;
+use crate::top::model::Model;
+use crate::top::picture::{Line, Style};
+
+/// All lines of the backtrace that is to be shown.
+pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
+    let Some(pid) = controls.backtrace else { return Vec::new() };
+    let Some(told) = model.backtrace.as_ref().filter(|told| told.pid == pid) else {
+        return vec![Line::of(format!("process {pid} is asked where its app is"), Style::Faint)];
+    };
+    let mut lines = Vec::new();
+    if let Some(trouble) = &told.trouble {
+        let was = if told.lines.is_empty() { "" } else { "; this is where it was" };
+        lines.extend(wrapped(&format!("No backtrace: {trouble}{was}"), Style::Bad, width));
+    }
+    for (index, line) in told.lines.iter().enumerate() {
+        lines.extend(wrapped(line, if index == 0 { Style::Strong } else { Style::Plain }, width));
+    }
+    lines
+}
+
+/// Those that have room.
+pub fn part(model: &Model, controls: &Controls, width: usize, room: usize) -> Vec<Line> {
+    lines(model, controls, width).into_iter().skip(controls.lines_above).take(room).collect()
+}
+
+/// A text in as many lines as it needs, because the end of a frame says most.
+fn wrapped(text: &str, style: Style, width: usize) -> Vec<Line> {
+    let letters: Vec<char> = text.chars().collect();
+    letters.chunks(width.max(1)).map(|part| Line::of(part.iter().collect::<String>(), style)).collect()
+}

@@ -1,0 +1,205 @@
+//! The binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each behind its length.
+//!
+//! Prometheus takes native histograms in no other format. Only what is needed is written here: fields with numbers of variable length,
+//! with doubles, and with bytes (<https://protobuf.dev/programming-guides/encoding/>). Their numbers are those of `metrics.proto` of the
+//! project client_model. Other than in OpenMetrics, families have the full names of their samples.
+
+use super::kind::Kind;
+use super::native::{Native, SCHEMA, ZERO_THRESHOLD};
+
+/// The families that have been written, and the one that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    written: Vec<u8>,
+    family: Vec<u8>,
+    /// The field of a metric in which its value stands.
+    value: u32,
+}
+
+impl Messages {
+    /// Begins a family whose samples have this name.
+    pub(super) fn family(&mut self, kind: Kind, name: &str, help: &str) {
+        self.finish_family();
+        // The numbers of `MetricType`, and the fields of `Metric` for them.
+        let (kind, value) = match kind {
+            Kind::Counter => (0, 3),
+            // There is no kind for information.
+            Kind::Gauge | Kind::Info => (1, 2),
+            Kind::Histogram => (4, 7),
+        };
+        self.value = value;
+        bytes(&mut self.family, 1, name.as_bytes());
+        bytes(&mut self.family, 2, help.as_bytes());
+        number(&mut self.family, 3, kind);
+    }
+
+    /// Adds a sample to the family.
+    pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
+        let mut message = Vec::new();
+        double(&mut message, 1, value);
+        self.metric(labels, &message);
+    }
+
+    /// Adds a histogram to the family: how many numbers are no larger than each bound, the sum of all, how many there are, and the same
+    /// as a native histogram, if there is one.
+    pub(super) fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        buckets: impl Iterator<Item = (f64, u64)>,
+        sum: f64,
+        count: u64,
+        native: Option<&Native>,
+    ) {
+        let mut message = Vec::new();
+        number(&mut message, 1, count);
+        double(&mut message, 2, sum);
+        for (bound, count) in buckets {
+            let mut bucket = Vec::new();
+            number(&mut bucket, 1, count);
+            double(&mut bucket, 2, bound);
+            bytes(&mut message, 3, &bucket);
+        }
+        if let Some(native) = native {
+            number(&mut message, 5, signed(SCHEMA.into()));
+            // Without it, Prometheus takes one that is empty for a classic one.
+            double(&mut message, 6, ZERO_THRESHOLD);
+            number(&mut message, 7, native.zero);
+            let mut deltas = Vec::new();
+            for (offset, counts) in native.spans() {
+                let mut span = Vec::new();
+                number(&mut span, 1, signed(offset.into()));
+                number(&mut span, 2, counts.len() as u64);
+                bytes(&mut message, 12, &span);
+                counts.iter().for_each(|delta| varint(&mut deltas, signed(*delta)));
+            }
+            bytes(&mut message, 13, &deltas);
+        }
+        self.metric(labels, &message);
+    }
+
+    fn metric(&mut self, labels: &[(&str, &str)], value: &[u8]) {
+        let mut metric = Vec::new();
+        for (name, value) in labels {
+            let mut label = Vec::new();
+            bytes(&mut label, 1, name.as_bytes());
+            bytes(&mut label, 2, value.as_bytes());
+            bytes(&mut metric, 1, &label);
+        }
+        bytes(&mut metric, self.value, value);
+        bytes(&mut self.family, 4, &metric);
+    }
+
+    fn finish_family(&mut self) {
+        if !self.family.is_empty() {
+            varint(&mut self.written, self.family.len() as u64);
+            self.written.append(&mut self.family);
+        }
+    }
+
+    pub(super) fn end(mut self) -> Vec<u8> {
+        self.finish_family();
+        self.written
+    }
+}
+
+/// A number, seven bits a byte, the lowest first.
+fn varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// A number with a sign, so that small ones stay short (`sint32` and `sint64`).
+const fn signed(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn number(out: &mut Vec<u8>, field: u32, number: u64) {
+    varint(out, u64::from(field) << 3);
+    varint(out, number);
+}
+
+fn double(out: &mut Vec<u8>, field: u32, number: f64) {
+    varint(out, (u64::from(field) << 3) | 1);
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// A text, a message, or numbers in a row.
+fn bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    varint(out, (u64::from(field) << 3) | 2);
+    varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_format_says() {
+        let written = |number| {
+            let mut out = Vec::new();
+            varint(&mut out, number);
+            out
+        };
+        // The examples of the format's description.
+        assert_eq!(written(150), [0x96, 0x01]);
+        assert_eq!([0, -1, 1, -2, 0x7fff_ffff].map(signed), [0, 1, 2, 3, 0xffff_fffe]);
+        assert_eq!((written(0), written(127), written(128)), (vec![0], vec![127], vec![0x80, 1]));
+        assert_eq!(written(u64::MAX), [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
+    }
+
+    #[test]
+    fn families_stand_behind_their_lengths() {
+        let mut messages = Messages::default();
+        messages.family(Kind::Counter, "a_total", "A.");
+        messages.sample(&[("b", "c")], 1.0);
+        messages.sample(&[], 2.0);
+        messages.family(Kind::Info, "d_info", "");
+        let one = 1.0_f64.to_le_bytes();
+        let two = 2.0_f64.to_le_bytes();
+        let expected = [
+            &[49][..],
+            &[0x0a, 7],
+            b"a_total",
+            &[0x12, 2],
+            b"A.",
+            &[0x18, 0],
+            &[0x22, 19, 0x0a, 6, 0x0a, 1, b'b', 0x12, 1, b'c', 0x1a, 9, 0x09],
+            &one,
+            &[0x22, 11, 0x1a, 9, 0x09],
+            &two,
+            &[12, 0x0a, 6],
+            b"d_info",
+            &[0x12, 0, 0x18, 1],
+        ];
+        assert_eq!(messages.end(), expected.concat());
+    }
+
+    #[test]
+    fn a_histogram_has_both_kinds_of_buckets() {
+        let mut messages = Messages::default();
+        messages.family(Kind::Histogram, "a", "");
+        let native = Native { zero: 5, buckets: vec![(-3, 7), (-2, 4), (1, 300)] };
+        messages.histogram(&[], [(0.5, 9)].into_iter(), 2.5, 316, Some(&native));
+        let histogram = [
+            &[0x08, 0xbc, 0x02, 0x11][..],
+            &2.5_f64.to_le_bytes(),
+            &[0x1a, 11, 0x08, 9, 0x11],
+            &0.5_f64.to_le_bytes(),
+            &[0x28, 6, 0x31],
+            &ZERO_THRESHOLD.to_le_bytes(),
+            &[0x38, 5],
+            &[0x62, 4, 0x08, 5, 0x10, 2],
+            &[0x62, 4, 0x08, 4, 0x10, 1],
+            // 7, then 3 less, then 296 more.
+            &[0x6a, 4, 14, 5, 0xd0, 0x04],
+        ]
+        .concat();
+        let metric = [&[0x3a, histogram.len() as u8][..], &histogram].concat();
+        let family = [&[0x0a, 1, b'a', 0x12, 0, 0x18, 4, 0x22, metric.len() as u8][..], &metric].concat();
+        assert_eq!(messages.end(), [&[family.len() as u8][..], &family].concat());
+    }
+}

@@ -1,0 +1,342 @@
+//! How long the parts of requests took: a histogram of each part, in memory that its keeper reads.
+//!
+//! The buckets are always the same, fine enough for percentiles, so that numbers of processes, of generations and of programs can be
+//! added. Which of their bounds Prometheus is shown is a setting ([`Bound`]).
+
+use oribi_io::process::SharedLine;
+use std::array;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A part of the time that a request takes, from when it is complete until its response has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Part {
+    /// It waits for a worker.
+    Queue,
+    /// Its app runs.
+    App,
+    /// The app has finished, and the client has not yet taken all of the response.
+    Send,
+    /// All of them.
+    Total,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
+
+    /// The name by which users know it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::App => "app",
+            Self::Send => "send",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// The bounds of the first power of ten, in units of 100 nanoseconds: neighbours differ by a quarter at most, and people know them.
+const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 400, 500, 600, 700, 800, 900];
+
+/// From 10 microseconds to 100 seconds.
+const DECADES: usize = 7;
+
+/// The number of bounds.
+const BOUNDS: usize = MANTISSAS.len() * DECADES + 1;
+
+/// One bucket up to each bound, and one for what is above all.
+const BUCKETS: usize = BOUNDS + 1;
+
+/// Numbers in a line.
+pub(super) const EACH: usize = 4;
+
+/// Lines of a histogram: its buckets, and the sum of all times in microseconds.
+pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
+
+/// Lines of the histograms of all parts.
+pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
+
+/// The bounds in nanoseconds.
+const NANOSECONDS: [u64; BOUNDS] = {
+    let mut bounds = [0; BOUNDS];
+    let (mut index, mut unit) = (0, 100);
+    while index < BOUNDS {
+        bounds[index] = MANTISSAS[index % MANTISSAS.len()] * unit;
+        index += 1;
+        if index % MANTISSAS.len() == 0 {
+            unit *= 10;
+        }
+    }
+    bounds
+};
+
+/// For each number of bits the first bound that has as many, or more: the search for a bucket begins there.
+const FIRST_OF_BITS: [u8; 65] = {
+    let mut first = [0; 65];
+    let mut bits = 1;
+    while bits <= 64 {
+        let mut index = 0;
+        while index < BOUNDS && 64 - NANOSECONDS[index].leading_zeros() < bits {
+            index += 1;
+        }
+        first[bits as usize] = index as u8;
+        bits += 1;
+    }
+    first
+};
+
+/// The bucket of a time.
+#[inline]
+fn bucket(nanoseconds: u64) -> usize {
+    let mut index = usize::from(FIRST_OF_BITS[(64 - nanoseconds.leading_zeros()) as usize]);
+    // At most seven bounds have the same number of bits.
+    while index < BOUNDS && NANOSECONDS[index] < nanoseconds {
+        index += 1;
+    }
+    index
+}
+
+/// One of the bounds, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bound(u8);
+
+impl Bound {
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..BOUNDS as u8).map(Self)
+    }
+
+    pub(crate) fn time(self) -> Duration {
+        Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
+    }
+
+    /// The bound that is exactly this time.
+    ///
+    /// # Errors
+    /// The nearest ones, the lower first.
+    pub(crate) fn at(time: Duration) -> Result<Self, (Self, Self)> {
+        let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
+        if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }
+    }
+}
+
+/// Adds to a word that others may add to at the same time.
+pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
+    let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount)));
+}
+
+/// A histogram of one process, or of several one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HistogramAccount(&'static [SharedLine; HISTOGRAM_LINES]);
+
+impl HistogramAccount {
+    /// The one in `lines`.
+    pub(super) const fn in_lines(lines: &'static [SharedLine; HISTOGRAM_LINES]) -> Self {
+        Self(lines)
+    }
+
+    #[inline]
+    fn word(self, index: usize) -> &'static AtomicU64 {
+        &self.0[index / EACH].words[index % EACH]
+    }
+
+    /// Counts a time. `alone`: no other thread does, so that takes no more than loads and stores.
+    #[inline]
+    pub(super) fn count(self, nanoseconds: u64, alone: bool) {
+        for (index, amount) in [(bucket(nanoseconds), 1), (BUCKETS, nanoseconds / 1000)] {
+            let word = self.word(index);
+            if alone {
+                word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+            } else {
+                word.fetch_add(amount, Relaxed);
+            }
+        }
+    }
+
+    /// Adds what others have counted.
+    pub(super) fn add(self, histogram: &Histogram) {
+        for (index, amount) in histogram.numbers().enumerate().filter(|(_, amount)| *amount > 0) {
+            add_saturating(self.word(index), amount);
+        }
+    }
+
+    pub(super) fn read(self) -> Histogram {
+        Histogram::of(|index| self.word(index).load(Relaxed))
+    }
+}
+
+/// The histograms of all parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimesAccount(&'static [SharedLine; TIMES_LINES]);
+
+impl TimesAccount {
+    /// Those in `lines`.
+    pub(super) const fn in_lines(lines: &'static [SharedLine; TIMES_LINES]) -> Self {
+        Self(lines)
+    }
+
+    #[inline]
+    fn of(self, part: Part) -> HistogramAccount {
+        HistogramAccount(&self.0.as_chunks().0[part as usize])
+    }
+
+    /// Counts a time: see [`HistogramAccount::count`].
+    #[inline]
+    pub(super) fn count(self, part: Part, nanoseconds: u64, alone: bool) {
+        self.of(part).count(nanoseconds, alone);
+    }
+
+    #[cfg(test)]
+    pub(super) fn lines(&self) -> impl Iterator<Item = &SharedLine> {
+        self.0.iter()
+    }
+
+    /// Adds what others have counted.
+    pub(super) fn add(self, times: &Times) {
+        Part::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
+    }
+
+    pub(super) fn read(self) -> Times {
+        Times(Part::ALL.map(|part| self.of(part).read()))
+    }
+}
+
+/// What one histogram has counted: a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    buckets: [u64; BUCKETS],
+    /// Microseconds.
+    sum: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [0; BUCKETS], sum: 0 }
+    }
+}
+
+impl Histogram {
+    fn of(word: impl Fn(usize) -> u64) -> Self {
+        Self { buckets: array::from_fn(&word), sum: word(BUCKETS) }
+    }
+
+    /// The one in a copy of the words of its lines, which are the first of these.
+    pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
+        Self::of(|index| lines.get(index / EACH).map_or(0, |line| line[index % EACH]))
+    }
+
+    /// In their order in memory.
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.buckets.iter().copied().chain([self.sum])
+    }
+
+    pub(super) fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let buckets = array::from_fn(|index| join(self.buckets[index], other.buckets[index]));
+        Self { buckets, sum: join(self.sum, other.sum) }
+    }
+
+    /// How many times were counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+    }
+
+    /// All times together.
+    pub(crate) const fn sum(&self) -> Duration {
+        Duration::from_micros(self.sum)
+    }
+
+    /// How many times are in each bucket: those up to each bound, and what is above all.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> {
+        self.buckets.iter().copied()
+    }
+
+    /// How many of them are no longer than a bound.
+    pub(crate) fn up_to(&self, bound: Bound) -> u64 {
+        self.buckets[..=usize::from(bound.0)].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+    }
+
+    /// The buckets in which there is something: their bounds, and how many times are in them. `None`: what is above all bounds.
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
+        let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
+        bounds.zip(self.buckets).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// What the histograms of all parts have counted: a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times([Histogram; Part::ALL.len()]);
+
+impl Times {
+    pub(crate) const fn of(&self, part: Part) -> &Histogram {
+        &self.0[part as usize]
+    }
+
+    /// Those in a copy of the words of their lines.
+    pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
+        Self(array::from_fn(|part| Histogram::read_copy(lines.get(part * HISTOGRAM_LINES..).unwrap_or_default())))
+    }
+
+    pub(super) fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        Self(array::from_fn(|part| self.0[part].with(&other.0[part], &join)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> TimesAccount {
+        TimesAccount::in_lines(Box::leak(Box::new(array::from_fn(|_| SharedLine::default()))))
+    }
+
+    #[test]
+    fn each_time_is_in_the_bucket_of_the_first_bound_that_is_no_shorter() {
+        assert_eq!(NANOSECONDS[0], 10_000);
+        assert_eq!(NANOSECONDS[BOUNDS - 1], 100_000_000_000);
+        assert!(NANOSECONDS.windows(2).all(|pair| pair[0] < pair[1] && pair[1] * 4 <= pair[0] * 5), "{NANOSECONDS:?}");
+        let slowly = |time: u64| NANOSECONDS.partition_point(|bound| *bound < time);
+        let near = NANOSECONDS.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
+        let powers = (0..64).flat_map(|bits| [(1 << bits) - 1, 1 << bits]);
+        for time in near.chain(powers).chain([0, u64::MAX]) {
+            assert_eq!(bucket(time), slowly(time), "{time}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_found_by_their_times() {
+        for bound in Bound::all() {
+            assert_eq!(Bound::at(bound.time()), Ok(bound));
+        }
+        let near =
+            |milliseconds| Bound::at(Duration::from_millis(milliseconds)).map_err(|(low, high)| (low.time(), high.time()));
+        assert_eq!(near(47), Err((Duration::from_millis(40), Duration::from_millis(50))));
+        assert_eq!(near(500_000), Err((Duration::from_secs(90), Duration::from_secs(100))));
+        assert_eq!(near(0).map_err(|(low, _)| low), Err(Duration::from_micros(10)));
+    }
+
+    #[test]
+    fn what_is_counted_is_read_and_added_and_copied() {
+        let times = [(Part::Queue, 3), (Part::App, 90), (Part::App, 91), (Part::App, 700_000), (Part::Total, 91)];
+        let account = account();
+        for (number, (part, milliseconds)) in times.into_iter().enumerate() {
+            account.count(part, milliseconds * 1_000_000, number % 2 == 0);
+        }
+        let read = account.read();
+        let app = read.of(Part::App);
+        assert_eq!((app.count(), app.sum()), (3, Duration::from_millis(700_181)));
+        let bound = |milliseconds| Bound::at(Duration::from_millis(milliseconds)).expect("there is such a bound");
+        assert_eq!([80, 90, 100].map(|milliseconds| app.up_to(bound(milliseconds))), [0, 1, 2]);
+        let filled: Vec<_> = app.filled().collect();
+        let milliseconds = |number| Some(Duration::from_millis(number));
+        assert_eq!(filled, [(milliseconds(90), 1), (milliseconds(100), 1), (None, 1)]);
+        assert_eq!([Part::Queue, Part::Send, Part::Total].map(|part| read.of(part).count()), [1, 0, 1]);
+        let lines: Vec<[u64; EACH]> =
+            account.lines().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
+        assert_eq!(Times::read_copy(&lines), read);
+        account.add(&read);
+        assert_eq!(account.read(), read.with(&read, u64::saturating_add));
+        assert_eq!(account.read().of(Part::App).count(), 6);
+    }
+}

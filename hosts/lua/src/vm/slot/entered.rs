@@ -1,0 +1,48 @@
+//! The slots that threads have entered, for signal handlers on any thread.
+
+use super::Slot;
+use std::ptr::{from_ref, null_mut};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::thread;
+
+/// Threads that may run scripts at the same time: more than a worker may have.
+const MOST: usize = 2048;
+
+static SLOTS: [AtomicPtr<Slot>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
+/// The places below this number have been used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Handlers that are reading them.
+static READERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Handlers find the slot from now on. One for which there is no place is not found.
+pub(super) fn enter(slot: &Slot) {
+    let take = |place: &AtomicPtr<Slot>| place.compare_exchange(null_mut(), from_ref(slot).cast_mut(), SeqCst, SeqCst).is_ok();
+    if let Some(index) = SLOTS.iter().position(take) {
+        USED.fetch_max(index + 1, SeqCst);
+    }
+}
+
+/// No handler uses the slot any more when this has returned.
+pub(super) fn leave(slot: &Slot) {
+    for place in SLOTS.iter().take(USED.load(SeqCst)) {
+        if place.compare_exchange(from_ref(slot).cast_mut(), null_mut(), SeqCst, SeqCst).is_ok() {
+            // A handler on this thread has returned; one on another thread does so soon.
+            while READERS.load(SeqCst) > 0 {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Passes each of them to `work`. May be called in a signal handler if `work` may.
+pub(in crate::vm) fn for_each_entered(mut work: impl FnMut(&Slot)) {
+    READERS.fetch_add(1, SeqCst);
+    for place in SLOTS.iter().take(USED.load(SeqCst)) {
+        // SAFETY: whoever drops a slot has it leave first, and that waits for this function.
+        if let Some(slot) = unsafe { place.load(SeqCst).as_ref() } {
+            work(slot);
+        }
+    }
+    READERS.fetch_sub(1, SeqCst);
+}

@@ -1,0 +1,64 @@
+package OverHTTP2;
+
+# What ORIBI_TEST_HTTP2=on means for the tests: a proxy carries their requests, so that those are left out whose subject is HTTP/1 itself.
+
+use strict;
+use warnings;
+use FindBin    ();
+use Test::More ();
+
+# Subtests by their scripts, and why they are not for HTTP/2.
+my %ABOUT_HTTP1 = (
+    '02-environment.t' => { 'HTTP/1.0' => 'the version is that of the connection' },
+    '07-extensions.t'  => { '.*: io' => 'a connection of HTTP/2 belongs to other requests, too: tests/apps/http2.t' },
+    '08-processes.t'   => { 'titles' => 'a head comes in two parts' },
+);
+
+# The same of Plack's own tests for servers.
+my %OF_PLACK = (
+    'SERVER_PROTOCOL is required' => 'it must begin with HTTP/1',
+    'REQUEST_URI is set'          => 'the proxy decodes %73, which is a letter: tests/apps/http2.t',
+    'repeated slashes'            => 'the proxy makes one of them: tests/apps/http2.t',
+);
+
+sub is_on { return ($ENV{ORIBI_TEST_HTTP2} || 'off') eq 'on' }
+
+# What nghttpx is told besides where it listens and whom it speaks with: it leaves everything as it is.
+sub options {
+    return (
+        qw(--workers=1 --no-via --no-server-rewrite --no-location-rewrite --no-add-x-forwarded-proto --log-level=ERROR),
+        qw(--max-request-header-fields=1000 --max-response-header-fields=1000),
+    );
+}
+
+# Whether one of Plack's tests is for the present protocol.
+sub has_test {
+    my ($name) = @_;
+    return !is_on() || !$OF_PLACK{$name};
+}
+
+# A test of what a response that is cut has begun with. With HTTP/2 nobody knows how much of it comes before the word that it is cut.
+sub is_cut {
+    my ($got, $expected, $name) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    $got = q{} if !defined $got;
+    return Test::More::is($got, is_on() ? substr $expected, 0, length $got : $expected, $name);
+}
+
+sub _is_about_http1 {
+    my ($name) = @_;
+    my $of_script = $ABOUT_HTTP1{$FindBin::Script} || {};
+    return grep { $name =~ /\A(?:$_)\z/ } keys %{$of_script};
+}
+
+if (is_on()) {
+    my $subtest = \&Test::More::subtest;
+    no warnings qw(once redefine);
+    # For those who import it later, and for the script that has imported it.
+    *Test::More::subtest = *main::subtest = sub {
+        my ($name) = @_;
+        return _is_about_http1($name) ? 1 : $subtest->(@_);
+    };
+}
+
+1;

@@ -1,0 +1,104 @@
+/* tracing.c - where apps are, for those who ask.
+ *
+ * A question comes in a signal handler, where Ruby must not be called. Whichever Ruby thread is the first to come to a moment
+ * that is safe answers for all of them: the main thread, in the trap of deadline.c, which Ruby runs whatever that thread waits
+ * for; or, since Ruby 3.3, a thread that runs Ruby code, in a job that Ruby has been asked to do soon. Before, such jobs cannot be
+ * asked for safely in a signal handler, so the main thread must wait for its turn. Then Ruby goes on with what it has waited for.
+ */
+#include "ruby_host.h"
+#include <ruby/debug.h>
+
+/* 0: nobody asks. */
+static _Atomic uint32_t asked;
+
+/* As many as the server keeps. */
+#define MOST_FRAMES 100
+
+/* ---- At a moment that is safe ------------------------------------------------------------------------------------------- */
+
+/* Answers for a thread. False: it answers no request.
+ *
+ * Nothing here may look for interrupts: an exception that another thread has sent to this one would be met here, where it is not
+ * expected, and be lost to the app. None of these functions does, unless the app has put a method of its own over one. */
+static bool tell(const Context *context, uint32_t question) {
+    oribi_bytes frames[MOST_FRAMES], about = {"", 0};
+    VALUE lines = Qnil, line;
+    size_t count = 0, more = 0;
+    if (!context->call)
+        return false;
+    line = failure_line(context->call->environment);
+    about.data = RSTRING_PTR(line);
+    about.size = RSTRING_LEN(line) > 2 ? (size_t)RSTRING_LEN(line) - 2 : 0;
+    if (rb_method_basic_definition_p(CLASS_OF(context->thread), names.backtrace))
+        lines = rb_funcallv(context->thread, names.backtrace, 0, NULL);
+    if (RB_TYPE_P(lines, T_ARRAY)) {
+        /* That of the calling thread begins with the method that has made it. */
+        for (long i = context->thread == rb_thread_current(); i < RARRAY_LEN(lines); i++) {
+            VALUE frame = RARRAY_AREF(lines, i);
+            if (!RB_TYPE_P(frame, T_STRING))
+                continue;
+            if (count == MOST_FRAMES) {
+                more++;
+                continue;
+            }
+            frames[count].data = RSTRING_PTR(frame);
+            frames[count++].size = (size_t)RSTRING_LEN(frame);
+        }
+    }
+    oribi_trace_tell(question, context->kernel_thread, about, frames, count, more);
+    RB_GC_GUARD(line);
+    RB_GC_GUARD(lines);
+    return true;
+}
+
+static VALUE tell_all(VALUE unused) {
+    const uint32_t question = atomic_exchange(&asked, 0);
+    uint32_t threads = 0;
+    VALUE contexts;
+    if (!question)
+        return Qnil;
+    contexts = rb_ary_new();
+    for (const Context *context = deadline_contexts(); context; context = context->next)
+        rb_ary_push(contexts, context->self);
+    for (long i = 0; i < RARRAY_LEN(contexts); i++)
+        threads += tell(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question);
+    oribi_trace_expect(question, threads);
+    RB_GC_GUARD(contexts);
+    return Qnil;
+}
+
+void tracing_see_to(void) {
+    if (atomic_load_explicit(&asked, memory_order_relaxed))
+        failure_guard("where apps are cannot be told", Qnil, tell_all, Qnil);
+}
+
+/* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
+
+#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+static rb_postponed_job_handle_t job = POSTPONED_JOB_HANDLE_INVALID;
+
+static void do_job(void *unused) {
+    tracing_see_to();
+}
+
+void tracing_begin(void) {
+    job = rb_postponed_job_preregister(0, do_job, NULL);
+}
+
+static void ask_for_job(void) {
+    if (job != POSTPONED_JOB_HANDLE_INVALID)
+        rb_postponed_job_trigger(job);
+}
+#else
+void tracing_begin(void) {
+}
+
+static void ask_for_job(void) {
+}
+#endif
+
+void tracing_ask(void *data, uint32_t question) {
+    atomic_store(&asked, question);
+    ask_for_job();
+    deadline_call_main();
+}

@@ -1,0 +1,103 @@
+package Test::Prometheus;
+
+# A Prometheus that scrapes a server, for a test that asks it what it makes of that.
+#
+# It asks twice a second, but has five seconds of patience, which a busy machine may need: ten targets, all of which are the
+# same server, are asked every five seconds each, at moments that Prometheus spreads over these.
+
+use v5.36;
+use Carp         qw(croak);
+use File::Temp   ();
+use HTTP::Tiny;
+use JSON::PP     qw(decode_json);
+use Net::EmptyPort qw(empty_port);
+use POSIX        ();
+use Time::HiRes  qw(sleep time);
+
+my $PATIENCE = 60;
+my $WATCHERS = 10;
+
+# Test::Prometheus->new(PORT, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, and evaluates these
+# rules. It is started with these options besides.
+sub new ($class, $target, $rules, @options) {
+    my $folder = File::Temp->newdir;
+    my $client = HTTP::Tiny->new(timeout => $PATIENCE);
+    my $self   = bless { folder => $folder, port => empty_port(), client => $client }, $class;
+    my $each   = join q(), map {"      - {targets: ['127.0.0.1:$target'], labels: {watcher: '$_'}}\n"} 1 .. $WATCHERS;
+    open my $out, '>', "$folder/prometheus.yml" or croak "prometheus.yml: $!";
+    print {$out} <<~"CONFIGURATION", $each;
+        global: {scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 1s}
+        rule_files: ['$rules']
+        scrape_configs:
+          - job_name: oribi
+            static_configs:
+        CONFIGURATION
+    close $out or croak "prometheus.yml: $!";
+    $self->{process} = fork // croak "fork: $!";
+    if (!$self->{process}) {
+        open STDOUT, '>', "$folder/log" or POSIX::_exit(126);
+        open STDERR, '>&', \*STDOUT     or POSIX::_exit(126);
+        exec 'prometheus', "--config.file=$folder/prometheus.yml", "--storage.tsdb.path=$folder/data",
+            "--web.listen-address=127.0.0.1:$self->{port}", '--log.level=warn', @options or POSIX::_exit(127);
+    }
+    $self->wait_for('Prometheus', sub { $self->{client}->get("http://127.0.0.1:$self->{port}/-/ready")->{success} });
+    return $self;
+}
+
+sub DESTROY ($self) {
+    return if !$self->{process};
+    local $? = 0;
+    kill KILL => $self->{process};
+    waitpid $self->{process}, 0;
+    return;
+}
+
+sub log_text ($self) {
+    open my $in, '<', "$self->{folder}/log" or croak "log: $!";
+    local $/ = undef;
+    return scalar readline $in;
+}
+
+sub wait_for ($self, $what, $condition) {
+    my $end = time + $PATIENCE;
+    until ($condition->()) {
+        croak "there is no $what:\n" . $self->log_text if time > $end;
+        sleep 0.1;
+    }
+    return;
+}
+
+# What the interface says to a path with parameters.
+sub ask ($self, $path, %parameters) {
+    my $query = $self->{client}->www_form_urlencode(\%parameters);
+    my $answer = $self->{client}->get("http://127.0.0.1:$self->{port}/api/v1/$path?$query");
+    my $said   = eval { decode_json($answer->{content}) } or croak "$path: $answer->{status} $answer->{content}";
+    return $said->{data} if $said->{status} eq 'success';
+    die "$said->{error}\n";
+}
+
+# The series that an expression gives: for each its labels and its value.
+sub query ($self, $expression) {
+    my $data = $self->ask('query', query => $expression);
+    return [{}, $data->{result}[1]] if $data->{resultType} ne 'vector';
+    return map { [$_->{metric}, $_->{value}[1]] } $data->{result}->@*;
+}
+
+# The value of the only series that an expression gives, or undef.
+sub value ($self, $expression) {
+    my @series = $self->query($expression);
+    return @series ? $series[0][1] : undef;
+}
+
+# Waits until an expression gives a series.
+sub wait_until ($self, $expression) {
+    return $self->wait_for($expression, sub { $self->query($expression) });
+}
+
+# Waits until each watcher has asked again.
+sub wait_for_scrapes ($self) {
+    my $now = time;
+    return $self->wait_until("count(timestamp(up) > $now) == $WATCHERS");
+}
+
+1;

@@ -1,0 +1,171 @@
+//! How clients reach a server. They write requests of HTTP/1 and read responses of HTTP/1; what carries these is told by the environment:
+//! TLS (`ORIBI_TEST_TLS=on`) at addresses that the server says to encrypt, and HTTP/2 (`ORIBI_TEST_HTTP2=on`) at all addresses.
+
+use crate::http2::Http2;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A handshake that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn is_on(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| value == "on")
+}
+
+pub fn over_http2() -> bool {
+    is_on("ORIBI_TEST_HTTP2")
+}
+
+/// What a server is told besides, so that it encrypts where that is wanted.
+pub fn options() -> Vec<String> {
+    if !is_on("ORIBI_TEST_TLS") {
+        return Vec::new();
+    }
+    vec!["--ssl-cert".to_owned(), certificate().display().to_string()]
+}
+
+/// The file of a certificate for 127.0.0.1 and its key, made once for all tests of this program.
+fn certificate() -> &'static PathBuf {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let file = |what| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("wire-{}-{what}", std::process::id()));
+        let (both, key, words) = (file("certificate"), file("key"), file("words"));
+        // What OpenSSL makes by itself is the certificate of an authority, which rustls does not take for that of a server.
+        let own = "[req]\ndistinguished_name=name\nx509_extensions=own\n[name]\n[own]\nsubjectAltName=IP:127.0.0.1\n";
+        std::fs::write(&words, own).expect("the folder is ours");
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-nodes", "-days", "30", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        openssl.args(["-subj", "/CN=wire", "-config"]).arg(&words).arg("-keyout").arg(&key).arg("-out").arg(&both);
+        let made = openssl.output().expect("openssl is installed");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let text = [&both, &key].map(|part| std::fs::read(part).expect("it was just made")).concat();
+        std::fs::write(&both, text).expect("the folder is ours");
+        both
+    })
+}
+
+/// The addresses at which servers encrypt.
+static ENCRYPTED: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
+
+/// Notes what a server says of its address: its protocol stands in front. Another one may have had the same address before.
+pub fn note(address: &str) {
+    let mut known = ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    match address.split_once("://").map(|(protocol, address)| (protocol, address.parse())) {
+        Some(("https", Ok(address))) => _ = known.insert(address),
+        Some((_, Ok(address))) => _ = known.remove(&address),
+        _ => {}
+    }
+}
+
+/// A client that believes our certificate alone, and wants this protocol.
+fn client(protocol: &[u8]) -> Arc<ClientConfig> {
+    static CLIENT: OnceLock<ClientConfig> = OnceLock::new();
+    let config = CLIENT.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(certificate()).expect("it is one")).expect("it is good");
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().expect("there are some");
+        config.with_root_certificates(roots).with_no_client_auth()
+    });
+    let mut config = config.clone();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Arc::new(config)
+}
+
+/// What lies between a client and its socket.
+pub trait Layer: Read + Write + Send {
+    fn socket(&self) -> &TcpStream;
+    /// Tells the server that no more will come.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl Layer for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.shutdown(std::net::Shutdown::Write)
+    }
+}
+
+impl Layer for StreamOwned<ClientConnection, TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        &self.sock
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.conn.send_close_notify();
+        self.flush()?;
+        self.sock.finish()
+    }
+}
+
+/// A connection.
+pub struct Wire {
+    layer: Box<dyn Layer>,
+}
+
+impl Wire {
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        Self::open(address, over_http2())
+    }
+
+    /// One of HTTP/1 in any case, for those who send less than whole requests.
+    pub fn of_http1(address: SocketAddr) -> io::Result<Self> {
+        Self::open(address, false)
+    }
+
+    fn open(address: SocketAddr, http2: bool) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let encrypts = ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&address);
+        let layer: Box<dyn Layer> = if encrypts {
+            let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
+            let connection = ClientConnection::new(client(protocol), ServerName::from(address.ip()));
+            let mut stream = StreamOwned::new(connection.map_err(io::Error::other)?, socket);
+            while stream.conn.is_handshaking() {
+                stream.conn.complete_io(&mut stream.sock)?;
+            }
+            Box::new(stream)
+        } else {
+            Box::new(socket)
+        };
+        let layer: Box<dyn Layer> = if http2 { Box::new(Http2::begin(layer, encrypts)?) } else { layer };
+        Ok(Self { layer })
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        self.layer.socket()
+    }
+
+    /// Tells the server that no more will come.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.layer.finish()
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.layer.read(buffer)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.layer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.layer.flush()
+    }
+}
