@@ -8,7 +8,7 @@ local kept = {}
 local plain = { ["Content-Type"] = "text/plain" }
 
 -- What the number behind a question mark is without one, and the most that it may be.
-local numbers = { ["/slow"] = { 2, 60 }, ["/busy"] = { 0.5, 10 }, ["/leak"] = { 8, 64 }, ["/large"] = { 32, 256 } }
+local numbers = { ["/slow"] = { 2, 60 }, ["/busy"] = { 0.5, 60 }, ["/leak"] = { 8, 64 }, ["/large"] = { 32, 256 } }
 
 local answers = {}
 

@@ -69,7 +69,7 @@ my %answers = (
 
 # What the number is without one, and the most that it may be.
 my %default = ('/slow' => 2,  '/busy' => 0.5, '/leak' => 8,  '/large' => 32);
-my %highest = ('/slow' => 60, '/busy' => 10,  '/leak' => 64, '/large' => 256);
+my %highest = ('/slow' => 60, '/busy' => 60,  '/leak' => 64, '/large' => 256);
 
 my $app = sub {
     my ($env) = @_;

@@ -7,7 +7,7 @@
 
 KEPT = [] # rubocop:disable Style/MutableConstant
 # What the number behind a question mark is without one, and the most that it may be.
-NUMBERS = { "/slow" => [2, 60], "/busy" => [0.5, 10], "/leak" => [8, 64], "/large" => [32, 256] }.freeze
+NUMBERS = { "/slow" => [2, 60], "/busy" => [0.5, 60], "/leak" => [8, 64], "/large" => [32, 256] }.freeze
 
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 def text(status, text) = [status, { "content-type" => "text/plain" }, ["#{text}\n"]]

@@ -22,10 +22,12 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     globals.set("print", function(lua, desk, print)?)?;
     globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
     let debug: Table = globals.get("debug")?;
-    let sethook: Function = debug.get("sethook")?;
-    // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
-    let guarded: Function = unsafe { lua.exec_raw(sethook, |l| desk.push_function(l, set_hook, 1)) }?;
-    debug.set("sethook", guarded)?;
+    for name in ["sethook", "gethook"] {
+        let original: Function = debug.get(name)?;
+        // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
+        let guarded: Function = unsafe { lua.exec_raw(original, |l| desk.push_function(l, with_own_hooks, 1)) }?;
+        debug.set(name, guarded)?;
+    }
     search_paths::extend(lua)?;
     set_paths(&globals.get("package")?, script, settings)?;
     modules::install(lua, &settings.environment)?;
@@ -113,16 +115,16 @@ unsafe extern "C-unwind" fn raise_exit(l: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// `debug.sethook`, which is the second upvalue. No signal handler may set a hook while this one is being set: LuaJIT changes its tables
-/// of instructions then.
-unsafe extern "C-unwind" fn set_hook(l: *mut lua_State) -> c_int {
+/// `debug.sethook` or `debug.gethook`, which is the second upvalue. No signal handler may set a hook while one is being set: LuaJIT changes
+/// its tables of instructions then. And a script that looks finds the hook that it has set.
+unsafe extern "C-unwind" fn with_own_hooks(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(2));
         ffi::lua_insert(l, 1);
-        Slot::with_current(|slot| slot.into_iter().for_each(Slot::begin_change));
+        Slot::with_current(|slot| slot.into_iter().for_each(Slot::lend_hooks));
         let status = ffi::lua_pcall(l, ffi::lua_gettop(l) - 1, ffi::LUA_MULTRET, 0);
-        Slot::with_current(|slot| slot.into_iter().for_each(Slot::end_change));
+        Slot::with_current(|slot| slot.into_iter().for_each(Slot::take_hooks));
         if status != ffi::LUA_OK {
             ffi::lua_error(l)
         }

@@ -210,13 +210,15 @@ impl Slot {
         self.held.store(false, Ordering::Relaxed);
     }
 
-    /// The script is going to change its hook.
-    pub(crate) fn begin_change(&self) {
+    /// The script is going to change its hooks, or to look at them: it has them back until [`Slot::take_hooks`].
+    pub(crate) fn lend_hooks(&self) {
         self.hold();
+        // SAFETY: the script runs, so its state and its coroutine live, on this thread.
+        unsafe { self.put_hooks_back() };
     }
 
     /// It has done so.
-    pub(crate) fn end_change(&self) {
+    pub(crate) fn take_hooks(&self) {
         self.let_go();
         self.catch_up();
     }
@@ -271,9 +273,10 @@ impl Slot {
             return work();
         }
         self.begin(state);
-        let result = work();
-        self.end();
-        result
+        let _run = Finally(|| {
+            self.end();
+        });
+        work()
     }
 
     /// Runs `work` without counting it as the script's time: the limit starts anew afterwards.
@@ -282,12 +285,13 @@ impl Slot {
         // Also called when the script has ended.
         let runs = self.run.load(Ordering::Relaxed) & RUNS;
         self.step(runs * (RESTS - RUNS));
-        let result = work();
-        self.step(runs * (DOING + 1 - RESTS + RUNS));
-        if runs == RUNS {
-            self.catch_up();
-        }
-        result
+        let _rest = Finally(|| {
+            self.step(runs * (DOING + 1 - RESTS + RUNS));
+            if runs == RUNS {
+                self.catch_up();
+            }
+        });
+        work()
     }
 
     /// Only the lane's thread writes the run, so no locked instruction is needed.
@@ -350,6 +354,16 @@ impl Slot {
         };
         let told: Vec<&[u8]> = frames.told.iter().map(Vec::as_slice).collect();
         backtrace::tell(question, None, &about.unwrap_or_default(), Some(&told), frames.more);
+    }
+}
+
+/// Does this when it is dropped: after a panic, too. Otherwise the slot would say for ever that a script runs, in a state that is gone.
+struct Finally<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Finally<F> {
+    #[inline]
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -467,4 +481,23 @@ pub(crate) unsafe fn arm(l: *mut lua_State, hook: lua_Hook) {
 pub(crate) unsafe fn disarm(l: *mut lua_State) {
     // SAFETY: as promised by the caller.
     unsafe { ffi::lua_sethook(l, None, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Otherwise signals would have hooks set in a state that is gone.
+    #[test]
+    fn no_script_seems_to_run_after_a_panic() {
+        let slot = Slot::default();
+        for _ in 0..3 {
+            slot.begin(ptr::null_mut());
+            catch_unwind(AssertUnwindSafe(|| slot.rest(|| panic!("the server's")))).expect_err("the panic goes on");
+            assert_eq!(slot.doing(), RUNS, "Lua goes on behind the server's function");
+            assert!(!slot.end());
+            assert!(slot.is_idle());
+        }
+    }
 }

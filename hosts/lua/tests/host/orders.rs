@@ -71,6 +71,30 @@ fn while_ordered_after<T>(
     result
 }
 
+/// A file by which a script says how far it has come.
+struct Mark {
+    folder: tempfile::TempDir,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+}
+
+impl Mark {
+    /// A statement in Lua.
+    fn set_in_lua(&self) -> String {
+        format!("io.open({:?}, 'w'):close()", self.folder.path().join("mark"))
+    }
+
+    fn wait(&self) {
+        while !self.folder.path().join("mark").exists() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// Without the time limit of the host itself.
 fn site(script: &str) -> Site {
     Site::with(script, |settings| settings.time_limit = None)
@@ -99,39 +123,38 @@ fn a_script_that_is_interrupted_is_answered_with_504_and_its_state_thrown_away()
 /// A single order is enough, also for a script that goes on in a coroutine that no hook was armed for.
 #[test]
 fn one_order_ends_a_script_in_whichever_coroutine_it_goes_on() {
-    let site = site(
+    let mark = Mark::default();
+    let site = site(&format!(
         "return function()
             local middle = coroutine.create(function()
-                pcall(coroutine.wrap(function() while true do end end))
+                pcall(coroutine.wrap(function() {} while true do end end))
                 while true do end
             end)
             coroutine.resume(middle)
             while true do end
         end",
-    );
-    assert_eq!(while_ordered(&site, Order::Interrupt, 1, || site.get("/")).status, 504);
+        mark.set_in_lua(),
+    ));
+    let response = while_ordered_after(&site, Order::Interrupt, 1, || mark.wait(), || (), || site.get("/"));
+    assert_eq!(response.status, 504);
 }
 
 #[test]
 fn a_warning_logs_a_traceback_and_the_script_goes_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (running, warned) = (folder.path().join("running"), folder.path().join("warned"));
+    let mark = Mark::default();
+    let warned = mark.folder.path().join("warned");
     // It runs until it has been warned, and then long enough to notice.
     let site = site(&format!(
         "local function busy()
-             io.open({running:?}, 'w'):close()
+             {}
              while not io.open({warned:?}) do end
              local start = os.clock() while os.clock() - start < 0.2 do end
          end
          count = 0 return function(request) count = count + 1 if request.query ~= 'ok' then busy() end return tostring(count) end",
+        mark.set_in_lua(),
     ));
-    let until_it_runs = || {
-        while !running.exists() {
-            thread::sleep(Duration::from_millis(1));
-        }
-    };
     let say_so = || drop(std::fs::write(&warned, ""));
-    let answer = while_ordered_after(&site, Order::Warn, 1, until_it_runs, say_so, || site.text());
+    let answer = while_ordered_after(&site, Order::Warn, 1, || mark.wait(), say_so, || site.text());
     assert_eq!(answer, "1");
     let lines = crate::harness::take_log();
     let [line] = &*lines else { panic!("one warning: {lines:?}") };
@@ -145,10 +168,22 @@ fn a_warning_logs_a_traceback_and_the_script_goes_on() {
 /// An outlet's write is the server's: the script is stopped when it returns.
 #[test]
 fn an_order_that_comes_while_the_server_writes_reaches_the_script() {
-    let site = site("return function() return 200, {}, function() return 'x' end end");
+    let mark = Mark::default();
+    let site = site(&format!(
+        "return function()
+            local calls = 0
+            return 200, {{}}, function() calls = calls + 1 if calls == 2 then {} end return 'x' end
+        end",
+        mark.set_in_lua(),
+    ));
     let outlet = Recorder::default();
     outlet.slowness.set(Duration::from_millis(60));
-    while_ordered(&site, Order::Interrupt, 1, || site.answer_to(&Call::new("GET", "/"), &outlet));
+    let until_it_writes = || {
+        mark.wait();
+        thread::sleep(Duration::from_millis(10));
+    };
+    let answer = || site.answer_to(&Call::new("GET", "/"), &outlet);
+    while_ordered_after(&site, Order::Interrupt, 1, until_it_writes, || (), answer);
     assert_eq!(outlet.response().ended, Ended::GivenUp);
 }
 
@@ -177,13 +212,13 @@ fn a_script_moves_its_deadline() {
              return function(request)
                  if request.query == 'ok' then return 'fine' end
                  oribi.deadline({time})
-                 local start = os.clock() while os.clock() - start < 0.3 do end
+                 local start = os.clock() while os.clock() - start < 0.8 do end
                  return 'late'
              end"
         )
     };
     for time in ["", "nil", "60"] {
-        let site = Site::with(&script(time), |settings| settings.time_limit = Some(Duration::from_millis(50)));
+        let site = Site::with(&script(time), |settings| settings.time_limit = Some(Duration::from_millis(400)));
         let outlet = Recorder::default();
         site.answer_to(&Call::new("GET", "/"), &outlet);
         assert_eq!(outlet.response().body, "late", "{time}");
