@@ -23,7 +23,10 @@
  * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as ever, and `rescue Exception` of
  * frameworks shows their page. */
 static VALUE request_timeout;
-static ID id_pending_interrupt, id_raise;
+static ID id_handle_interrupt, id_pending_interrupt, id_raise;
+
+/* {Object => :never} */
+static VALUE all_wait;
 
 /* The contexts that threads of this process use, linked by `next`. Read and changed with Ruby's lock held. */
 static Context *first;
@@ -130,11 +133,17 @@ static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return Qnil;
 }
 
+/* Exceptions that other threads have sent to the main thread wait until all is seen to: Ruby looks for them whenever a method ends, and
+ * one that is met in the middle of a backtrace would be lost to the app. They come when handle_interrupt ends. */
+static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
+    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, see_to_all, Qnil);
+}
+
 /* ---- The life of a worker, a thread and a request ---------------------------------------------------------------------------- */
 
 static VALUE set_trap(VALUE unused) {
     VALUE number = INT2FIX(messenger());
-    return rb_block_call(rb_mKernel, rb_intern("trap"), 1, &number, see_to_all, Qnil);
+    return rb_block_call(rb_mKernel, rb_intern("trap"), 1, &number, on_message, Qnil);
 }
 
 void deadline_begin(void) {
@@ -191,8 +200,12 @@ VALUE deadline_define(void) {
     request_timeout = rb_define_class_under(oribi_module, "RequestTimeout", rb_eException);
     rb_gc_register_mark_object(class);
     rb_gc_register_mark_object(request_timeout);
+    id_handle_interrupt = rb_intern("handle_interrupt");
     id_pending_interrupt = rb_intern("pending_interrupt?");
     id_raise = rb_intern("raise");
+    all_wait = rb_hash_new();
+    rb_hash_aset(all_wait, rb_cObject, ID2SYM(rb_intern("never")));
+    rb_gc_register_mark_object(rb_obj_freeze(all_wait));
     rb_undef_method(CLASS_OF(class), "new");
     rb_define_method(class, "call", deadline_call, 1);
     return rb_obj_freeze(rb_obj_alloc(class));

@@ -27,6 +27,7 @@ $DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
 have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
 # Since Ruby 3.3.
 have_func("rb_postponed_job_preregister", "ruby/debug.h")
+have_func("rb_profile_thread_frames", "ruby/debug.h")
 
 # Ruby does not publish the layout of its hash table entries. The layout that environment.c expects is tested here. If the test
 # fails, or cannot run because the extension is built for another machine, environments are laid out key by key.

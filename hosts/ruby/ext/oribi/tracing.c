@@ -13,27 +13,62 @@ static _Atomic uint32_t asked;
 
 /* As many as the server keeps. */
 #define MOST_FRAMES 100
+/* Endless recursion has more; how many is no news. */
+#define MOST_COUNTED 20000
 
 /* ---- At a moment that is safe ------------------------------------------------------------------------------------------- */
 
-/* Answers for a thread. False: it answers no request.
- *
- * Nothing here may look for interrupts: an exception that another thread has sent to this one would be met here, where it is not
- * expected, and be lost to the app. None of these functions does, unless the app has put a method of its own over one. */
+/* Nothing in this file may look for interrupts: an exception that another thread has sent to this one would be met here, where it is
+ * not expected, and be lost to the app. Ruby looks for them whenever a method ends, one in C as well. The trap has all of them wait,
+ * which a job cannot do; so what a job needs is asked for without a method. */
+
+#ifdef HAVE_RB_PROFILE_THREAD_FRAMES
+/* "file:line:in 'method'" for some frames of a thread, the innermost first. A function in C is where it was called. */
+static VALUE describe(const VALUE *frames, const int *numbers, int count) {
+    VALUE lines = rb_ary_new_capa(count), place = Qnil;
+    for (int i = count - 1; i >= 0; i--) {
+        VALUE path = rb_profile_frame_path(frames[i]), label = rb_profile_frame_full_label(frames[i]);
+        if (RB_TYPE_P(path, T_STRING) && numbers[i] > 0)
+            place = rb_sprintf("%" PRIsVALUE ":%d", path, numbers[i]);
+        if (!RB_TYPE_P(label, T_STRING))
+            continue;
+        rb_ary_push(lines, NIL_P(place) ? label : rb_sprintf("%" PRIsVALUE ":in '%" PRIsVALUE "'", place, label));
+    }
+    return rb_ary_reverse(lines);
+}
+
+static VALUE lines_of_other(VALUE thread, size_t *more) {
+    VALUE frames[MOST_FRAMES];
+    int numbers[MOST_FRAMES], found = rb_profile_thread_frames(thread, 0, MOST_FRAMES, frames, numbers);
+    VALUE lines = describe(frames, numbers, found);
+    for (int start = MOST_FRAMES; found == MOST_FRAMES && start < MOST_COUNTED; start += MOST_FRAMES) {
+        found = rb_profile_thread_frames(thread, start, MOST_FRAMES, frames, numbers);
+        *more += (size_t)found;
+    }
+    return lines;
+}
+#else
+/* Only the trap comes here. */
+static VALUE lines_of_other(VALUE thread, size_t *more) {
+    if (!rb_method_basic_definition_p(CLASS_OF(thread), names.backtrace))
+        return Qnil;
+    return rb_funcallv(thread, names.backtrace, 0, NULL);
+}
+#endif
+
+/* Answers for a thread. False: it answers no request. */
 static bool tell(const Context *context, uint32_t question) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
-    VALUE lines = Qnil, line;
+    VALUE lines, line;
     size_t count = 0, more = 0;
     if (!context->call)
         return false;
     line = failure_line(context->call->environment);
     about.data = RSTRING_PTR(line);
     about.size = RSTRING_LEN(line) > 2 ? (size_t)RSTRING_LEN(line) - 2 : 0;
-    if (rb_method_basic_definition_p(CLASS_OF(context->thread), names.backtrace))
-        lines = rb_funcallv(context->thread, names.backtrace, 0, NULL);
+    lines = context->thread == rb_thread_current() ? rb_make_backtrace() : lines_of_other(context->thread, &more);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        /* That of the calling thread begins with the method that has made it. */
-        for (long i = context->thread == rb_thread_current(); i < RARRAY_LEN(lines); i++) {
+        for (long i = 0; i < RARRAY_LEN(lines); i++) {
             VALUE frame = RARRAY_AREF(lines, i);
             if (!RB_TYPE_P(frame, T_STRING))
                 continue;
