@@ -8,7 +8,7 @@
 
 use super::moment::Moment;
 use crate::log::Parts;
-use crate::totals::{Part, Tally};
+use crate::totals::Tally;
 use std::time::Duration;
 
 /// When what happened to a request that was handed out. There is one of these for each connection, so it is small: of the first two times,
@@ -127,10 +127,7 @@ impl Laps {
     pub(super) fn count(&self, now: Moment, tally: &Tally) {
         let ended = self.ended.min(now);
         let taken = self.taken().min(ended);
-        tally.timed(Part::Queue, taken.since(self.complete));
-        tally.timed(Part::App, ended.since(taken));
-        tally.timed(Part::Send, now.since(ended));
-        tally.timed(Part::Total, self.total(now));
+        tally.timed([taken.since(self.complete), ended.since(taken), now.since(ended), self.total(now)]);
     }
 }
 

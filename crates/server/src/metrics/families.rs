@@ -242,7 +242,7 @@ mod tests {
         account.add(Counter::QueueRefused, 4);
         account.add(Counter::Tls13Resumed, 5);
         let tally = Tally::alone(account);
-        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed(Part::App, time));
+        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(Part::App, time));
         [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
         let generation = |number, state| GenerationReport { number, pid: 1, state, age: Duration::ZERO };
         let report = Report {

@@ -79,7 +79,7 @@ mod tests {
     fn native(times: &[Duration]) -> Native {
         let account = Account::unshared();
         let tally = Tally::alone(account);
-        times.iter().for_each(|time| tally.timed(Part::App, time.as_nanos() as u64));
+        times.iter().for_each(|time| tally.timed_one(Part::App, time.as_nanos() as u64));
         Native::of(account.read().times.of(Part::App))
     }
 

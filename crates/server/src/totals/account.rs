@@ -136,7 +136,7 @@ mod tests {
         }
         let counts = account.read();
         assert!(in_words().all(|counter| counts.of(counter) == counter as u64 + 1), "{counts:?}");
-        account.times.count(Part::App, 3_000_000, true);
+        account.times.count_one(Part::App, 3_000_000, true);
         let counts = counts.and(&account.read()).less(&counts);
         assert_eq!(counts.times.of(Part::App).count(), 1);
         let lines = account.counters.iter().chain(account.times.lines()).chain(account.more);

@@ -244,7 +244,7 @@ mod tests {
         let (totals, seen, account) = (Totals::alone(), Seen::default(), Account::unshared());
         let tally = Tally::alone(account);
         for milliseconds in [20, 900] {
-            tally.timed(Part::App, milliseconds * 1_000_000);
+            tally.timed_one(Part::App, milliseconds * 1_000_000);
             totals.fold(&seen, &account.read());
             totals.fold(&seen, &account.read());
             totals.fold(&seen, &Counts::default());

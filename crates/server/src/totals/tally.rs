@@ -106,13 +106,19 @@ impl Tally {
         self.own.bump(Counter::RequestsQueued, 1);
     }
 
-    /// A part of a request took so long.
+    /// The parts of a request took so many nanoseconds, in the order of [`Part::ALL`].
     #[inline]
-    pub(crate) fn timed(&self, part: Part, nanoseconds: u64) {
+    pub(crate) fn timed(&self, parts: [u64; Part::ALL.len()]) {
         match self.all {
-            None => self.own.times.count(part, nanoseconds, true),
-            Some(all) => all.times.count(part, nanoseconds, false),
+            None => self.own.times.count(parts, true),
+            Some(all) => all.times.count(parts, false),
         }
+    }
+
+    /// One part, in tests.
+    #[cfg(test)]
+    pub(crate) fn timed_one(&self, part: Part, nanoseconds: u64) {
+        self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
     /// A request of a route came to its end after so long. `status`: that of its response; 0 if there is none.
@@ -195,8 +201,8 @@ mod tests {
             other.settle();
             assert_eq!(known(account), COUNTED);
         }
-        tally.timed(Part::App, 5_000_000);
-        other.timed(Part::App, 6_000_000);
+        tally.timed_one(Part::App, 5_000_000);
+        other.timed_one(Part::App, 6_000_000);
         assert_eq!(account.read().times.of(Part::App).count(), 2, "times are known at once");
         other.responded(200);
         drop(other);

@@ -72,16 +72,25 @@ const NANOSECONDS: [u64; BOUNDS] = {
     bounds
 };
 
-/// For each number of bits the first bound that has as many, or more: the search for a bucket begins there.
-const FIRST_OF_BITS: [u8; 65] = {
-    let mut first = [0; 65];
-    let mut bits = 1;
+/// The bits behind the leading one by which the search for a bucket begins: few bounds have them in common.
+const STEP_BITS: u32 = 3;
+const STEPS: usize = 1 << STEP_BITS;
+
+/// Where to begin among the bounds, for each number of bits of a time and for the first bits behind the leading one.
+const FIRST_OF_STEP: [u8; 65 * STEPS] = {
+    let mut first = [0; 65 * STEPS];
+    let (mut bits, mut index) = (STEP_BITS + 1, 0);
     while bits <= 64 {
-        let mut index = 0;
-        while index < BOUNDS && 64 - NANOSECONDS[index].leading_zeros() < bits {
-            index += 1;
+        let mut step = 0;
+        while step < STEPS {
+            // The shortest time of this step.
+            let least = (STEPS as u64 + step as u64) << (bits - STEP_BITS - 1);
+            while index < BOUNDS && NANOSECONDS[index] < least {
+                index += 1;
+            }
+            first[bits as usize * STEPS + step] = index as u8;
+            step += 1;
         }
-        first[bits as usize] = index as u8;
         bits += 1;
     }
     first
@@ -90,12 +99,31 @@ const FIRST_OF_BITS: [u8; 65] = {
 /// The bucket of a time.
 #[inline]
 fn bucket(nanoseconds: u64) -> usize {
-    let mut index = usize::from(FIRST_OF_BITS[(64 - nanoseconds.leading_zeros()) as usize]);
-    // At most seven bounds have the same number of bits.
+    // Most requests do not wait, and most responses are sent at once.
+    if nanoseconds <= NANOSECONDS[0] {
+        return 0;
+    }
+    let bits = 64 - nanoseconds.leading_zeros();
+    let step = (nanoseconds >> (bits - STEP_BITS - 1)) as usize % STEPS;
+    let mut index = usize::from(FIRST_OF_STEP[bits as usize * STEPS + step]);
     while index < BOUNDS && NANOSECONDS[index] < nanoseconds {
         index += 1;
     }
     index
+}
+
+/// A time as histograms count it.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    bucket: usize,
+    microseconds: u64,
+}
+
+impl Sample {
+    #[inline]
+    fn of(nanoseconds: u64) -> Self {
+        Self { bucket: bucket(nanoseconds), microseconds: nanoseconds / 1000 }
+    }
 }
 
 /// One of the bounds, by its number.
@@ -145,7 +173,12 @@ impl HistogramAccount {
     /// Counts a time. `alone`: no other thread does, so that takes no more than loads and stores.
     #[inline]
     pub(super) fn count(self, nanoseconds: u64, alone: bool) {
-        for (index, amount) in [(bucket(nanoseconds), 1), (BUCKETS, nanoseconds / 1000)] {
+        self.count_sample(Sample::of(nanoseconds), alone);
+    }
+
+    #[inline]
+    fn count_sample(self, Sample { bucket, microseconds }: Sample, alone: bool) {
+        for (index, amount) in [(bucket, 1), (BUCKETS, microseconds)] {
             let word = self.word(index);
             if alone {
                 word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
@@ -182,9 +215,21 @@ impl TimesAccount {
         HistogramAccount(&self.0.as_chunks().0[part as usize])
     }
 
-    /// Counts a time: see [`HistogramAccount::count`].
+    /// Counts the nanoseconds of each part of a request: see [`HistogramAccount::count`].
     #[inline]
-    pub(super) fn count(self, part: Part, nanoseconds: u64, alone: bool) {
+    pub(super) fn count(self, [queue, app, send, total]: [u64; Part::ALL.len()], alone: bool) {
+        let app_sample = Sample::of(app);
+        // If neither a worker nor the client had to be waited for, it is the same.
+        let total_sample = if total == app { app_sample } else { Sample::of(total) };
+        self.of(Part::Queue).count(queue, alone);
+        self.of(Part::App).count_sample(app_sample, alone);
+        self.of(Part::Send).count(send, alone);
+        self.of(Part::Total).count_sample(total_sample, alone);
+    }
+
+    /// Counts a part alone.
+    #[cfg(test)]
+    pub(super) fn count_one(self, part: Part, nanoseconds: u64, alone: bool) {
         self.of(part).count(nanoseconds, alone);
     }
 
@@ -305,6 +350,23 @@ mod tests {
     }
 
     #[test]
+    fn each_part_is_counted_by_itself() {
+        for (parts, alone) in
+            [([1, 40_000_000, 2, 40_000_000], true), ([7_000_000, 40_000_000, 90_000_000, 137_000_000], false)]
+        {
+            let account = account();
+            account.count(parts, alone);
+            let read = account.read();
+            for (part, nanoseconds) in Part::ALL.into_iter().zip(parts) {
+                let mut expected = Histogram::default();
+                expected.buckets[bucket(nanoseconds)] = 1;
+                expected.sum = nanoseconds / 1000;
+                assert_eq!(read.of(part), &expected, "{}", part.name());
+            }
+        }
+    }
+
+    #[test]
     fn bounds_are_found_by_their_times() {
         for bound in Bound::all() {
             assert_eq!(Bound::at(bound.time()), Ok(bound));
@@ -321,7 +383,7 @@ mod tests {
         let times = [(Part::Queue, 3), (Part::App, 90), (Part::App, 91), (Part::App, 700_000), (Part::Total, 91)];
         let account = account();
         for (number, (part, milliseconds)) in times.into_iter().enumerate() {
-            account.count(part, milliseconds * 1_000_000, number % 2 == 0);
+            account.count_one(part, milliseconds * 1_000_000, number % 2 == 0);
         }
         let read = account.read();
         let app = read.of(Part::App);
