@@ -131,6 +131,7 @@ setup-test:
 	@setup/debian13.sh
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@setup/h2spec/build
+	@setup/collector/build
 	@setup/sslyze/install
 	@cargo fetch --quiet --locked
 

@@ -29,6 +29,7 @@ mod scrape;
 #[allow(dead_code)]
 mod server;
 mod service_manager;
+mod spans;
 #[allow(dead_code)]
 mod status;
 mod stopping;

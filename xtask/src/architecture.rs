@@ -28,7 +28,7 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls`; `io` and `pool` depend on none of them; only
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- otlp`; `io` and `pool` depend on none of them; only
 /// `server` depends on all of them; `capi` and the Lua host depend on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-tls", sees: &["oribi-io"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
         name: "oribi-server",
@@ -53,6 +54,7 @@ const RULES: &[Rule] = &[
             "oribi-io",
             "oribi-tls",
             "oribi-acme",
+            "oribi-otlp",
             "oribi-pool",
             "oribi-files",
         ],
@@ -73,7 +75,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-cli",
-        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files"],
+        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-otlp"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -2,18 +2,12 @@
 
 use crate::printable::printable;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Error, ResponseExt as _};
-
-/// Where systems keep the certificates of those whom they trust: Debian, Fedora, SUSE, Alpine.
-const SYSTEMS: [&str; 4] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 
 /// From the first byte to the last, with the resolution of the name.
 const TIME: Duration = Duration::from_secs(30);
@@ -135,20 +129,8 @@ fn of_tls(error: &rustls::Error) -> String {
 }
 
 fn trusted(file: Option<&Path>) -> Result<RootCerts, String> {
-    let file = match file {
-        Some(file) => file,
-        None => SYSTEMS.iter().map(Path::new).find(|file| file.is_file()).ok_or(
-            "there is no file with the certificates of authorities; install your system's package ca-certificates, or name a file \
-             by --acme-ca",
-        )?,
-    };
-    let failed = |why: String| format!("cannot use the file of authorities {}: {why}", file.display());
-    let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
-    let certificates = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok);
-    let certificates: Vec<_> = certificates.map(|certificate| Certificate::from_der(&certificate).to_owned()).collect();
-    if certificates.is_empty() {
-        return Err(failed("there is no certificate in it".to_owned()));
-    }
+    let certificates = oribi_tls::authorities(file, "--acme-ca")?;
+    let certificates: Vec<_> = certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     Ok(certificates.into())
 }
 

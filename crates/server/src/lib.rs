@@ -33,4 +33,5 @@ pub mod scoreboard;
 mod shortage;
 pub mod slot;
 pub mod source;
+pub mod spans;
 pub mod totals;

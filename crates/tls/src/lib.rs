@@ -6,6 +6,7 @@
 //! connection.
 #![forbid(unsafe_code)]
 
+mod authorities;
 mod backend;
 mod certificates;
 mod challenges;
@@ -25,6 +26,7 @@ mod suites;
 mod tickets;
 mod validity;
 
+pub use authorities::authorities;
 pub use backend::{Socket, Start, Tls};
 pub use challenges::Challenges;
 pub use clients::Verify;

@@ -256,7 +256,7 @@ class OptionsTest < Minitest::Test
     when "MODE" then "660"
     when "SIZE" then "65536"
     when "VERSION" then "1.3"
-    when "WHAT" then "off"
+    when "WHAT", "COLLECTOR" then "off"
     when "TIMES" then "5ms"
     when "PATH" then "/tmp/x"
     when "DOMAIN" then "example.org"

@@ -37,6 +37,7 @@ mod settings;
 mod system_log;
 mod table;
 mod tls;
+mod trace_export;
 mod traces;
 pub mod value;
 

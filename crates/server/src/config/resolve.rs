@@ -10,6 +10,7 @@ use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
 use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings, SocketAddress};
 use super::table::table;
+use super::trace_export;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
 
@@ -66,6 +67,7 @@ impl Resolved {
             settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
         }
         encryption::settle(&mut settings)?;
+        trace_export::settle(&mut settings)?;
         make_absolute(&mut settings);
         check(&settings)?;
         Ok(Self { settings, origins, why_edges: None })
@@ -422,6 +424,9 @@ mod tests {
             "request-id=X-Trace-Id",
             "traces=on",
             "trace-sample=0.25",
+            "trace-export=https://127.0.0.1:4318",
+            "trace-export-ca=/ca.pem",
+            "trace-service=shop",
             "request-warning=5",
             "request-kill=50",
             "boot-request=/up?deep=1",

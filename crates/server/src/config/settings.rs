@@ -316,6 +316,8 @@ pub struct Settings {
     pub traces: bool,
     /// How many traces are recorded that begin here.
     pub trace_sample: SampleRatio,
+    /// Where spans of sampled requests go.
+    pub trace_export: oribi_otlp::Settings,
     /// How long an app may take before the place where it is is logged.
     pub request_warning: Duration,
     /// How long an app may take before its worker is ended; `None`: [`Settings::KILL_AFTER`] longer than
@@ -487,6 +489,7 @@ impl Default for Settings {
             request_id: None,
             traces: false,
             trace_sample: SampleRatio::ALL,
+            trace_export: oribi_otlp::Settings::default(),
             request_warning: Timeouts::NEVER,
             request_kill: None,
             max_requests: None,

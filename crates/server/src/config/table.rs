@@ -14,6 +14,7 @@ mod logs;
 mod metrics;
 mod requests;
 mod tls;
+mod traces;
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
@@ -435,8 +436,11 @@ static TABLE: &[Setting] = &[
     requests::STRIP_FORWARDED,
     requests::REQUEST_ID,
     requests::SERVER_TIMING,
-    requests::TRACES,
-    requests::TRACE_SAMPLE,
+    traces::TRACES,
+    traces::SAMPLE,
+    traces::EXPORT,
+    traces::AUTHORITIES,
+    traces::SERVICE,
     requests::HTTP2,
     requests::HTTP2_STREAMS,
     // ---- Responses

@@ -193,10 +193,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.lane.source().tell_wait(exchange, self.pool.wait_of(ticket), worker);
     }
 
-    /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`).
+    /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`, `--trace-export`).
     #[inline]
     fn worker_of(&self, ticket: Ticket) -> Option<u32> {
-        if self.settings.slow == Timeouts::NEVER {
+        if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
         self.pool.worker_of(ticket).and_then(|place| self.workers.process(place))

@@ -4,8 +4,10 @@ use super::answer::{Draft, LateLine, Outcome};
 use super::connection::{Answering, Fate, Outlook, State};
 use super::exchange::Received;
 use super::laps::Laps;
+use super::name::{Name, Place};
 use super::remote::Remote;
 use super::request_id::RequestId;
+use super::stream::Stream;
 use super::trace::Traces;
 use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, Ending, SlowLog, reopen_error_log};
@@ -16,7 +18,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
-const CLIENT_GONE: u16 = 499;
+pub(super) const CLIENT_GONE: u16 = 499;
 
 /// Drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
 const SPARE_DRAFTS: usize = 160;
@@ -49,7 +51,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Called when a host has returned: writes the line of a response that is finished and has been sent on this connection, or whose
     /// client has gone (`None`).
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
-        if self.access_log.is_none() && self.slow_log.is_none() {
+        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
             return;
         }
         let received = &exchange.received;
@@ -66,7 +68,7 @@ impl<B: Backend> Engine<'_, B> {
     /// What a line needs of a request that is written later; `None`: there will be none.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
-        if self.access_log.is_none() && self.slow_log.is_none() {
+        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
             return None;
         }
         let mut draft = self.spare_drafts.pop().unwrap_or_default();
@@ -74,10 +76,28 @@ impl<B: Backend> Engine<'_, B> {
         Some(draft)
     }
 
+    /// Whether a request is slow that has taken so many nanoseconds.
     #[inline]
-    fn is_slow(&self, outcome: &Outcome) -> bool {
-        let took = |laps: Laps| laps.age(self.backend.now());
-        self.slow_log.as_ref().zip(outcome.laps).is_some_and(|(log, laps)| log.includes(took(laps)))
+    fn is_slow(&self, took: u64) -> bool {
+        self.slow_log.as_ref().is_some_and(|log| log.includes(took))
+    }
+
+    /// Whether something is to be told of a request that has taken so many nanoseconds.
+    #[inline]
+    pub(super) fn tells_of(&self, head: &RequestHead<'_>, took: u64) -> bool {
+        self.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
+    }
+
+    /// What is told of a response that is finished, and whose host returns now.
+    pub(super) fn outcome_of(&mut self, exchange: &Exchange) -> Option<Outcome> {
+        let answer = match Name::from(exchange.id).place {
+            Place::Connection(index) => match &mut self.connections.get_mut(index)?.state {
+                State::Answering(answering) => &mut answering.answer,
+                _ => return None,
+            },
+            Place::Stream(number) => self.streams.get_mut(number).and_then(Stream::answering)?.2,
+        };
+        Some(answer.outcome())
     }
 
     /// When there is something to tell of slow requests.
@@ -93,6 +113,12 @@ impl<B: Backend> Engine<'_, B> {
             outcome.status = CLIENT_GONE;
         }
         self.write_line(&Subject::of_draft(&draft), &outcome, ending);
+        self.keep_draft(draft);
+    }
+
+    /// Keeps a draft for the next request.
+    #[inline]
+    pub(super) fn keep_draft(&mut self, draft: Box<Draft>) {
         if self.spare_drafts.len() < SPARE_DRAFTS {
             self.spare_drafts.push(draft);
         }
@@ -103,7 +129,7 @@ impl<B: Backend> Engine<'_, B> {
         let status = refusal.status();
         self.count_refusal(refusal);
         self.tally.responded(status);
-        let subject = Subject { remote, peer: None, request: None, earlier: None, id, worker: None };
+        let subject = Subject { remote, peer: None, request: None, earlier: None, id, worker: None, https: false };
         self.write_line(&subject, &bare(status), ending);
     }
 
@@ -118,14 +144,15 @@ impl<B: Backend> Engine<'_, B> {
         if persists { Ending::Persists } else { Ending::Closes }
     }
 
-    /// Writes the line of the access log, and that of a slow request.
+    /// Writes the line of the access log, and that of a slow request, and tells its span.
     fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
-        let is_slow = self.is_slow(outcome);
+        self.tell_span(subject, outcome, ending);
+        let now = self.backend.now();
+        let is_slow = outcome.laps.is_some_and(|laps| self.is_slow(laps.total(now.into())));
         if self.access_log.is_none() && !is_slow {
             return;
         }
-        let Subject { remote, peer, request, earlier, id, worker } = *subject;
-        let now = self.backend.now();
+        let Subject { remote, peer, request, earlier, id, worker, https: _ } = *subject;
         let parts = outcome.laps.map(|laps| laps.parts(now.into()));
         let duration = outcome.laps.map_or(Duration::ZERO, |laps| laps.age(now));
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
@@ -163,31 +190,33 @@ impl<B: Backend> Engine<'_, B> {
 }
 
 /// The request that a line is about.
-struct Subject<'r> {
-    remote: &'r Remote,
+pub(super) struct Subject<'r> {
+    pub(super) remote: &'r Remote,
     /// The other end of the connection, if the client is another.
-    peer: Option<&'r Remote>,
+    pub(super) peer: Option<&'r Remote>,
     /// Its head, and the number of its listener.
-    request: Option<(RequestHead<'r>, u16)>,
+    pub(super) request: Option<(RequestHead<'r>, u16)>,
     /// How many came before on its connection, if that is known.
     earlier: Option<u32>,
     /// The id of a request whose head is not there.
     id: Option<&'r RequestId>,
     /// The process of the app, if that is another one than this.
-    worker: Option<u32>,
+    pub(super) worker: Option<u32>,
+    /// It has come by https.
+    pub(super) https: bool,
 }
 
 impl<'r> Subject<'r> {
     fn of(exchange: &'r Exchange) -> Self {
         let Received { remote, forwarded, listener, earlier, .. } = &*exchange.received;
-        let request = Some((exchange.head(), *listener));
-        Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None }
+        let (request, https) = (Some((exchange.head(), *listener)), exchange.received.is_https());
+        Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None, https }
     }
 
     fn of_draft(draft: &'r Draft) -> Self {
-        let Draft { head, layout, remote, listener, peer, earlier, worker } = draft;
-        let request = Some((RequestHead::new(head, layout), *listener));
-        Self { remote, peer: peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: *worker }
+        let Draft { remote, listener, peer, earlier, worker, https, .. } = draft;
+        let request = Some((draft.head(), *listener));
+        Self { remote, peer: peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: *worker, https: *https }
     }
 }
 

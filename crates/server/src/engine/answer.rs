@@ -7,7 +7,7 @@ use super::remote::Remote;
 use super::request_id::RequestId;
 use crate::log::Noted;
 use oribi_host::ExchangeId;
-use oribi_message::HeadLayout;
+use oribi_message::{HeadLayout, RequestHead};
 
 /// The state of the response to one exchange.
 #[derive(Debug)]
@@ -45,9 +45,17 @@ pub(super) struct Draft {
     pub(super) earlier: u32,
     /// The process of the worker that has the request, if that is another one than this and is known.
     pub(super) worker: Option<u32>,
+    /// It has come by https.
+    pub(super) https: bool,
 }
 
 impl Draft {
+    /// The head of the request.
+    #[inline]
+    pub(super) fn head(&self) -> RequestHead<'_> {
+        RequestHead::new(&self.head, &self.layout)
+    }
+
     /// Takes what is needed of a request. The memory of the request before is used again.
     pub(super) fn fill(&mut self, exchange: &Exchange) {
         let Received { layout, remote, listener, forwarded, earlier, .. } = &*exchange.received;
@@ -58,7 +66,7 @@ impl Draft {
         self.head.clear();
         self.head.extend_from_slice(exchange.head_bytes());
         (self.remote, self.peer, self.listener) = (*remote, forwarded.peer, *listener);
-        (self.earlier, self.worker) = (*earlier, None);
+        (self.earlier, self.worker, self.https) = (*earlier, None, exchange.received.is_https());
     }
 }
 
@@ -104,14 +112,6 @@ pub(crate) struct Lost {
     pub(crate) exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
-}
-
-impl Outcome {
-    /// `None`: it was refused before it was complete.
-    #[inline]
-    pub(super) fn counted(&self) -> Option<Counted> {
-        Some(Counted { laps: self.laps?, status: self.status, route: self.route })
-    }
 }
 
 impl Lost {

@@ -21,6 +21,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.routes.is_some() {
             self.note_route(&exchange);
         }
+        self.note_span(&exchange);
         Some(exchange)
     }
 

@@ -52,6 +52,7 @@ mod send;
 mod settle;
 mod slots;
 mod source;
+mod spans;
 mod stamp;
 mod states;
 mod stream;
@@ -84,6 +85,7 @@ use request_id::RequestIds;
 use route::Routes;
 use send::Gap;
 use slots::Slots;
+use spans::Spans;
 use stamp::Stamp;
 use states::Shown;
 use std::collections::VecDeque;
@@ -178,6 +180,10 @@ pub struct Engine<'a, B: Backend> {
     ids: Option<RequestIds<'a>>,
     /// `None`: requests have no places in traces.
     traces: Option<Traces>,
+    /// `None`: no spans are told.
+    spans: Option<Spans>,
+    /// A request was handed out of which a span is told: when its app has finished is measured.
+    measures_one: bool,
     /// `None`: requests are not counted by routes.
     routes: Option<Routes>,
     tally: Tally,
@@ -252,6 +258,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             Deadline::Linger => timeouts.linger,
             Deadline::Kept => fastcgi::KEPT,
         };
+        let spans = Spans::new(settings);
         let mut stamp = Stamp::new(settings);
         stamp.update(backend.now(), || backend.wall_clock());
         Ok(Self {
@@ -294,12 +301,14 @@ impl<'a, B: Backend> Engine<'a, B> {
             spare_content: Vec::new(),
             stamp,
             ids: settings.request_id.as_ref().map(RequestIds::new),
-            traces: settings.traces.then(|| Traces::new(settings.trace_sample)),
+            traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
             routes: Routes::new(settings),
             tally: Tally::default(),
             shown: Shown::default(),
             timing: settings.server_timing.then(Vec::new),
             measures: access_log.is_some() || settings.metrics.is_some() || settings.slow < Timeouts::NEVER,
+            spans,
+            measures_one: false,
             access_log,
             slow_log: SlowLog::new(settings.slow),
             spare_drafts: Vec::new(),

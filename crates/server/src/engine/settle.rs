@@ -70,7 +70,8 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn give_back_request(&mut self, index: u32, serial: u32, mut exchange: Exchange) {
-        let draft = if self.measures { self.record_returned(index, serial, &exchange) } else { None };
+        let measures = self.measures || self.tells_span(&exchange.head());
+        let draft = if measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
             // The client has gone.
@@ -110,8 +111,8 @@ impl<B: Backend> Engine<'_, B> {
         match answer {
             Some(answer) if !answer.finished => self.draft(exchange),
             Some(answer) => {
-                let outcome = answer.outcome();
-                self.conclude_returned(index, exchange, outcome);
+                let counted = answer.counted();
+                self.conclude_returned(index, exchange, counted);
                 None
             }
             None => {

@@ -4,7 +4,7 @@
 //! has answered. "Sent" means that the socket has taken it. What leaves together with other responses in the same turn counts as sent
 //! at once; if the socket has no room, the response is [`Unsent`] until there has been enough, and so is its line of the access log.
 
-use super::answer::{Counted, LateLine, Lost, Outcome, Unsent};
+use super::answer::{Counted, LateLine, Lost, Unsent};
 use super::respond::Target;
 use super::stream::Stream;
 use super::{Engine, Exchange};
@@ -22,7 +22,7 @@ impl<B: Backend> Engine<'_, B> {
     /// An app has taken its time for the rest of a response.
     #[inline]
     pub(super) fn read_clock_to_measure(&mut self) {
-        if self.measures {
+        if self.measures || self.measures_one {
             self.backend.read_clock();
         }
     }
@@ -55,17 +55,18 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a response that has been sent, or whose client has left.
+    /// Counts the times of a response that has been sent, or whose client has left. Returns the nanoseconds of all of them together.
     #[inline]
-    pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) {
-        if !self.measures {
-            return;
-        }
+    pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
         let now = self.backend.now().into();
-        laps.count(now, &self.tally);
-        if self.routes.is_some() {
-            self.tally.routed(*route, *status, laps.total(now));
+        let took = laps.total(now);
+        if self.measures {
+            laps.count(now, &self.tally);
+            if self.routes.is_some() {
+                self.tally.routed(*route, *status, took);
+            }
         }
+        took
     }
 
     /// Notes on which route an exchange is that is handed out now.
@@ -81,17 +82,23 @@ impl<B: Backend> Engine<'_, B> {
     /// or does that when the socket has taken the rest.
     #[inline]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
-        if !self.measures {
+        // Of a request that has a line something is told.
+        if !self.measures && line.is_none() {
             return;
         }
         let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut());
         match output.filter(|output| output.holds_responses_back()) {
             Some(output) => output.unsent.push(Unsent { counted, line }),
             None => {
-                self.count_times(&counted);
-                if line.is_some() {
-                    let ending = self.ending_of(index);
-                    self.record_late(line, ending);
+                let took = self.count_times(&counted);
+                match line {
+                    // Most requests are not slow, which shows only now.
+                    Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
+                    Some(_) => {
+                        let ending = self.ending_of(index);
+                        self.record_late(line, ending);
+                    }
+                    None => {}
                 }
             }
         }
@@ -107,14 +114,27 @@ impl<B: Backend> Engine<'_, B> {
 
     /// The same for a response whose host returns now.
     #[inline]
-    pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, outcome: Outcome) {
-        let Some(counted) = outcome.counted().filter(|_| self.measures) else { return };
-        let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_ref());
-        if !output.is_some_and(|output| output.holds_responses_back()) {
-            self.count_times(&counted);
-            return self.record(exchange, Some((outcome, index)));
+    pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
+        if !self.measures && !self.tells_span(&exchange.head()) {
+            return;
         }
-        let line = self.draft(exchange).map(|draft| LateLine { draft, outcome });
+        let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_ref());
+        if output.is_some_and(|output| output.holds_responses_back()) {
+            return self.conclude_later(index, exchange, counted);
+        }
+        let took = self.count_times(&counted);
+        if self.tells_of(&exchange.head(), took)
+            && let Some(outcome) = self.outcome_of(exchange)
+        {
+            self.record(exchange, Some((outcome, index)));
+        }
+    }
+
+    /// The same when the socket has taken the rest.
+    #[cold]
+    fn conclude_later(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
+        let draft = self.draft(exchange);
+        let line = draft.and_then(|draft| Some(LateLine { draft, outcome: self.outcome_of(exchange)? }));
         if let Some(output) = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut()) {
             output.unsent.push(Unsent { counted, line });
         }

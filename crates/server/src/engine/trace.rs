@@ -23,17 +23,59 @@ const LENGTH: usize = 55;
 const KNOWN_FLAGS: u8 = 3;
 const SAMPLED: u8 = 1;
 
+/// Where the id of the caller's span stands behind the field of the server, if spans are exported: no part of the head, but among its
+/// bytes, so that it is wherever these are. Zeros: there is no caller.
+const CALLER_BYTES: usize = 16;
+
 /// Gives requests their places in traces.
 #[derive(Debug)]
 pub(super) struct Traces {
     ratio: SampleRatio,
     numbers: Numbers,
+    /// Whether the id of the caller's span is kept of those that are sampled.
+    keeps_callers: bool,
+}
+
+/// The place of a sampled request in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TracePlace {
+    pub(super) trace: [u8; 16],
+    pub(super) span: [u8; 8],
+    /// The span of the caller; zeros: there is none.
+    pub(super) parent: [u8; 8],
+}
+
+/// What a request says of its caller.
+#[derive(Clone, Copy)]
+struct Given {
+    trace: [u8; 32],
+    parent: [u8; CALLER_BYTES],
+    flags: u8,
 }
 
 impl Traces {
     /// Call this in the process that is to use it: two that continue the same numbers would give the same ids.
     pub(super) fn new(ratio: SampleRatio) -> Self {
-        Self { ratio, numbers: Numbers::seeded() }
+        Self { ratio, numbers: Numbers::seeded(), keeps_callers: false }
+    }
+
+    /// The same, for requests of which spans are told.
+    pub(super) fn keeping_callers(self, keeps_callers: bool) -> Self {
+        Self { keeps_callers, ..self }
+    }
+
+    /// Whether a request that has been here is sampled.
+    #[inline]
+    pub(super) fn is_sampled(head: &RequestHead<'_>) -> bool {
+        parent_line(head).and_then(|value| value.of(head.bytes()).last()).is_some_and(|digit| digit & SAMPLED == SAMPLED)
+    }
+
+    /// The place of a request that has been here, and whose caller was kept.
+    pub(super) fn place_of(head: &RequestHead<'_>) -> Option<TracePlace> {
+        let value = parent_line(head)?;
+        let end = value.end as usize;
+        let (text, caller) = (value.of(head.bytes()), head.bytes().get(end..end + CALLER_BYTES)?);
+        Some(TracePlace { trace: number(text.get(TRACE)?)?, span: number(text.get(PARENT_ID)?)?, parent: number(caller)? })
     }
 
     /// The trace and the span of a request that has been here.
@@ -58,7 +100,7 @@ impl Traces {
             Some(KnownField::Tracestate) => given.is_some(),
             _ => true,
         });
-        let (trace, flags) = given.unwrap_or_else(|| self.begin());
+        let Given { trace, parent, flags } = given.unwrap_or_else(|| self.begin());
         let span = self.numbers.span();
         let start = bytes.len();
         bytes.extend_from_slice(PARENT);
@@ -69,29 +111,60 @@ impl Traces {
         bytes.extend_from_slice(&span);
         bytes.extend_from_slice(&[b'-', b'0', b'0' + flags]);
         let (name, value) = (Span::new(start, between), Span::new(between, bytes.len()));
+        if self.keeps_callers && flags & SAMPLED == SAMPLED {
+            bytes.extend_from_slice(&parent);
+        }
         layout.fields.push(FieldLayout { name, value, known: Some(KnownField::Traceparent) });
     }
 
     /// A new trace, which is recorded or not.
-    fn begin(&mut self) -> ([u8; 32], u8) {
+    fn begin(&mut self) -> Given {
         let (trace, draw) = self.numbers.trace();
-        (trace, if self.ratio.includes(draw) { SAMPLED } else { 0 })
+        Given { trace, parent: [b'0'; CALLER_BYTES], flags: if self.ratio.includes(draw) { SAMPLED } else { 0 } }
     }
+}
+
+/// What a hexadecimal digit stands for, as this server writes it.
+const fn value_of(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// Where the value of the server's own field stands. It was added last.
+#[inline]
+fn parent_line(head: &RequestHead<'_>) -> Option<Span> {
+    head.layout().fields.iter().rev().find(|line| is_parent(line.known)).map(|line| line.value)
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn number<const BYTES: usize>(digits: &[u8]) -> Option<[u8; BYTES]> {
+    let (pairs, _) = digits.as_chunks::<2>();
+    let mut bytes = [0; BYTES];
+    if pairs.len() != BYTES {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = value_of(*high)? << 4 | value_of(*low)?;
+    }
+    Some(bytes)
 }
 
 fn is_parent(known: Option<KnownField>) -> bool {
     known == Some(KnownField::Traceparent)
 }
 
-/// The trace and the flags that a request has come with, if it says so once and properly.
-fn given(head: &RequestHead<'_>) -> Option<([u8; 32], u8)> {
+/// The trace, the span and the flags that a request has come with, if it says so once and properly.
+fn given(head: &RequestHead<'_>) -> Option<Given> {
     let mut values = head.fields().filter(|(known, ..)| is_parent(*known)).map(|(_, _, value)| value);
     let only = values.next().filter(|_| values.next().is_none())?;
     read(only)
 }
 
 /// Reads a `traceparent`. Of versions that are yet to come it takes the parts that version 00 has, which all of them begin with.
-fn read(value: &[u8]) -> Option<([u8; 32], u8)> {
+fn read(value: &[u8]) -> Option<Given> {
     let is_hex = |range: std::ops::Range<usize>| value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_zero = |range: std::ops::Range<usize>| value[range].iter().all(|&byte| byte == b'0');
     if value.len() < LENGTH || [2, 35, 52].iter().any(|&place| value[place] != b'-') {
@@ -104,7 +177,8 @@ fn read(value: &[u8]) -> Option<([u8; 32], u8)> {
         return None;
     }
     let flags = u8::from_str_radix(str::from_utf8(&value[FLAGS]).ok()?, 16).ok()?;
-    Some((value[TRACE].try_into().ok()?, flags & KNOWN_FLAGS))
+    let (trace, parent) = (value[TRACE].try_into().ok()?, value[PARENT_ID].try_into().ok()?);
+    Some(Given { trace, parent, flags: flags & KNOWN_FLAGS })
 }
 
 #[cfg(test)]
@@ -199,10 +273,39 @@ mod tests {
     }
 
     #[test]
+    fn the_caller_of_a_sampled_request_is_kept_behind_its_field_if_spans_are_told() {
+        let place = |lines: &str, keeps: bool, ratio: SampleRatio| {
+            let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            let (mut layout, mut copy) = (HeadLayout::default(), Vec::new());
+            h1::Machine::new().handle_input(bytes.as_bytes(), &mut layout, &h1::Limits::default());
+            Traces::new(ratio).keeping_callers(keeps).place(&mut layout, bytes.as_bytes(), &mut copy, Forwarding::Kept);
+            let head = RequestHead::new(&copy, &layout);
+            (Traces::is_sampled(&head), Traces::place_of(&head), copy.len() - bytes.len())
+        };
+        let line = format!("traceparent: {GIVEN}\r\n");
+        let (sampled, told, added) = place(&line, true, SampleRatio::ALL);
+        let told = told.expect("it has a place");
+        assert!(sampled && added == PARENT.len() + LENGTH + CALLER_BYTES);
+        assert_eq!(told.parent, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
+        assert_eq!(told.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes());
+        assert!(told.span != told.parent && told.span != [0; 8]);
+        assert_eq!(place("", true, SampleRatio::ALL).1.expect("it has a place").parent, [0; 8], "nobody has called");
+        let none = SampleRatio::parse("0").expect("a ratio");
+        for (lines, keeps, ratio, sampled) in [
+            (&*line, false, SampleRatio::ALL, true),
+            (&line.replace("-01", "-00"), true, SampleRatio::ALL, false),
+            ("", true, none, false),
+            (&line.replace("-01", "-02"), true, none, false),
+        ] {
+            assert_eq!(place(lines, keeps, ratio), (sampled, None, PARENT.len() + LENGTH), "{lines} {keeps}");
+        }
+    }
+
+    #[test]
     fn so_many_new_traces_are_sampled_as_was_said_and_all_of_callers_stay() {
         for (text, range) in [("0", 0..=0), ("1", 10_000..=10_000), ("0.25", 2_200..=2_800)] {
             let mut traces = Traces::new(SampleRatio::parse(text).expect("a ratio"));
-            let sampled = (0..10_000).filter(|_| traces.begin().1 == SAMPLED).count();
+            let sampled = (0..10_000).filter(|_| traces.begin().flags == SAMPLED).count();
             assert!(range.contains(&sampled), "{text}: {sampled}");
             for flags in ["00", "01"] {
                 let line = format!("traceparent: {}{flags}\r\n", &GIVEN[..53]);

@@ -112,6 +112,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(log) = &mut self.slow_log {
             log.tell_more(self.backend.now());
         }
+        self.end_turn_of_spans();
         self.events.drain(..self.handled);
         self.handled = 0;
         let known = self.events.len();

@@ -1,11 +1,11 @@
 //! The binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each behind its length.
 //!
-//! Prometheus takes native histograms in no other format. Only what is needed is written here: fields with numbers of variable length,
-//! with doubles, and with bytes (<https://protobuf.dev/programming-guides/encoding/>). Their numbers are those of `metrics.proto` of the
-//! project client_model. Other than in OpenMetrics, families have the full names of their samples.
+//! Prometheus takes native histograms in no other format. How fields are written is in [`oribi_otlp::wire`]. Their numbers are those of
+//! `metrics.proto` of the project client_model. Other than in OpenMetrics, families have the full names of their samples.
 
 use super::kind::Kind;
 use super::native::{Native, SCHEMA, ZERO_THRESHOLD};
+use oribi_otlp::wire::{bytes, double, number, signed, varint};
 
 /// The families that have been written, and the one that is being written.
 #[derive(Debug, Default)]
@@ -102,54 +102,9 @@ impl Messages {
     }
 }
 
-/// A number, seven bits a byte, the lowest first.
-fn varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// A number with a sign, so that small ones stay short (`sint32` and `sint64`).
-const fn signed(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)) as u64
-}
-
-fn number(out: &mut Vec<u8>, field: u32, number: u64) {
-    varint(out, u64::from(field) << 3);
-    varint(out, number);
-}
-
-fn double(out: &mut Vec<u8>, field: u32, number: f64) {
-    varint(out, (u64::from(field) << 3) | 1);
-    out.extend_from_slice(&number.to_le_bytes());
-}
-
-/// A text, a message, or numbers in a row.
-fn bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    varint(out, (u64::from(field) << 3) | 2);
-    varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_as_the_format_says() {
-        let written = |number| {
-            let mut out = Vec::new();
-            varint(&mut out, number);
-            out
-        };
-        // The examples of the format's description.
-        assert_eq!(written(150), [0x96, 0x01]);
-        assert_eq!([0, -1, 1, -2, 0x7fff_ffff].map(signed), [0, 1, 2, 3, 0xffff_fffe]);
-        assert_eq!((written(0), written(127), written(128)), (vec![0], vec![127], vec![0x80, 1]));
-        assert_eq!(written(u64::MAX), [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
-    }
 
     #[test]
     fn families_stand_behind_their_lengths() {

@@ -11,6 +11,7 @@
 //! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
 //!   right to
 //!   read (see `listen/secure.rs`);
+//! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`crate::spans`]);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
@@ -21,6 +22,7 @@ pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::keeper::Plea;
 use crate::listen::{Listener, Vault};
+use crate::spans::Way;
 use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -51,6 +53,8 @@ pub(super) const BOARD: &str = "ORIBI_BOARD";
 pub(super) const VAULT: &str = "ORIBI_TLS";
 /// Names the file with what authorities are shown in handshakes.
 pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
+/// Names the socket for spans.
+pub(super) const SPANS: &str = "ORIBI_SPANS";
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,6 +313,7 @@ pub fn claim_inheritance() {
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
     let proof = number_of_proof().filter(|_| master.is_some());
+    let spans = number_of_spans().filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let file = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
@@ -316,7 +321,9 @@ pub fn claim_inheritance() {
     let values = std::env::var(LISTENERS).ok().into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
     let numbers = entries.flat_map(|entry| entry.numbers);
-    for number in numbers.chain(board).chain(vault).chain(proof).chain(master).chain(before).chain(guardian).chain(totals) {
+    for number in
+        numbers.chain(board).chain(vault).chain(proof).chain(spans).chain(master).chain(before).chain(guardian).chain(totals)
+    {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }
@@ -368,6 +375,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let board = number_of_board().and_then(|number| adopt(number).ok());
     let vault = inherit_vault();
     let proof = number_of_proof().and_then(|number| adopt(number).ok());
+    number_of_spans().and_then(|number| adopt(number).ok()).into_iter().for_each(Way::adopt);
     // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
     let _ = set_parent_process_death_signal(None);
     master.say(Word::Loaded);
@@ -433,6 +441,11 @@ fn number_of_vault() -> Option<i32> {
 /// The descriptor of the file with what authorities are shown.
 fn number_of_proof() -> Option<i32> {
     std::env::var(PROOF).ok()?.parse().ok()
+}
+
+/// The descriptor of the socket for spans.
+fn number_of_spans() -> Option<i32> {
+    std::env::var(SPANS).ok()?.parse().ok()
 }
 
 /// The certificates and keys that another process has left for this one.

@@ -5,6 +5,7 @@ mod books;
 mod certifying;
 mod changing;
 mod ends;
+mod exporting;
 mod farewell;
 mod generation;
 mod late;
@@ -22,6 +23,7 @@ use super::certificate_files::CertificateFiles;
 use super::certificates;
 use super::certifier::{self, Certifier};
 use super::edges::{Birth, Edges};
+use super::exporter::Exporter;
 use super::farewell::Farewell;
 use super::inheritance::Word;
 use super::notify::{self, Notifier};
@@ -68,6 +70,7 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
         }
     };
     let status = master.run();
+    master.end_exporter();
     let status = upgrade::conclude(&mut master, status);
     master.listeners.iter_mut().for_each(Listener::end);
     master.metrics.iter_mut().for_each(Metrics::end);
@@ -102,6 +105,8 @@ struct Master<'a> {
     certificates: CertificateFiles,
     /// `None`: no certificate is ordered.
     certifier: Option<Certifier>,
+    /// `None`: spans go nowhere.
+    exporter: Option<Exporter>,
     control: Option<Control>,
     metrics: Option<Metrics>,
     books: Books,
@@ -165,9 +170,10 @@ impl<'a> Master<'a> {
         let made = Edges::new(settings, lanes).and_then(|edges| {
             // The socket for orders is that of the server before until this one takes over.
             let control = if is_first { Control::open(settings, is_any_lent(&listeners))? } else { None };
-            Ok((edges, control, upgrade::metrics(settings, is_first, &listeners)?))
+            Ok((edges, control, upgrade::metrics(settings, is_first, &listeners)?, Exporter::new(settings)?))
         });
-        let (mut edges, control, metrics) = made.inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
+        let (mut edges, control, metrics, exporter) =
+            made.inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let mut notifier = Notifier::default();
         if is_first {
             notifier = Notifier::of_environment();
@@ -203,6 +209,7 @@ impl<'a> Master<'a> {
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             certificates,
             certifier: Certifier::new(settings),
+            exporter,
             control,
             metrics,
             books,
@@ -230,6 +237,7 @@ impl<'a> Master<'a> {
             self.keep_watchdog();
             upgrade::go_on(self);
             self.keep_books_if_watched();
+            self.keep_exporter();
             match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
@@ -299,7 +307,7 @@ impl<'a> Master<'a> {
     fn become_edge(&mut self, birth: Birth) -> ! {
         // If an edge kept the sockets to the molds, these would not learn of the master's death.
         self.generations.clear();
-        (self.control, self.metrics, self.certifier) = (None, None, None);
+        (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
         self.succession.close();
         self.books.leave();
         self.watch = None;

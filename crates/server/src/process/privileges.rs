@@ -122,6 +122,16 @@ impl Privileges {
         hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
     }
 
+    /// Gives up the privileges in this process, which exports spans: it starts no program, and it may have secrets of the collector in its
+    /// memory, which is none of the app's business, whose user it becomes.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn drop_in_exporter(&self) -> Result<(), String> {
+        assume(self.workers.as_ref())?;
+        Self::hold_in_certifier()
+    }
+
     /// Gives up the privileges in this process, an edge. It starts no program, so it never needs more rights; and what it has in its
     /// memory belongs to its clients.
     ///

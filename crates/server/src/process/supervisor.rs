@@ -6,6 +6,7 @@ mod below_master;
 mod causes;
 mod certifying;
 mod ends;
+mod exporting;
 mod farewell;
 mod forking;
 mod replaced;
@@ -22,6 +23,7 @@ use super::certificate_files::CertificateFiles;
 use super::certificates;
 use super::certifier::{self, Certifier};
 use super::edges::Edges;
+use super::exporter::Exporter;
 use super::farewell::Farewell;
 use super::inheritance::{self, Inheritance, Link, Word};
 use super::io_model;
@@ -78,6 +80,7 @@ fn run(started: Result<Supervisor<'_>, String>) -> i32 {
         }
     };
     let status = supervisor.run();
+    supervisor.end_exporter();
     let status = upgrade::conclude(&mut supervisor, status);
     if supervisor.master.is_none() {
         supervisor.listeners.iter_mut().for_each(Listener::end);
@@ -159,6 +162,8 @@ struct Supervisor<'a> {
     certificates: CertificateFiles,
     /// `None`: the master has it, or no certificate is ordered.
     certifier: Option<Certifier>,
+    /// `None`: the master has it, or spans go nowhere.
+    exporter: Option<Exporter>,
     /// `None`: the master has it, or there is none.
     control: Option<Control>,
     /// The same.
@@ -250,6 +255,7 @@ impl<'a> Supervisor<'a> {
             restart_file: None,
             certificates: CertificateFiles::default(),
             certifier: None,
+            exporter: None,
             control: None,
             metrics: None,
             born: Instant::now(),
@@ -270,6 +276,7 @@ impl<'a> Supervisor<'a> {
             let lanes = lanes_of_worker(settings, runtime);
             let started = handed_over.and_then(|()| {
                 supervisor.edges = Edges::new(settings, lanes)?;
+                supervisor.exporter = Exporter::new(settings)?;
                 supervisor.metrics = upgrade::metrics(settings, is_first, &supervisor.listeners)?;
                 // The socket for orders and the pid file are those of the server before until this one takes over.
                 if is_first {
@@ -339,6 +346,7 @@ impl<'a> Supervisor<'a> {
                 // The other server shows them.
                 self.books();
             }
+            self.keep_exporter();
             if !matches!(self.stage, Stage::Serving) {
                 self.end_certifier();
             }
@@ -419,6 +427,7 @@ impl<'a> Supervisor<'a> {
         super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
         self.certifier.iter().for_each(Certifier::reopen_logs);
+        self.exporter.iter().for_each(Exporter::reopen_logs);
         let Some(member) = self.members.first() else { return };
         member.slot.log_opening.fetch_add(1, Relaxed);
         self.members.iter().for_each(Member::wake);

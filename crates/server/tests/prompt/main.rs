@@ -40,6 +40,8 @@ mod responses;
 #[path = "../scenarios/sharing.rs"]
 mod sharing;
 mod short;
+#[path = "../scenarios/spans.rs"]
+mod spans;
 #[path = "../scenarios/stopping.rs"]
 mod stopping;
 #[path = "../scenarios/trailers.rs"]

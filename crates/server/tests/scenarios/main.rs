@@ -21,6 +21,7 @@ mod request_trailers;
 mod responses;
 mod server_timing;
 mod sharing;
+mod spans;
 mod stopping;
 mod traces;
 mod trailers;

@@ -4,7 +4,6 @@ use super::super::proxy_protocol::ProxyProtocol;
 use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};
 use super::super::request_id::RequestIdField;
 use super::super::setting::{Section, Setting};
-use super::super::traces::SampleRatio;
 use super::super::value::{boolean, is_off, show_switch, small_count};
 
 pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
@@ -61,25 +60,6 @@ pub(super) const SERVER_TIMING: Setting = Setting::new(
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.server_timing = on))
 .show(|settings| show_switch(settings.server_timing));
-
-pub(super) const TRACES: Setting = Setting::new(
-    "traces",
-    Section::Requests,
-    "",
-    "Give each request its place in a trace (W3C Trace Context): the app sees a traceparent that continues that of the caller, or else begins \
-     a new trace, and the access log can tell its ids",
-)
-.apply(|draft, text| boolean(text).map(|on| draft.settings.traces = on))
-.show(|settings| show_switch(settings.traces));
-
-pub(super) const TRACE_SAMPLE: Setting = Setting::new(
-    "trace-sample",
-    Section::Requests,
-    "RATIO",
-    "How many of the traces that begin here are marked as sampled, from 0 to 1; those of callers keep their mark",
-)
-.apply(|draft, text| SampleRatio::parse(text).map(|ratio| draft.settings.trace_sample = ratio))
-.show(|settings| settings.trace_sample.to_string());
 
 pub(super) const HTTP2: Setting = Setting::new(
     "http2",

@@ -26,8 +26,8 @@ impl<B: Backend> Engine<'_, B> {
         };
         // A stream with content that waits to be framed is forgotten behind that.
         if answer.finished && !waits {
-            let outcome = answer.outcome();
-            self.conclude_returned(connection, &exchange, outcome);
+            let counted = answer.counted();
+            self.conclude_returned(connection, &exchange, counted);
             self.forget_stream(number);
         } else {
             let draft = self.draft(&exchange);

@@ -14,14 +14,19 @@ impl Master<'_> {
             return;
         }
         let Some(birth) = self.certifier.as_mut().and_then(|certifier| certifier.keep_running(fork)) else { return };
-        // It is the new process.
+        self.become_companion("certifier");
+        birth.live(self.settings, &self.privileges, &mut self.signals)
+    }
+
+    /// In a new process beside those that serve: releases what belongs to the master.
+    pub(super) fn become_companion(&mut self, role: &str) {
         self.generations.clear();
-        (self.control, self.metrics, self.certifier, self.watch, self.edges) = (None, None, None, None, None);
+        (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
+        (self.watch, self.edges) = (None, None);
         self.listeners.clear();
         self.succession.close();
         self.books.leave();
-        Title { role: "certifier", generation: None, state: "" }.show(self.settings, None);
-        birth.live(self.settings, &self.privileges, &mut self.signals)
+        Title { role, generation: None, state: "" }.show(self.settings, None);
     }
 
     /// How long this process may sleep for its sake; `None`: as long as nothing happens.

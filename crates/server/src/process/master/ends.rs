@@ -27,6 +27,9 @@ impl Master<'_> {
         if self.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status))) {
             return;
         }
+        if self.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status))) {
+            return;
+        }
         match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
             End::NoEdge => {}
             End::Usual => return,

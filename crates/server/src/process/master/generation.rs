@@ -2,10 +2,11 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, PROOF, VAULT, Word};
+use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
 use crate::figures;
 use crate::listen::{self, Listener, Vault};
 use crate::scoreboard::Board;
+use crate::spans::Way;
 use crate::totals::Seen;
 use oribi_pool::Memory;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -75,11 +76,17 @@ impl Generation {
             Some(proof) => mold.env(PROOF, proof.as_raw_fd().to_string()),
             None => mold.env_remove(PROOF),
         };
+        // Edges tell of their requests themselves.
+        let spans = Way::of_process().filter(|_| pools.is_empty());
+        match &spans {
+            Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(SPANS),
+        };
         let spawned = {
             let sockets =
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
             let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
-            let others = others.chain(proof.map(AsFd::as_fd));
+            let others = others.chain(proof.map(AsFd::as_fd)).chain(spans.as_ref().map(AsFd::as_fd));
             let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };

@@ -2,6 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
+use super::super::exporter::Exporter;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
 use super::super::{memory_use, requests, upgrade};
@@ -19,6 +20,7 @@ impl Master<'_> {
         super::super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
         self.certifier.iter().for_each(Certifier::reopen_logs);
+        self.exporter.iter().for_each(Exporter::reopen_logs);
         self.say(Word::Reopen);
     }
 }

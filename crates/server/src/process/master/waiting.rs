@@ -2,6 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
+use super::super::exporter::Exporter;
 use super::{Generation, Master, Stage};
 use crate::control::Control;
 use crate::metrics::Metrics;
@@ -28,7 +29,8 @@ impl Master<'_> {
         let waits = of_edges.chain(self.control.iter().filter_map(|control| control.patience(now)));
         let waits = waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now));
         let waits = waits.chain(self.watch.as_ref().and_then(|watch| watch.wait(now))).chain(self.next_late_load(now));
-        let waits = waits.chain(self.certificates.wait(now)).chain(self.certifier_patience(now));
+        let waits =
+            waits.chain(self.certificates.wait(now)).chain(self.certifier_patience(now)).chain(self.exporter_patience(now));
         let waits = waits.chain(self.metrics.iter().filter_map(|metrics| metrics.patience(now)));
         let next = next.chain(waits.map(|wait| now + wait)).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
@@ -43,6 +45,7 @@ impl Master<'_> {
         let of_edges = self.edges.iter().flat_map(Edges::descriptors);
         polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
+        let certifier = certifier.chain(self.exporter.iter().filter_map(Exporter::descriptor));
         polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
         polled.extend(self.metrics.iter().flat_map(Metrics::polled));

@@ -46,7 +46,7 @@ impl Supervisor<'_> {
     /// In a new edge: releases what belongs to the supervisor.
     fn become_edge(&mut self, birth: Birth) -> ! {
         self.members.clear();
-        (self.control, self.metrics, self.certifier) = (None, None, None);
+        (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
         self.succession.close();
         self.books.leave();
         self.watch = None;

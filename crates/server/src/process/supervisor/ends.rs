@@ -2,6 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::edges::{Edges, End};
+use super::super::exporter::Exporter;
 use super::super::{describe_end, upgrade};
 use super::{Stage, Supervisor};
 use crate::config::counted;
@@ -18,6 +19,7 @@ impl Supervisor<'_> {
             self.reap_all();
         }
         self.certifier.iter_mut().for_each(Certifier::reap);
+        self.exporter.iter_mut().for_each(Exporter::reap);
         if self.edges.as_mut().is_some_and(Edges::reap) {
             self.fail_without_edge();
         }
@@ -41,6 +43,9 @@ impl Supervisor<'_> {
                 continue;
             }
             if self.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status))) {
+                continue;
+            }
+            if self.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status))) {
                 continue;
             }
             match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {

@@ -67,7 +67,8 @@ impl Supervisor<'_> {
     ) -> ! {
         let generation = self.generation_told();
         self.members.clear();
-        (self.master, self.watch, self.control, self.metrics, self.certifier) = (None, None, None, None, None);
+        (self.master, self.watch, self.control, self.metrics) = (None, None, None, None);
+        (self.certifier, self.exporter) = (None, None);
         self.succession.close();
         self.books.leave();
         let own = self.edges.take().map(Edges::into_pools);

@@ -2,6 +2,7 @@
 
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
+use super::super::exporter::Exporter;
 use super::super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES};
 use super::{Stage, Supervisor};
 use crate::control::Control;
@@ -41,6 +42,7 @@ impl Supervisor<'_> {
             at_most(file.wait(now));
         }
         self.certificates.wait(now).into_iter().chain(self.certifier_patience(now)).for_each(&mut at_most);
+        self.exporter_patience(now).into_iter().for_each(&mut at_most);
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());
         }
@@ -51,6 +53,7 @@ impl Supervisor<'_> {
         waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now)).for_each(&mut at_most);
         polled.extend(self.succession.descriptors().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
+        let certifier = certifier.chain(self.exporter.iter().filter_map(Exporter::descriptor));
         polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
         polled.extend(self.metrics.iter().flat_map(Metrics::polled));

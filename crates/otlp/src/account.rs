@@ -1,0 +1,100 @@
+//! What has become of records that no collector has: the log is told, at most once a minute.
+
+use crate::request::SPANS_OF_RECORD;
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What the log has not been told yet.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Records for which there was no room, here or on the way here.
+    crowded: u64,
+    /// Records that were not delivered in time.
+    undelivered: u64,
+    /// Spans that the collector has refused.
+    refused: u64,
+    /// Messages that cannot be read.
+    broken: u64,
+    /// What went wrong last.
+    why: Option<String>,
+    told: Option<Instant>,
+}
+
+impl Account {
+    pub(crate) fn crowded(&mut self, records: u64) {
+        self.crowded += records;
+    }
+
+    pub(crate) fn undelivered(&mut self, records: usize) {
+        self.undelivered += records as u64;
+    }
+
+    pub(crate) fn refused(&mut self, spans: u64, why: String) {
+        self.refused += spans;
+        self.why = Some(why);
+    }
+
+    pub(crate) fn broken(&mut self) {
+        self.broken += 1;
+    }
+
+    pub(crate) fn trouble(&mut self, why: String) {
+        self.why = Some(why);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.crowded + self.undelivered + self.refused + self.broken == 0 && self.why.is_none()
+    }
+
+    /// How long nothing is to be told; `None`: there is nothing to tell.
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(self.told.map_or(Duration::ZERO, |told| (told + MINUTE).saturating_duration_since(now)))
+    }
+
+    /// What the log is to be told now; with `all`, whenever the last time was.
+    pub(crate) fn message(&mut self, now: Instant, all: bool) -> Option<String> {
+        if self.wait(now)? > Duration::ZERO && !all {
+            return None;
+        }
+        let spans = SPANS_OF_RECORD as u64;
+        let counted = [
+            (self.crowded * spans, "were lost because there was no room for them"),
+            (self.undelivered * spans, "were lost because they could not be delivered"),
+            (self.refused, "were refused"),
+        ];
+        let mut parts: Vec<String> =
+            counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        if self.broken > 0 {
+            parts.push(format!("messages of this server that make no sense: {}", self.broken));
+        }
+        parts.extend(self.why.take());
+        *self = Self { told: Some(now), ..Self::default() };
+        Some(format!("spans: {}", parts.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_told_once_a_minute_what_was_lost_until_then() {
+        let (mut account, now) = (Account::default(), Instant::now());
+        assert_eq!((account.wait(now), account.message(now, true)), (None, None));
+        account.crowded(2);
+        assert_eq!(account.message(now, false).as_deref(), Some("spans: 8 were lost because there was no room for them"));
+        account.undelivered(1);
+        account.refused(3, "no room there".to_owned());
+        account.broken();
+        assert_eq!((account.wait(now), account.message(now, false)), (Some(MINUTE), None));
+        let expected = "spans: 4 were lost because they could not be delivered; 3 were refused; messages of this server that make no sense: 1; \
+                        no room there";
+        assert_eq!(account.message(now + MINUTE, false).as_deref(), Some(expected));
+        account.trouble("nobody listens".to_owned());
+        assert_eq!(account.message(now + MINUTE, true).as_deref(), Some("spans: nobody listens"));
+    }
+}

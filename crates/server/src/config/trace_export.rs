@@ -1,0 +1,86 @@
+//! Where spans go, in the form in which users write it and read it.
+
+use super::error::SettingError;
+use super::settings::Settings;
+use super::value::is_off;
+use oribi_otlp::{endpoint, endpoint_of_environment};
+
+/// The longest name of a service.
+const LONGEST_NAME: usize = 255;
+
+/// The URL of a collector, what the environment says, or `off`. `None`: spans go nowhere.
+pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
+    let text = text.trim();
+    if is_off(text) {
+        return Ok(None);
+    }
+    if text.eq_ignore_ascii_case("auto") {
+        return endpoint_of_environment(|name| std::env::var(name).ok());
+    }
+    endpoint(text).map(Some)
+}
+
+/// In the form that [`collector`] reads.
+pub(super) fn show_collector(export: &oribi_otlp::Settings) -> String {
+    export.endpoint.clone().unwrap_or_else(|| "off".to_owned())
+}
+
+/// The name of a service; empty: that of the app.
+pub(super) fn service(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(format!("expected a name of at most {LONGEST_NAME} bytes without control characters"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Makes the path absolute, and says which setting has no effect.
+pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
+    let export = &mut settings.trace_export;
+    if let Some(path) = &mut export.authorities
+        && let Ok(full) = std::path::absolute(&*path)
+    {
+        *path = full;
+    }
+    match (&export.endpoint, &export.authorities) {
+        (Some(url), _) if !settings.traces => {
+            Err(SettingError::bad("trace-export", url, "it needs --traces, which gives requests their places in traces"))
+        }
+        (Some(url), Some(file)) if !url.starts_with("https:") => {
+            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector is none of https"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Origin};
+
+    fn settings(pairs: &[(&str, &str)]) -> Result<oribi_otlp::Settings, String> {
+        let mut config = Config::with(|_| None, 1);
+        for (name, value) in pairs {
+            config.set(name, value, Origin::CommandLine).map_err(|error| error.to_string())?;
+        }
+        config.finish().map(|settings| settings.trace_export).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn spans_go_to_a_collector_if_there_are_traces() {
+        let traces = ("traces", "on");
+        let export = settings(&[traces, ("trace-export", "http://127.0.0.1:4318"), ("trace-service", " shop ")]).expect("fits");
+        assert_eq!((export.endpoint.as_deref(), &*export.service), (Some("http://127.0.0.1:4318/v1/traces"), "shop"));
+        assert_eq!(settings(&[("trace-export", "off")]).expect("fits").endpoint, None);
+        let secure = settings(&[traces, ("trace-export", "https://a"), ("trace-export-ca", "ca.pem")]).expect("fits");
+        assert!(secure.authorities.is_some_and(|path| path.is_absolute()));
+        for (pairs, part) in [
+            (&[("trace-export", "http://a")][..], "it needs --traces"),
+            (&[traces, ("trace-export", "a:4317")], "expected http://HOST:PORT or https://"),
+            (&[traces, ("trace-export", "http://a"), ("trace-export-ca", "ca.pem")], "none of https"),
+            (&[("trace-service", "a\nb")], "control characters"),
+        ] {
+            let why = settings(pairs).expect_err("a mistake");
+            assert!(why.contains(part), "{pairs:?}: {why}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Who may vouch for servers that this one asks.
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::path::Path;
+
+/// Where systems keep the certificates of those whom they trust: Debian, Fedora, SUSE, Alpine.
+const SYSTEMS: [&str; 4] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
+
+/// The certificates in a file of authorities; `None`: that of the system. `option` is what names another file.
+///
+/// # Errors
+/// Says which file cannot be used, and why.
+pub fn authorities(file: Option<&Path>, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let file = match file {
+        Some(file) => file,
+        None => SYSTEMS.iter().map(Path::new).find(|file| file.is_file()).ok_or_else(|| {
+            format!(
+                "there is no file with the certificates of authorities; install your system's package ca-certificates, or name a file \
+                 by {option}"
+            )
+        })?,
+    };
+    let failed = |why: String| format!("cannot use the file of authorities {}: {why}", file.display());
+    let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
+    if certificates.is_empty() {
+        return Err(failed("there is no certificate in it".to_owned()));
+    }
+    Ok(certificates)
+}
