@@ -63,6 +63,38 @@ class MoldTest < Minitest::Test
     end
   end
 
+  # What libraries make of the signal, too.
+  def test_a_reload_that_is_overtaken_ends_without_complaints
+    Dir.mktmpdir do |directory|
+      mark = File.join(directory, "mark")
+      app = <<~RUBY
+        if (text = File.exist?("#{mark}") && File.read("#{mark}"))
+          at_exit { warn "put in order" }
+          begin
+            warn "still loading"
+            sleep 60
+          ensure
+            raise "something else" unless text.empty?
+          end
+        end
+        run ->(_env) { [200, {}, []] }
+      RUBY
+      oribi(app: app) do |server|
+        server.wait_for_log(/listening on/)
+        ["", "other"].each.with_index(1) do |text, count|
+          File.write(mark, text)
+          server.signal(:HUP)
+          server.wait_for_log(/(still loading.*){#{count}}/m)
+          File.delete(mark)
+          server.signal(:HUP)
+          server.wait_for_log(/(put in order.*){#{count}}/m)
+          server.wait_for_log(/(has taken over.*){#{count}}/m)
+        end
+        refute_match(/SIGTERM|something else|cannot load/, server.log)
+      end
+    end
+  end
+
   def test_a_configuration_file_with_hooks
     file = <<~RUBY
       puts "read"

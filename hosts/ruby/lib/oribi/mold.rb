@@ -22,6 +22,9 @@ module Oribi
       <p>It is loaded again when one of its files changes.</p>
     HTML
 
+    # The exit status of a process that a reload no longer needs: nothing is wrong, so nothing is said.
+    ENDED = 128 + Signal.list["TERM"]
+
     # Returns the exit status.
     def self.main(words)
       Signal.trap("TERM", "DEFAULT")
@@ -39,9 +42,21 @@ module Oribi
 
       configuration.serve(app, settings_of(settings))
     rescue Error => e
+      return ENDED if ended_by(e)
+
       Oribi.load_failed(e.message)
       warn e.message
       1
+    rescue SignalException => e
+      raise unless ended_by(e)
+
+      ENDED
+    end
+
+    # Whether the signal that ends an overtaken reload is why this was raised. Libraries may have made another exception of it.
+    def self.ended_by(error)
+      error = error.cause until error.nil? || error.is_a?(SignalException)
+      error&.signo == Signal.list["TERM"]
     end
 
     # The path is relative to the directory in which the command was started, whatever the configuration file sets.
@@ -54,6 +69,8 @@ module Oribi
       raise
     rescue StandardError, ScriptError => e
       error = Error.new("cannot load #{app_file}: #{e.full_message(highlight: false).chomp}")
+      raise error if ended_by(e)
+
       yield(error) || raise(error)
     end
 
@@ -82,6 +99,6 @@ module Oribi
       raise Error, e.message
     end
 
-    private_class_method :load_app, :settings_of, :error_page
+    private_class_method :ended_by, :load_app, :settings_of, :error_page
   end
 end
