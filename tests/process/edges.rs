@@ -109,6 +109,23 @@ fn an_edge_that_is_killed_is_replaced_and_no_worker_is() {
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
+#[test]
+fn an_edge_that_cannot_take_the_place_of_another_is_tried_again() {
+    let folder = Folder::new();
+    let files = folder.file("files");
+    std::fs::create_dir(&files).expect("it is writable");
+    let mut server = native(&["--static", &format!("/files={}", files.display())]);
+    let target = tcp(&mut server);
+    get(&target).expect("it answers");
+    std::fs::remove_dir(&files).expect("it is empty");
+    send(one_edge(&server), Signal::KILL);
+    wait_until("two ends", || server.log().matches("ended with exit status 1").count() >= 2);
+    std::fs::create_dir(&files).expect("it is writable");
+    wait_until("an answer", || get(&target).is_ok());
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
 /// How often a process has gone to sleep by itself.
 fn sleeps(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

@@ -283,7 +283,7 @@ fn both_users_write_to_the_logs() {
     wait_until("the new log", || read(&log).contains("opened again"));
     let target = Target::Unix(file("socket"));
     wait_until("a line in the new log", || {
-        get(&target).expect("it answers");
+        get(&target).unwrap_or_else(|error| panic!("{error}: {}{}", read(&log.with_extension("old")), read(&log)));
         read(&access).contains("GET / ")
     });
     server.signal(Signal::TERM);

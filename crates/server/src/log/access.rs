@@ -30,6 +30,14 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
+    /// The same for a server that starts: see [`LineSink::open_in_time`].
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_in_time(target: &LogTarget, format: &AccessFormat) -> io::Result<Self> {
+        Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_in_time(target)? })
+    }
+
     /// The same for a server that serves already: a file that cannot be opened is tried again later.
     pub fn open_or_wait(target: &LogTarget, format: &AccessFormat) -> Self {
         Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Bytes of gathered lines at which they are written before the end of the turn.
@@ -24,6 +25,10 @@ const PIPE_BYTES: usize = 4096;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is tried to open a file that could not be opened.
 const OPEN_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a rotation of logs may take from moving the files away to telling the server: programs for that do both at once.
+const ROTATION_TIME: Duration = Duration::from_secs(1);
+/// How long to wait before looking whether it has come to its end.
+const ROTATION_STEP: Duration = Duration::from_millis(10);
 /// How long a lane that ends waits for a slow reader of its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -112,6 +117,21 @@ impl LineSink {
     /// The file cannot be opened.
     pub fn open(target: &LogTarget) -> io::Result<Self> {
         Output::open(target).map(Self::new)
+    }
+
+    /// The same for a process of a server that starts. If log rotation has just moved the file away, this process may not have the
+    /// right to make the next one, but the first process has it, and does that as soon as it is told of the rotation.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_in_time(target: &LogTarget) -> io::Result<Self> {
+        let end = Instant::now() + ROTATION_TIME;
+        loop {
+            match Self::open(target) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < end => sleep(ROTATION_STEP),
+                opened => return opened,
+            }
+        }
     }
 
     /// The same for a server that serves already, which does not end for want of a log: a file that cannot be opened is tried

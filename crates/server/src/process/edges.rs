@@ -50,6 +50,8 @@ pub(super) struct Edges<'a> {
     stage: Stage,
     /// Edges of a server before will hand their connections over to these.
     succeeds: bool,
+    /// An edge that has ended had begun to serve.
+    has_served: bool,
 }
 
 /// The place of one edge.
@@ -135,6 +137,7 @@ impl<'a> Edges<'a> {
             pace: Pace::new(Duration::ZERO, PAUSE),
             stage: Stage::Serving,
             succeeds: false,
+            has_served: false,
         }))
     }
 
@@ -264,7 +267,8 @@ impl<'a> Edges<'a> {
         slot.keeper.count(Counter::EdgesFailed);
         log::error!("{name} (pid {pid}) {end}, with {} open; another one starts", counted(connections as usize, "connection"));
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
-        if state == WorkerState::Starting && !killed && self.places.iter().all(|place| place.process.is_none()) {
+        self.has_served |= state != WorkerState::Starting;
+        if !self.has_served && !killed && self.places.iter().all(|place| place.process.is_none()) {
             return End::CannotServe;
         }
         let now = Instant::now();
