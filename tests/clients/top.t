@@ -81,7 +81,7 @@ $top->press("\e[B");
 ok($top->wait_until(qr{[ ]b[ ]backtrace[ ]}), 'and selected');
 $top->press('b');
 ok($top->wait_until(qr{^worker[ ]\d,[ ]pid[ ]$busy,}m), 'its backtrace is shown');
-ok($top->wait_until(qr{^[ ]{4}examples/sick[.]psgi:\d+[ ]in[ ]main::__ANON__$}m), 'with file, line and sub') or diag($top->text);
+ok($top->wait_until(qr{^[ ]{4}\Q$root\E/examples/sick[.]psgi:\d+[ ]in[ ]main::__ANON__$}m), 'with file, line and sub') or diag($top->text);
 unlike($top->text, qr/^PROCESS/m, 'instead of the tables');
 kill KILL => $busy;
 ok($top->wait_until(qr/^No[ ]backtrace:[ ]there[ ]is[ ]no[ ]worker[ ]$busy;[ ]this[ ]is[ ]where[ ]it[ ]was/m), 'until the worker has ended');

@@ -67,6 +67,19 @@ void tracing_leave(Context *context) {
 
 /* ---- Between two operations ---------------------------------------------------------------------------------------------- */
 
+/* Whether a package is one that an app file is in which names none itself: Plack makes its name from that of the file, so that it
+ * tells nothing more, and is long. */
+static bool stands_for_file(const HV *package) {
+    static const char *const parents[] = {"Plack::Sandbox::", "Oribi::Sandbox"};
+    const char *name = package ? HvNAME_get(package) : NULL;
+    for (size_t i = 0; name && i < C_ARRAY_LENGTH(parents); i++) {
+        const size_t size = strlen(parents[i]);
+        if (strncmp(name, parents[i], size) == 0 && !strstr(name + size, "::"))
+            return true;
+    }
+    return false;
+}
+
 /* "file:line in Package::name", or less. */
 static SV *frame(pTHX_ const COP *place, const CV *sub, bool evaluates) {
     const char *file = place ? CopFILE(place) : NULL;
@@ -78,8 +91,13 @@ static SV *frame(pTHX_ const COP *place, const CV *sub, bool evaluates) {
         GV *name = CvGV((CV *)sub);
         if (name && isGV(name)) {
             SV *full = sv_newmortal();
-            gv_efullname4(full, name, NULL, TRUE);
             sv_catpvs(text, " in ");
+            if (stands_for_file(GvSTASH(name))) {
+                sv_setpvn(full, GvNAME(name), GvNAMELEN(name));
+                sv_catpvs(text, "main::");
+            } else {
+                gv_efullname4(full, name, NULL, TRUE);
+            }
             sv_catsv(text, full);
         }
     }
