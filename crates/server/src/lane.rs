@@ -72,8 +72,9 @@ impl<'a> LaneSetup<'a> {
         let mut backend = Tls::new(backend, settings.http2, speakers)?;
         backend.tell_outcomes(move |outcome| account.count(counter_of(outcome)));
         let (format, must_log) = (&settings.access_log_format, self.must_log);
-        let open =
-            |target| if must_log { AccessLog::open_in_time(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };
+        let open = |target| {
+            if must_log { AccessLog::open_in_time(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) }
+        };
         let access_log = settings.access_log.as_ref().map(open);
         let attention = Attention::new(self.wake)?;
         let (doors, wake) = (self.doors.to_vec(), attention.descriptor());

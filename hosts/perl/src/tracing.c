@@ -67,8 +67,8 @@ void tracing_leave(Context *context) {
 
 /* ---- Between two operations ---------------------------------------------------------------------------------------------- */
 
-/* Whether a package is one that an app file is in which names none itself: Plack makes its name from that of the file, so that it
- * tells nothing more, and is long. */
+/* Whether a package is that of an app file which names none: Plack makes its name from that of the file, so that it is long and
+ * tells nothing more. */
 static bool stands_for_file(const HV *package) {
     static const char *const parents[] = {"Plack::Sandbox::", "Oribi::Sandbox"};
     const char *name = package ? HvNAME_get(package) : NULL;

@@ -30,7 +30,8 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
-    /// The same for a server that starts: see [`LineSink::open_in_time`].
+    /// The same for a process of a server that starts, while log rotation may just have moved the file away: then it waits for a moment
+    /// until the first process has made the next one.
     ///
     /// # Errors
     /// The file cannot be opened.
