@@ -242,6 +242,7 @@ fn perl_is_told_everything() {
         "app-name=shop/app.psgi",
         "edge=on",
         "edge-sandbox=off",
+        "trace-service=",
         "control=auto",
         "temporary-directory=/tmp",
     ];

@@ -107,6 +107,7 @@ fn ruby_is_told_everything() {
         "app-name=config.ru",
         "edge=on",
         "edge-sandbox=off",
+        "trace-service=",
         "control=auto",
         "temporary-directory=/tmp",
     ];

@@ -199,7 +199,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
-        self.pool.worker_of(ticket).and_then(|place| self.workers.process(place))
+        self.pool.worker_of(ticket).and_then(|place| self.workers.latest_process(place))
     }
 
     /// Withdraws the requests whose clients have gone.

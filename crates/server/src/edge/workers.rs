@@ -22,16 +22,23 @@ struct Occupant {
 #[derive(Debug)]
 pub(super) struct Workers {
     places: Vec<Option<Occupant>>,
+    /// The process that came last into each place; 0: none has. It may have ended, and its last answers are still to be read.
+    latest: Vec<u32>,
 }
 
 impl Workers {
     pub(super) fn new(places: u32) -> Self {
-        Self { places: (0..places).map(|_| None).collect() }
+        Self { places: (0..places).map(|_| None).collect(), latest: vec![0; places as usize] }
     }
 
     /// The process id of the worker in a place, as it says.
     pub(super) fn process(&self, place: u32) -> Option<u32> {
         self.places.get(place as usize)?.as_ref().map(|occupant| occupant.process)
+    }
+
+    /// The process id of the worker that has answered in a place, which may have ended since.
+    pub(super) fn latest_process(&self, place: u32) -> Option<u32> {
+        self.latest.get(place as usize).copied().filter(|process| *process > 0)
     }
 
     /// The places whose workers have ended.
@@ -72,6 +79,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {
+        self.workers.latest[place as usize] = process;
         let life = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
             Some(Ok(life)) => Some(life).filter(|life| self.is_watched(life)),
             // It has ended already, or there cannot be such a process.
