@@ -24,6 +24,13 @@ pub struct Arrival {
 }
 
 impl Edge {
+    /// The process that says it is in a place, perhaps before it is known as an [arrival](Edge::arrivals).
+    #[must_use]
+    pub fn occupant(&self, place: u32) -> Option<u32> {
+        let attached = self.places.get(place as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
+        u32::try_from(attached).ok().filter(|process| *process > 0)
+    }
+
     /// The workers that have taken a place since the last call. After [`Edge::take_over`], all that are there. When one of
     /// these processes has ended, or cannot be watched because it has ended already, [bury](Edge::bury) its place.
     pub fn arrivals(&mut self) -> Vec<Arrival> {

@@ -199,7 +199,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
-        self.pool.worker_of(ticket).and_then(|place| self.workers.latest_process(place))
+        let place = self.pool.worker_of(ticket)?;
+        // A worker may answer before it is watched, and be buried before its last answers are read.
+        self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
     }
 
     /// Withdraws the requests whose clients have gone.
