@@ -71,14 +71,13 @@ impl<'a> LaneSetup<'a> {
         });
         let mut backend = Tls::new(backend, settings.http2, speakers)?;
         backend.tell_outcomes(move |outcome| account.count(counter_of(outcome)));
-        let (format, must_log) = (&settings.access_log_format, self.must_log);
-        let open = |target| {
-            if must_log { AccessLog::open_in_time(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) }
+        let access_log = match &settings.access_log {
+            Some(target) if self.must_log => Some(AccessLog::open_in_time(target, &settings.access_log_format)?),
+            target => target.as_ref().map(|target| AccessLog::open_or_wait(target, &settings.access_log_format)),
         };
-        let access_log = settings.access_log.as_ref().map(open);
         let attention = Attention::new(self.wake)?;
         let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
-        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log.transpose()?)?;
+        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log)?;
         engine.take_part_in(Census {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,
