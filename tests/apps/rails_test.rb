@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Property: a Rails app as `rails new` makes it, with a database, uploads, streams and Action Cable, works under every way to
-# start Oribi as it does without a server.
+# start Oribi as it does without a server; in clear text, or with ORIBI_TEST_TLS=on over TLS.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
@@ -26,6 +26,20 @@ class RailsTest < Minitest::Test
     "rails server -u oribi" => ->(port, *) { %W[bin/rails server -u oribi -b 127.0.0.1 -p #{port}] }
   }.freeze
 
+  # The same where it encrypts, in the words of each.
+  ENCRYPTED_COMMANDS = {
+    "oribi config.ru" => lambda do |port, workers, threads|
+      listen = "https://127.0.0.1:#{port}?cert=#{Certificate.file}"
+      %W[#{ServerProcess::ORIBI} config.ru --listen #{listen} --workers #{workers} --threads #{threads}]
+    end,
+    "rackup -s oribi" => lambda do |port, *|
+      %W[bundle exec rackup -s oribi -o 127.0.0.1 -p #{port} -O SslCert=#{Certificate.file}]
+    end,
+    "rails server -u oribi" => lambda do |port, *|
+      %W[bin/rails server -u oribi -b ssl://127.0.0.1:#{port}?cert=#{Certificate.file}&key=#{Certificate.file}]
+    end
+  }.freeze
+
   def setup
     @folder = Dir.mktmpdir
   end
@@ -35,13 +49,27 @@ class RailsTest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
-  def start(command, mode = "production", shape = ONE_WORKER)
+  def start(command, mode = "production", shape = ONE_WORKER, variables = {})
     port = ServerProcess.free_port
     environment = {
       "RAILS_ENV" => mode, "RACK_ENV" => mode, "WEB_CONCURRENCY" => shape[0].to_s, "RAILS_MAX_THREADS" => shape[1].to_s,
-      **RailsApp.database_in(@folder), **RailsApp::ENVIRONMENT
+      **RailsApp.database_in(@folder), **RailsApp::ENVIRONMENT, **variables
     }
-    @server = ServerProcess.new(*COMMANDS.fetch(command).call(port, *shape), port:, directory: RailsApp.folder, environment:)
+    encrypted = Certificate.wanted?
+    commands = encrypted ? ENCRYPTED_COMMANDS : COMMANDS
+    words = commands.fetch(command).call(port, *shape)
+    @server = ServerProcess.new(*words, port:, directory: RailsApp.folder, environment:, encrypted:)
+  end
+
+  # Runs the app's own tests with the server.
+  def assert_own_tests_pass_live
+    scheme = @server.encrypted? ? { "LIVE_SCHEME" => "https" } : {}
+    assert_own_tests_pass({ "LIVE_URL" => url, **scheme })
+  end
+
+  # A client of the server itself.
+  def with_client(&)
+    Net::HTTP.start("127.0.0.1", @server.port, use_ssl: @server.encrypted?, &)
   end
 
   # Runs the tests that the app itself has; none may fail, be skipped or be missing.
@@ -71,7 +99,7 @@ class RailsTest < Minitest::Test
   COMMANDS.each_key do |command|
     define_method("test_#{command} with one worker and five threads") do
       start(command, "production", ONE_WORKER)
-      assert_own_tests_pass({ "LIVE_URL" => url })
+      assert_own_tests_pass_live
       clients = assert_subscribers_are_echoed
       assert_all_subscribers_hear(clients)
       # One stays, which keeps nothing from ending.
@@ -80,7 +108,7 @@ class RailsTest < Minitest::Test
 
     define_method("test_#{command} with two workers") do
       start(command, "production", TWO_WORKERS)
-      assert_own_tests_pass({ "LIVE_URL" => url })
+      assert_own_tests_pass_live
       assert_subscribers_are_echoed.each(&:close)
     end
   end
@@ -89,7 +117,7 @@ class RailsTest < Minitest::Test
     start("oribi config.ru")
     go = "#{@folder}/go"
     received = +""
-    Net::HTTP.start("127.0.0.1", @server.port) do |http|
+    with_client do |http|
       http.request_get("/live/5?until=#{go}") do |response|
         response.read_body do |piece|
           # The app waits for this: a stream that is held back until its end never ends.
@@ -107,15 +135,39 @@ class RailsTest < Minitest::Test
     started = Queue.new
     streams = Array.new(4) do
       Thread.new do
-        Net::HTTP.start("127.0.0.1", @server.port) do |http|
+        with_client do |http|
           http.request_get("/live/5?until=#{go}") { |response| response.read_body { started << true } }
         end
       end
     end
+    # Nothing would come from one that has failed.
+    streams.each { |stream| stream.abort_on_exception = true }
     4.times { started.pop }
     assert_equal "visit 1", get("/visit").body
     FileUtils.touch(go)
     streams.each(&:join)
+  end
+
+  # An app that insists on https is told that it has it, and sends others there.
+  def test_an_app_that_insists_on_https
+    start("oribi config.ru", "production", ONE_WORKER, { "FORCE_SSL" => "1" })
+    response = get("/visit")
+    if @server.encrypted?
+      assert_equal ["200", "visit 1"], [response.code, response.body]
+      assert_match(/max-age=/, response["strict-transport-security"])
+      assert_match(/; secure/i, response["set-cookie"])
+      assert_match(%r{\Ahttps://}, get("/address").body)
+    else
+      assert_equal "301", response.code
+      assert_match(%r{\Ahttps://}, response["location"])
+    end
+  end
+
+  def test_the_app_knows_its_address
+    start("rails server -u oribi")
+    host = URI(url)
+    scheme = @server.encrypted? ? "https" : "http"
+    assert_equal "#{scheme}://127.0.0.1:#{host.port}/notes ssl #{@server.encrypted?}", get("/address").body
   end
 
   def test_errors_in_production
@@ -163,7 +215,8 @@ class RailsTest < Minitest::Test
 
   # A client of the channel.
   def subscribe
-    client = WebSocket.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json")
+    scheme = URI(@server.url).scheme
+    client = WebSocket.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json", scheme:)
     assert_predicate client, :accepted?, client.status
     assert_equal "actioncable-v1-json", client.fields["sec-websocket-protocol"]
     assert_equal "welcome", hear_raw(client)["type"]

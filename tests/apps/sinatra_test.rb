@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Property: a Sinatra app answers under Oribi as its routes say, straight and behind a proxy, with threads and with processes.
+# Property: a Sinatra app answers under Oribi as its routes say, straight and behind a proxy, with threads and with processes;
+# in clear text, or with ORIBI_TEST_TLS=on over TLS, where curl speaks HTTP/2.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
@@ -27,6 +28,18 @@ class SinatraTest < Minitest::Test
     end
   }.freeze
 
+  # The same where it encrypts.
+  ENCRYPTED_COMMANDS = {
+    "oribi" => lambda do |port, workers, threads|
+      listen = "https://127.0.0.1:#{port}?cert=#{Certificate.file}"
+      %W[#{ServerProcess::ORIBI} config.ru --listen #{listen} --workers #{workers} --threads #{threads}]
+    end,
+    "rackup" => lambda do |port, workers, threads|
+      options = ["SslCert=#{Certificate.file}", "Workers=#{workers}", "Threads=#{threads}"]
+      %W[rackup -s oribi -o 127.0.0.1 -p #{port}] + options.flat_map { |option| ["-O", option] }
+    end
+  }.freeze
+
   def setup
     @folder = Dir.mktmpdir
   end
@@ -38,7 +51,9 @@ class SinatraTest < Minitest::Test
 
   def start(command, workers: 1, threads: 5, environment: {})
     port = ServerProcess.free_port
-    launch(COMMANDS.fetch(command).call(port, workers, threads), environment, port:)
+    encrypted = Certificate.wanted?
+    commands = encrypted ? ENCRYPTED_COMMANDS : COMMANDS
+    launch(commands.fetch(command).call(port, workers, threads), environment, port:, encrypted:)
   end
 
   def launch(command, environment = {}, **address)
@@ -80,6 +95,18 @@ class SinatraTest < Minitest::Test
     end
   end
 
+  # Sinatra stops its server in an at_exit handler, which workers inherit.
+  def test_an_app_that_serves_itself_outlives_its_workers
+    port = ServerProcess.free_port
+    launch(["ruby", "itself.rb", port.to_s, "Workers=1", "MaxRequests=2"], port:)
+    answers = Array.new(12) { curl(@server.url) }
+    assert_equal [answers.first] * answers.size, answers
+    assert_equal "200", answers.first.first
+    refute_match(/stopping/, @server.log_text)
+    # Each worker says this when it ends.
+    assert_operator @server.log_text.scan("has ended").size, :>, 3
+  end
+
   def test_an_app_that_stops_itself
     port = ServerProcess.free_port
     launch(["ruby", "itself.rb", port.to_s], port:)
@@ -92,7 +119,7 @@ class SinatraTest < Minitest::Test
     start("oribi")
     go = "#{@folder}/go"
     received = +""
-    Net::HTTP.start("127.0.0.1", @server.port) do |http|
+    Net::HTTP.start("127.0.0.1", @server.port, use_ssl: @server.encrypted?) do |http|
       http.request_get("/stream/3?until=#{go}") do |response|
         response.read_body do |piece|
           # The app waits for this: a stream that is held back until its end never ends.
@@ -141,7 +168,11 @@ class SinatraTest < Minitest::Test
     assert_equal ["200", "Hello, Zoë +!\n"], curl("#{front.url}/hello/Zo%C3%AB%20%2B")
     assert_equal ["200", "Hello, Zoë +!\n"], curl("--data-urlencode", "name=Zoë +", "#{front.url}/form")
     assert_equal ["404", "Nothing here\n"], curl("#{front.url}/nowhere")
-    assert_equal ["200", "Hello, again!\n"], curl("--location", "#{front.url}/redirect")
+    address = front.url.sub("http:", @server.encrypted? ? "https:" : "http:")
+    assert_equal ["200", "#{address}/x\n"], curl("#{front.url}/address/x")
+    assert_equal "#{address}/hello/again", get(front, "/redirect")["location"]
+    # The proxies of the tests encrypt nothing for clients, so an app that is told of https leads past them.
+    assert_equal ["200", "Hello, again!\n"], curl("--location", "#{front.url}/redirect") if front.url == address
     teapot = get(front, "/halt")
     assert_equal %w[418 teapot], [teapot.code, teapot["x-reason"]]
     assert_equal "short and stout\n", teapot.body

@@ -8,13 +8,13 @@ class Nginx < ServerProcess
     @folder = Dir.mktmpdir
     Minitest.after_run { FileUtils.rm_rf(@folder) }
     port = self.class.free_port
-    File.write("#{@folder}/nginx.conf", configuration(port, server.upstream))
+    File.write("#{@folder}/nginx.conf", configuration(port, server))
     super("/usr/sbin/nginx", "-p", @folder, "-c", "#{@folder}/nginx.conf", "-e", "stderr", port:)
   end
 
   private
 
-  def configuration(port, upstream)
+  def configuration(port, server)
     # As root it would hand its work to another user, who may not enter the temporary folder.
     user = "user root;" if Process.uid.zero?
     <<~NGINX
@@ -32,13 +32,13 @@ class Nginx < ServerProcess
         uwsgi_temp_path #{@folder}/uwsgi;
         scgi_temp_path #{@folder}/scgi;
         upstream app {
-          server #{upstream};
+          server #{server.upstream};
           keepalive 8;
         }
         server {
           listen 127.0.0.1:#{port};
           location / {
-            proxy_pass http://app;
+            proxy_pass #{server.encrypted? ? 'https' : 'http'}://app;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_set_header Host $http_host;

@@ -20,7 +20,9 @@ module Proxy
     def initialize(server)
       port = self.class.free_port
       backend = server.upstream.sub(/\A127.0.0.1:/, "127.0.0.1,")
-      super("nghttpx", *OPTIONS, "--frontend=127.0.0.1,#{port};no-tls", "--backend=#{backend};;proto=h2", port:)
+      tls, believed = server.encrypted? ? [";tls;sni=localhost", ["--cacert=#{Certificate.file}"]] : ["", []]
+      command = ["nghttpx", *OPTIONS, "--frontend=127.0.0.1,#{port};no-tls", "--backend=#{backend};;proto=h2#{tls}", *believed]
+      super(*command, port:)
     end
   end
 end

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
+require "openssl"
 require "socket"
 require "tempfile"
 require "tmpdir"
+require_relative "certificate"
 
 # A server that runs for a test, and its output. The test that starts one stops it; a forgotten one ends with the tests.
 class ServerProcess
@@ -38,9 +40,10 @@ class ServerProcess
   end
 
   # Runs a command that is expected to listen on 127.0.0.1:port, or on the Unix socket `socket`. `environment` is added to the
-  # environment; returns when it takes connections.
-  def initialize(*command, port: nil, socket: nil, directory: ROOT, environment: {})
+  # environment; `encrypted`: it speaks TLS there, with the certificate of the tests. Returns when it takes connections.
+  def initialize(*command, port: nil, socket: nil, directory: ROOT, environment: {}, encrypted: false)
     @port = port
+    @encrypted = encrypted
     @socket = socket
     @log = Tempfile.new("server")
     # A process group of its own, as a terminal gives it.
@@ -54,7 +57,12 @@ class ServerProcess
   end
 
   def url
-    "http://127.0.0.1:#{@port}"
+    "#{@encrypted ? 'https' : 'http'}://127.0.0.1:#{@port}"
+  end
+
+  # Whether it speaks TLS.
+  def encrypted?
+    @encrypted
   end
 
   # The address in the form that nginx wants behind `server`.
@@ -62,13 +70,21 @@ class ServerProcess
     @socket ? "unix:#{@socket}" : "127.0.0.1:#{@port}"
   end
 
-  # A new connection.
+  # A new connection, on which HTTP/1.1 is spoken.
   def connect
-    @socket ? UNIXSocket.new(@socket) : TCPSocket.new("127.0.0.1", @port)
+    return connect_in_clear unless encrypted?
+
+    context = OpenSSL::SSL::SSLContext.new
+    context.set_params(ca_file: Certificate.file)
+    OpenSSL::SSL::SSLSocket.new(connect_in_clear, context).tap do |encrypted|
+      encrypted.sync_close = true
+      encrypted.connect
+      encrypted.post_connection_check("127.0.0.1")
+    end
   end
 
   def listening?
-    connect.close
+    connect_in_clear.close
     true
   rescue SystemCallError
     false
@@ -127,6 +143,10 @@ class ServerProcess
   end
 
   private
+
+  def connect_in_clear
+    @socket ? UNIXSocket.new(@socket) : TCPSocket.new("127.0.0.1", @port)
+  end
 
   def kill
     return if @owner != Process.pid || exit_status

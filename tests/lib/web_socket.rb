@@ -19,11 +19,12 @@ class WebSocket
   attr_reader :status, :fields
 
   # Shakes hands; `status` says whether the server has agreed.
-  def initialize(socket, host, path, protocol: nil)
+  def initialize(socket, host, path, protocol: nil, scheme: "http")
     @socket = socket
     @key = SecureRandom.base64(16)
-    @socket.write("GET #{path} HTTP/1.1\r\nHost: #{host}\r\nOrigin: http://#{host}\r\nConnection: keep-alive, Upgrade\r\n" \
-                  "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: #{@key}\r\n" \
+    @socket.write("GET #{path} HTTP/1.1\r\nHost: #{host}\r\nOrigin: #{scheme}://#{host}\r\n" \
+                  "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n" \
+                  "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: #{@key}\r\n" \
                   "#{"Sec-WebSocket-Protocol: #{protocol}\r\n" if protocol}\r\n")
     head = patiently { @socket.gets("\r\n\r\n") }
     @status, *lines = head.to_s.chomp("\r\n\r\n").split("\r\n")

@@ -45,6 +45,19 @@ class OptionsTest < Minitest::Test
     assert_equal ["listen=unix:x"], told_of(options(**RACKUP, Path: "x"), "listen", "host", "port")
   end
 
+  def test_a_host_may_be_an_address_with_a_certificate
+    {
+      "ssl://localhost:3000?cert=c&key=k" => "ssl://localhost:3000?cert=c&key=k",
+      "ssl://localhost?cert=c:d" => "ssl://localhost:9292?cert=c:d",
+      "https://[::1]?cert=c" => "https://[::1]:9292?cert=c",
+      "https://[::1]:1?cert=c" => "https://[::1]:1?cert=c",
+      "ssl://127.0.0.1" => "ssl://127.0.0.1:9292"
+    }.each do |host, address|
+      assert_equal ["listen=#{address}"], told_of(options(**RACKUP, Host: host), "listen", "host")
+    end
+    assert_equal ["listen=ssl://a:80?cert=c"], told_of(options(Host: "ssl://a?cert=c", Port: "80"), "listen", "host")
+  end
+
   def test_a_range_of_requests_that_is_none_is_no_range
     [%w[100 100], %w[200 100], %w[5 0]].each do |least, most|
       configuration = rhebok(MinRequestPerChild: least, MaxRequestPerChild: most)
@@ -266,6 +279,7 @@ class OptionsTest < Minitest::Test
     when "URL" then "https://example.org/dir"
     when "DIR" then "/tmp"
     when "/PREFIX" then "/x"
+    when "/PATH?allow=..." then "/x?allow=::1"
     when "/PREFIX=DIR" then "/x=/tmp"
     else "8"
     end

@@ -180,8 +180,12 @@ class ProcessesTest < Minitest::Test
     [1, 4].each do |threads|
       serve(workers: 2, threads: threads) do |server|
         connection = begin_slow(server, "request")
+        idle = server.connection
+        idle.get("/pid")
         server.signal(:TERM)
         server.wait_for_log(/TERM|stopping/i)
+        # The log tells of it before the process does that has the clients.
+        assert_predicate idle, :ended?
         refute server.ended?
         finish(server, "request")
         response = connection.response

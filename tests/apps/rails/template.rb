@@ -9,8 +9,9 @@ append_to_file "Gemfile", <<~RUBY
   gem 'oribi', path: '#{File.expand_path('../../../hosts/ruby', __dir__)}', require: false
 RUBY
 
-# There is no TLS between the tests and the app, nor a proxy that would say that there was.
-gsub_file "config/environments/production.rb", /^ *config\.force_ssl = true$/, ""
+# Between the tests and the app there is TLS only in some of them.
+gsub_file "config/environments/production.rb", /^ *(?:# )?config\.force_ssl = true$/,
+          '  config.force_ssl = ENV.key?("FORCE_SSL")'
 
 # What is asked for is of no interest in a log that tests read, what has failed is.
 gsub_file "config/environments/production.rb", /^ *config\.log_level = .*$/, "  config.log_level = :warn"

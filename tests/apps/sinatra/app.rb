@@ -36,6 +36,7 @@ class App < Sinatra::Base
   end
 
   get("/file") { send_file params[:path], type: "application/octet-stream" }
+  get("/address/:path") { |path| "#{url("/#{path}")}\n" }
   get("/redirect") { redirect "/hello/again" }
   get("/process") { "#{Process.pid} #{Thread.current.object_id}\n" }
   get("/failure") { raise "This page is out of order" }

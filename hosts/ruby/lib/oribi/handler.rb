@@ -17,7 +17,8 @@ module Oribi
     end
 
     # Makes the server finish its requests and end; may be called in any of its processes. For apps that serve themselves, as
-    # Sinatra's do: they get the handler and stop it, also when it has ended long before.
+    # Sinatra's do: they get the handler and stop it, also when it has ended long before, and in at_exit handlers. Workers
+    # inherit these, and their end is not that of the server.
     def stop
       Process.kill(:TERM, @server) if @server
     end
@@ -53,6 +54,8 @@ module Oribi
 
     def serve(app, configuration)
       @server = Process.pid
+      # The last handler that was set runs first.
+      configuration.hook(:after_fork, ->(_worker = nil) { at_exit { @server = nil } })
       configuration.serve(app)
     ensure
       @server = nil

@@ -24,6 +24,9 @@ module Oribi
     RACKUP_HOSTS = %w[localhost 0.0.0.0].freeze
     RACKUP_PORT = 9292
 
+    # A host that is an address with a certificate, as in `rails server -b 'ssl://localhost:3000?cert=...&key=...'`.
+    ENCRYPTED = %r{\A(?:ssl|https)://}
+
     attr_reader :configuration
 
     # `finds_file`: whether to look for a configuration file if none is named. Rhebok reads only a named one.
@@ -57,10 +60,18 @@ module Oribi
         by_default = supplied ? !supplied.include?(name) : rackups_own?(value)
         if value.to_s.start_with?("/", "./")
           @configuration.set("listen", value, @origin)
+        elsif value.to_s.match?(ENCRYPTED)
+          @configuration.set("listen", with_port(value.to_s), @origin)
         else
           @configuration.set(name, value, by_default ? @default : @origin)
         end
       end
+    end
+
+    # The port of an address stands in it, or is that of the other option.
+    def with_port(address)
+      port = @options[:Port] || RACKUP_PORT
+      address.sub(%r{\A(\w+://(?:\[[^\]]*\]|[^:/?\[]*))(?=[/?]|\z)}) { "#{Regexp.last_match(1)}:#{port}" }
     end
 
     def rackups_own?(value)

@@ -9,7 +9,8 @@ class LiveServer
   end
 
   def call(env)
-    response = Net::HTTP.start(@url.host, @url.port, max_retries: 0) { |http| http.request(request_for(env)) }
+    options = { use_ssl: @url.scheme == "https", max_retries: 0 }
+    response = Net::HTTP.start(@url.host, @url.port, options) { |http| http.request(request_for(env)) }
     headers = response.to_hash.transform_values { |values| field(values) }
     headers.delete("transfer-encoding")
     [response.code.to_i, headers,
