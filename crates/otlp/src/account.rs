@@ -31,7 +31,8 @@ impl Account {
     }
 
     pub(crate) fn refused(&mut self, spans: u64, why: String) {
-        self.refused += spans;
+        // A collector may say any number.
+        self.refused = self.refused.saturating_add(spans);
         self.why = Some(why);
     }
 
@@ -44,7 +45,7 @@ impl Account {
     }
 
     fn is_empty(&self) -> bool {
-        self.crowded + self.undelivered + self.refused + self.broken == 0 && self.why.is_none()
+        [self.crowded, self.undelivered, self.refused, self.broken] == [0; 4] && self.why.is_none()
     }
 
     /// How long nothing is to be told; `None`: there is nothing to tell.
@@ -94,6 +95,10 @@ mod tests {
         let expected = "spans: 4 were lost because they could not be delivered; 3 were refused; messages of this server that make no sense: 1; \
                         no room there";
         assert_eq!(account.message(now + MINUTE, false).as_deref(), Some(expected));
+        account.refused(u64::MAX, "all".to_owned());
+        account.refused(u64::MAX, "all".to_owned());
+        let expected = format!("spans: {} were refused; all", u64::MAX);
+        assert_eq!(account.message(now + MINUTE, true), Some(expected));
         account.trouble("nobody listens".to_owned());
         assert_eq!(account.message(now + MINUTE, true).as_deref(), Some("spans: nobody listens"));
     }

@@ -7,14 +7,15 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A collector may ask for more time than that, but not for more than this.
+/// A collector may ask for more time than that, but not for more than this; nor for less than this, as one does whose clock is behind.
 const MOST_ASKED: Duration = Duration::from_secs(300);
+const LEAST_ASKED: Duration = Duration::from_secs(1);
 
 /// How long to wait after the failure with this number, counted from 0, of which the collector has perhaps said how long. Up to a half is
 /// left out by chance, so that servers that have lost a collector together do not come back together.
 pub(crate) fn pause(number: u32, asked: Option<Duration>) -> Duration {
     if let Some(asked) = asked {
-        return asked.min(MOST_ASKED);
+        return asked.clamp(LEAST_ASKED, MOST_ASKED);
     }
     let pause = FIRST.saturating_mul(1 << number.min(10)).min(LONGEST);
     pause.mul_f64(1.0 - 0.5 * chance())
@@ -39,7 +40,7 @@ mod tests {
         }
         let many: Vec<_> = (0..20).map(|_| pause(3, None)).collect();
         assert!(many.iter().any(|pause| *pause != many[0]));
-        for (asked, pause_is) in [(0, 0), (7, 7), (1000, 300)] {
+        for (asked, pause_is) in [(0, 1), (7, 7), (1000, 300)] {
             assert_eq!(pause(5, Some(Duration::from_secs(asked))), Duration::from_secs(pause_is));
         }
     }
