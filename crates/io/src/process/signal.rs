@@ -81,7 +81,22 @@ pub fn watch(
     // SAFETY: the action only touches atomics, makes the system calls getpid and write, sets a signal's action, raises a signal
     // and starts a timer, all of which a signal handler may do. It allocates nothing, takes no lock, cannot panic, and
     // preserves errno: rustix calls the kernel without libc, and the code that uses libc restores errno itself.
-    unsafe { register(signal.as_raw(), action) }.map(Watch)
+    let watch = unsafe { register(signal.as_raw(), action) }.map(Watch)?;
+    unblock(signal)?;
+    Ok(watch)
+}
+
+/// Lets a signal through that whoever has started this program, or the app, has blocked.
+fn unblock(signal: Signal) -> io::Result<()> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one is given no place for the mask
+    // that was there before. The calls fail only for numbers that are no signals.
+    let error = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut())
+    };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
 /// Whether the next fork makes a process that replaces this one and watches signals itself.
