@@ -257,3 +257,33 @@ fn who_waits_when_all_that_accept_die_during_the_stop_is_answered_by_another_pro
     }
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
+
+/// What starts a program inherits its signal mask to it.
+#[test]
+fn signals_that_were_blocked_before_the_start_are_obeyed() {
+    let script =
+        "use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM, SIGHUP, SIGALRM, SIGQUIT)); exec { $ARGV[0] } @ARGV";
+    for edge in ["off", "on"] {
+        let mut command = Command::new("perl");
+        command.args([
+            "-e",
+            script,
+            env!("CARGO_BIN_EXE_oribi"),
+            "--native",
+            "hello",
+            "--listen",
+            "127.0.0.1:0",
+            "--edge",
+            edge,
+        ]);
+        // The exporter has a signal of its own for its end. Nobody listens there.
+        command.args(["--traces", "--trace-export", "http://127.0.0.1:9"]);
+        let mut server = Server::run(&mut command);
+        server.address();
+        server.signal(Signal::HUP);
+        server.wait_for_log("all workers have been replaced");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+        assert!(!server.log().contains("does not end"), "{}", server.log());
+    }
+}

@@ -4,6 +4,7 @@
 
 use super::LOOK_FOR_HANDSHAKES;
 use crate::listen::{Listener, handshake_begun};
+use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
 /// How many processes may be forked, one after the other, to empty the queues of the listeners after all others have ended.
@@ -42,10 +43,10 @@ struct Arrivals {
 pub(super) enum Rest {
     /// Nothing.
     Nothing,
-    /// Wait: a handshake has begun.
+    /// Wait: a handshake has begun, or somebody may still come.
     Wait,
-    /// Fork one more process, which answers those that wait.
-    OneMore,
+    /// Fork one more process, which answers those that wait. It is started with this command, and told to finish when all have come.
+    OneMore(WorkerCommand),
 }
 
 impl Closing {
@@ -119,20 +120,21 @@ impl Closing {
     }
 
     /// Called when all processes that accept have ended. They may have died, or have been told to end by others, and clients may be
-    /// left in the queues or in their handshakes.
+    /// left in the queues or in their handshakes, or may have passed while the kernel took the filter ([`Arrivals::quiet`]).
     pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
         let now = Instant::now();
         // The handshakes first: one that completes between the two checks is found by the second.
         let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
         let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
-        if begun && !waiting {
+        let may_come = self.drains && self.arrivals.is_some();
+        if (begun || may_come) && !waiting && now < deadline {
             return Rest::Wait;
         }
         if !waiting || self.last_processes == 0 || now >= deadline {
             return Rest::Nothing;
         }
         self.last_processes -= 1;
-        Rest::OneMore
+        Rest::OneMore(if may_come { WorkerCommand::Serve } else { WorkerCommand::Drain })
     }
 }
 
@@ -140,4 +142,70 @@ impl Closing {
 /// found by the second.
 fn is_anybody_there(listeners: &[Listener]) -> bool {
     handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ListenAddress, Settings};
+    use crate::listen::open;
+    use std::net::{SocketAddr, TcpStream};
+    use std::thread::sleep;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A listener whose clients are about to be turned away.
+    fn listeners() -> Vec<Listener> {
+        let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
+        open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
+    }
+
+    fn address(listeners: &[Listener]) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], listeners[0].server_port.parse().expect("it is a port")))
+    }
+
+    /// Looks until those who accept may finish.
+    fn wait_for_all(closing: &mut Closing, listeners: &[Listener]) {
+        while !closing.have_all_come(listeners) {
+            sleep(LOOK_FOR_HANDSHAKES);
+        }
+    }
+
+    #[test]
+    fn one_look_for_clients_is_not_enough_although_nobody_is_left_to_accept() {
+        let mut listeners = listeners();
+        let mut closing = Closing::default();
+        closing.begin(&mut listeners);
+        let deadline = Instant::now() + LONG;
+        assert!(!closing.have_all_come(&listeners), "one look is not enough");
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Wait);
+        wait_for_all(&mut closing, &listeners);
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing);
+    }
+
+    #[test]
+    fn whoever_accepts_for_those_who_have_ended_serves_until_all_have_come() {
+        let mut listeners = listeners();
+        let _client = TcpStream::connect(address(&listeners)).expect("it listens");
+        let mut closing = Closing::default();
+        closing.begin(&mut listeners);
+        let deadline = Instant::now() + LONG;
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Serve));
+        // It has not come as far as accepting.
+        wait_for_all(&mut closing, &listeners);
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing, "it ends each time");
+    }
+
+    #[test]
+    fn nobody_is_awaited_beyond_the_time_to_finish_or_for_another_server() {
+        let mut listeners = listeners();
+        let mut closing = Closing::default();
+        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing, "others accept there");
+        closing.begin(&mut listeners);
+        assert_eq!(closing.rest(&listeners, Instant::now()), Rest::Nothing);
+        closing.give_up();
+        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing);
+    }
 }

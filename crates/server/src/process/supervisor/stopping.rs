@@ -165,7 +165,7 @@ impl Supervisor<'_> {
     /// While stopping: ends what takes too long. Returns whether everything has ended.
     pub(super) fn finish_up(&mut self) -> bool {
         self.end_starters();
-        let Stage::Stopping { deadline, closing, .. } = &mut self.stage else { return false };
+        let Stage::Stopping { deadline, closing, starters, .. } = &mut self.stage else { return false };
         if closing.have_all_come(&self.listeners) {
             self.members.iter().for_each(|member| member.tell(WorkerCommand::Drain));
         }
@@ -176,13 +176,15 @@ impl Supervisor<'_> {
             }
             return false;
         }
-        match closing.rest(&self.listeners, *deadline) {
+        let command = match closing.rest(&self.listeners, *deadline) {
             Rest::Wait => return false,
             Rest::Nothing => return self.edges.as_ref().is_none_or(Edges::are_gone),
-            Rest::OneMore => {}
-        }
+            Rest::OneMore(command) => command,
+        };
+        // Somebody waits for what it loads.
+        *starters = None;
         // It has the sockets of all seats.
-        match self.start_worker(WorkerCommand::Drain, Seat::ONLY) {
+        match self.start_worker(command, Seat::ONLY) {
             Ok(()) => false,
             Err(error) => {
                 log::error!("cannot start a worker for the last connections: {error}");
