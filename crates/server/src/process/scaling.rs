@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use crate::control::Progress;
+use rustix::process::Pid;
 
 /// A server may always grow to that many workers: their places are memory that costs nothing until it is used.
 const ALWAYS: usize = 64;
@@ -70,6 +71,8 @@ pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<
 pub(super) struct Change {
     number: u64,
     outcome: Outcome,
+    /// Those who were leaving when there were as many workers as there should be for the first time.
+    awaited: Option<Vec<Pid>>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,7 +89,19 @@ impl Change {
     /// The number of workers was changed; returns the number of this change.
     pub(super) fn begin(&mut self) -> u64 {
         (self.number, self.outcome) = (self.number + 1, Outcome::UnderWay);
+        self.awaited = None;
         self.number
+    }
+
+    /// There are as many workers as there should be, and these are still leaving. The change is complete when they have left; who
+    /// leaves later is replaced, which may go on for ever where workers live shortly.
+    pub(super) fn await_ends_of(&mut self, leaving: impl Iterator<Item = Pid>) {
+        self.awaited.get_or_insert_with(|| leaving.collect());
+    }
+
+    /// Whether the change is not complete before this worker has ended.
+    pub(super) fn awaits_end_of(&self, worker: Pid) -> bool {
+        self.awaited.as_ref().is_some_and(|awaited| awaited.contains(&worker))
     }
 
     /// Whether somebody may wait for it.
@@ -158,6 +173,21 @@ mod tests {
         assert_eq!(most_with(&settings, Some(256), 8), 16);
         assert_eq!(most_with(&settings, Some(1), 8), 4, "never fewer than at the start");
         assert_eq!(most_with(&settings, None, 8), 64);
+    }
+
+    #[test]
+    fn a_change_awaits_those_who_are_leaving_when_the_number_is_right_and_not_those_who_leave_later() {
+        let mut change = Change::default();
+        let [first, second] = [1, 2].map(|number| Pid::from_raw(number).expect("a number"));
+        change.begin();
+        assert!(!change.awaits_end_of(first));
+        change.await_ends_of([first].into_iter());
+        change.await_ends_of([second].into_iter());
+        assert!(change.awaits_end_of(first) && !change.awaits_end_of(second));
+        change.begin();
+        assert!(!change.awaits_end_of(first));
+        change.await_ends_of([first, second].into_iter());
+        assert!(change.awaits_end_of(first) && change.awaits_end_of(second));
     }
 
     #[test]

@@ -117,8 +117,12 @@ impl Supervisor<'_> {
 
     /// Tells the master that there are as many workers as there should be, if it waits for this.
     fn tell_if_settled(&mut self, staff: &Staff) {
-        let all_serve = self.members.iter().all(|member| member.serving().is_some());
-        let settled = all_serve && !staff.changing && staff.accepting == self.wanted;
+        let as_many = !staff.changing && staff.accepting == self.wanted;
+        if as_many {
+            let leaving = self.members.iter().filter(|member| member.serving().is_none());
+            self.change.await_ends_of(leaving.map(|member| member.pid));
+        }
+        let settled = as_many && !self.members.iter().any(|member| self.change.awaits_end_of(member.pid));
         if settled {
             self.change.end();
         }
