@@ -249,7 +249,8 @@ impl Sink {
 
 impl Log for Sink {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= log::max_level()
+        let most = log::max_level();
+        metadata.level() <= most && (most >= LevelFilter::Debug || !is_remark(metadata))
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -268,6 +269,14 @@ impl Log for Sink {
     }
 
     fn flush(&self) {}
+}
+
+/// Whether this is a remark of a library about what somebody else does, perhaps again and again: a client that names an address where
+/// TLS wants a host, an authority that is slow. Such a message is for those who look for an error.
+fn is_remark(metadata: &Metadata<'_>) -> bool {
+    const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
+    let is_of = |library: &&str| metadata.target().starts_with(*library);
+    metadata.level() > Level::Error && LIBRARIES.iter().any(is_of)
 }
 
 /// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
@@ -339,6 +348,19 @@ mod tests {
             (Level::Trace, "<7>[trace] [4711] x\n"),
         ] {
             assert_eq!(line(level, true, "x"), expected);
+        }
+    }
+
+    #[test]
+    fn remarks_of_libraries_are_told_from_messages_of_the_server() {
+        for (target, level, expected) in [
+            ("rustls::msgs::handshake", Level::Warn, true),
+            ("ureq_proto::client", Level::Info, true),
+            ("rustls::msgs::handshake", Level::Error, false),
+            ("oribi_server::engine", Level::Warn, false),
+            ("oribi_tls", Level::Info, false),
+        ] {
+            assert_eq!(is_remark(&Metadata::builder().target(target).level(level).build()), expected, "{target} {level}");
         }
     }
 

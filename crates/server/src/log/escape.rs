@@ -19,24 +19,43 @@ pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     );
 }
 
-/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD.
+/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD. What rules a terminal, or the
+/// direction in which a line is read, is escaped as well, although JSON does not ask for that.
 pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
-        append(
-            chunk.valid().as_bytes(),
-            line,
-            |byte| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | 0x7f),
-            |byte, line| match byte {
-                b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
-                b'\n' => line.extend_from_slice(b"\\n"),
-                b'\r' => line.extend_from_slice(b"\\r"),
-                b'\t' => line.extend_from_slice(b"\\t"),
-                _ => line.extend_from_slice(&[b'\\', b'u', b'0', b'0', hexadecimal(byte >> 4), hexadecimal(byte & 15)]),
-            },
-        );
+        let mut rest = chunk.valid();
+        while let Some((index, character)) = rest.char_indices().find(|(_, character)| is_escaped_in_json(*character)) {
+            line.extend_from_slice(&rest.as_bytes()[..index]);
+            match character {
+                '"' | '\\' => line.extend_from_slice(&[b'\\', character as u8]),
+                '\n' => line.extend_from_slice(b"\\n"),
+                '\r' => line.extend_from_slice(b"\\r"),
+                '\t' => line.extend_from_slice(b"\\t"),
+                _ => {
+                    // None of them is beyond U+FFFF.
+                    let [high, low] = (character as u32 as u16).to_be_bytes();
+                    let digits = [high >> 4, high & 15, low >> 4, low & 15].map(hexadecimal);
+                    line.extend_from_slice(b"\\u");
+                    line.extend_from_slice(&digits);
+                }
+            }
+            rest = &rest[index + character.len_utf8()..];
+        }
+        line.extend_from_slice(rest.as_bytes());
         if !chunk.invalid().is_empty() {
             line.extend_from_slice("\u{fffd}".as_bytes());
         }
+    }
+}
+
+#[inline]
+fn is_escaped_in_json(character: char) -> bool {
+    match character {
+        '"' | '\\' => true,
+        ' '..='~' => false,
+        // Ends of lines and paragraphs; and the marks of the Unicode Bidirectional Algorithm that embed, override and isolate.
+        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => character.is_control(),
     }
 }
 
@@ -166,6 +185,8 @@ mod tests {
             (b"a\"b\\c\r\n\t\0\x1f\x7f", "a\\\"b\\\\c\\r\\n\\t\\u0000\\u001f\\u007f"),
             ("\u{e9}\u{1f98c}".as_bytes(), "\u{e9}\u{1f98c}"),
             (b"a\xffb\xc3", "a\u{fffd}b\u{fffd}"),
+            ("\u{80}\u{9b}31m\u{a0}\u{85}".as_bytes(), "\\u0080\\u009b31m\u{a0}\\u0085"),
+            ("a\u{202e}b\u{2066}\u{2069}\u{2070}\u{2028}".as_bytes(), "a\\u202eb\\u2066\\u2069\u{2070}\\u2028"),
         ] {
             assert_eq!(json(bytes), expected);
         }
