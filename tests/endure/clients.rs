@@ -1,6 +1,8 @@
-//! The clients of a course: kept connections of which some are busy and most wait, and short ones.
+//! The clients of a course: kept connections of which some are busy and most wait, short ones, and some with several requests at
+//! once (HTTP/2).
 
 use crate::load::{self, Load, Manner, Opened, Plan, Question};
+use crate::streams;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +17,7 @@ const QUIET: usize = 24;
 const SHORT: usize = 4;
 
 pub struct Clients {
-    loads: [(&'static str, Load); 3],
+    loads: Vec<(&'static str, Load)>,
 }
 
 /// What they have found together.
@@ -55,17 +57,19 @@ pub fn repeatable(number: u64) -> Question {
 }
 
 impl Clients {
-    /// Connects, and returns when each kept connection has an answer.
-    pub fn start(address: SocketAddr, kept: Manner, question: fn(u64) -> Question) -> Self {
+    /// Connects, and returns when each kept connection has an answer. `streams`: what may become of connections with several requests
+    /// at once.
+    pub fn start(address: SocketAddr, kept: Manner, streams: Manner, question: fn(u64) -> Question) -> Self {
         let begin = |connections, manner, pace| {
             let plan = Plan { connections, pace: Some(Duration::from_micros(pace)), requests: None, question };
             Opened::new(address, connections).behave(manner).begin(plan)
         };
-        let loads = [
+        let mut loads = vec![
             ("busy connections", begin(BUSY, kept, 4_000)),
             ("quiet connections", begin(QUIET, kept, 20_000)),
             ("short connections", begin(SHORT, Manner::Short, 20_000)),
         ];
+        loads.extend(streams::start(address, streams, question).into_iter().map(|load| ("streams", load)));
         Self { loads }
     }
 

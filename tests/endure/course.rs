@@ -88,7 +88,9 @@ impl Course {
         options.extend(["--boot-request", "/boot", "--boot-timeout", "20s"]);
         options.extend(&self.options);
         let site = Site::start(self.launcher, language, &options);
-        let clients = Clients::start(site.address, self.kept, self.question);
+        // Connections of HTTP/2 do not change hands in an upgrade, but end.
+        let streams = if self.acts.iter().any(|act| act.name.contains("upgrade")) { Manner::Parting } else { self.kept };
+        let clients = Clients::start(site.address, self.kept, streams, self.question);
         Scene { site, clients, language, starter: self.launcher == Launcher::StartServer, control }
     }
 }

@@ -8,6 +8,7 @@ use crate::edge_death;
 use crate::language::{Language, Launcher};
 use crate::load::Manner;
 use crate::report::Outcome;
+use crate::wire;
 
 /// Workers that answer some hundred requests, live for some seconds, and may not grow for ever.
 const RECYCLED: [&str; 8] = ["--min-requests", "100", "--max-requests", "200", "--max-lifetime", "4s", "--max-memory", "400m"];
@@ -15,7 +16,8 @@ const RECYCLED: [&str; 8] = ["--min-requests", "100", "--max-requests", "200", "
 /// The courses, one after the other, each with the part of the time at which it is to end.
 pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
     let courses = [
-        (0.42, edges(language)),
+        (0.36, edges(language)),
+        (0.42, upgrades()),
         (0.54, rolling()),
         (0.62, deaths(language)),
         (0.76, without_edges()),
@@ -39,16 +41,20 @@ fn if_it_has_a_mold(language: Language, acts: &[Act]) -> Vec<Act> {
     if language == Language::Lua { Vec::new() } else { acts.to_vec() }
 }
 
+/// Connections of TLS and of HTTP/2 do not change hands in an upgrade, but end: there they are tried in a course of their own.
+fn if_connections_move(acts: &[Act]) -> Vec<Act> {
+    if wire::options().is_empty() && !wire::over_http2() { acts.to_vec() } else { Vec::new() }
+}
+
 /// Everything that may happen without a death. No connection closes.
 fn edges(language: Language) -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::GROW, staff::RECYCLE, reloads::BY_ORDER],
-        vec![upgrades::PLAIN],
+        if_connections_move(&[upgrades::PLAIN]),
         vec![staff::SHRINK, reloads::FAILING, staff::SCALE],
-        vec![upgrades::UNDER_PRESSURE],
+        if_connections_move(&[upgrades::UNDER_PRESSURE]),
         vec![staff::RECYCLE, staff::RETIRE, staff::REOPEN],
-        vec![upgrades::FAILING, upgrades::WITH_RELOAD],
-        vec![upgrades::BY_ORDER],
+        if_connections_move(&[upgrades::FAILING, upgrades::WITH_RELOAD, upgrades::BY_ORDER]),
         if_it_has_a_mold(language, &[deaths::MOLD]),
         vec![reloads::TEN],
     ];
@@ -62,11 +68,23 @@ fn edges(language: Language) -> Course {
     }
 }
 
+/// Upgrades with edges whose clients keep their connections as long as the server likes.
+fn upgrades() -> Course {
+    Course {
+        name: "upgrades",
+        launcher: Launcher::Oribi,
+        options: [&["--edge", "on", "--edges", "2"][..], &RECYCLED].concat(),
+        kept: Manner::Parting,
+        question: anything,
+        acts: vec![upgrades::PLAIN, upgrades::FAILING, upgrades::WITH_RELOAD, staff::RECYCLE, upgrades::BY_ORDER],
+    }
+}
+
 /// One worker after the other, and the old one first.
 fn rolling() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, reloads::BY_ORDER, staff::RETIRE],
-        vec![upgrades::PLAIN],
+        if_connections_move(&[upgrades::PLAIN]),
         vec![reloads::TEN, staff::SCALE],
     ];
     Course {

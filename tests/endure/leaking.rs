@@ -40,7 +40,7 @@ fn leak(language: Language, budget: &Budget, name: &'static str, order: &str, ed
     let mut site = language.start(&options);
     let kept = if edge == "on" { Manner::Kept } else { Manner::Parting };
     let begin = |connections, manner| {
-        let plan = Plan { connections, pace: Some(Duration::from_millis(16)), requests: None, question: Question::leak };
+        let plan = Plan { connections, pace: Some(Duration::from_millis(32)), requests: None, question: Question::leak };
         Opened::new(site.address, connections).behave(manner).begin(plan)
     };
     let loads: [Load; 2] = [begin(8, kept), begin(2, Manner::Short)];

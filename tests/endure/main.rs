@@ -16,6 +16,10 @@ mod courses;
 mod edge_death;
 #[path = "../process/http2.rs"]
 mod http2;
+// Each test program uses its own part of it.
+#[allow(dead_code)]
+#[path = "../process/http2_streams.rs"]
+mod http2_streams;
 #[allow(dead_code)]
 #[path = "../edge/language.rs"]
 mod language;
@@ -33,6 +37,7 @@ mod scene;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
+mod streams;
 #[allow(dead_code)]
 #[path = "../process/wire.rs"]
 mod wire;

@@ -80,10 +80,14 @@ impl Scene {
         Ok(answer)
     }
 
-    /// Gives an order that must be carried out.
+    /// Gives an order that must be carried out. If it is not, tells of the processes that there are then.
     pub fn obeys(&self, order: &str) -> Result<(), String> {
-        let answer = self.order(order)?;
-        if answer.contains("\"ok\":true") { Ok(()) } else { Err(format!("ctl {order}: {answer:?}")) }
+        let failed = match self.order(order) {
+            Ok(answer) if answer.contains("\"ok\":true") => return Ok(()),
+            Ok(answer) => format!("ctl {order}: {answer:?}"),
+            Err(why) => why,
+        };
+        Err(format!("{failed}, with these processes: {:?}", self.order("workers")))
     }
 
     /// Waits until some more requests of each kind have been answered.

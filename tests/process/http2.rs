@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW: u8 = 8;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RESET: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW: u8 = 8;
 
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const ACK: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE, and what it is before anything is agreed upon.
-const INITIAL_WINDOW: u16 = 4;
-const DEFAULT_WINDOW: i64 = 65_535;
+pub const INITIAL_WINDOW: u16 = 4;
+pub const DEFAULT_WINDOW: i64 = 65_535;
 /// The largest window.
 const ALL: u32 = (1 << 31) - 1;
 
@@ -31,7 +31,7 @@ const ALL: u32 = (1 << 31) - 1;
 pub const NOT_TAKEN: ErrorKind = ErrorKind::ConnectionRefused;
 
 /// The largest frame that every peer takes.
-const FRAME: usize = 16_384;
+pub const FRAME: usize = 16_384;
 
 /// The stream of the present request.
 struct Stream {
@@ -149,23 +149,11 @@ impl Http2 {
     fn receive(&mut self) -> io::Result<()> {
         // What was written before the socket had room for it.
         self.below.flush()?;
-        // All that TLS has decrypted at once: what it still had would not show at the socket.
-        let mut bytes = vec![0; 65_536];
-        match self.below.read(&mut bytes)? {
-            0 => self.ended = true,
-            count => self.received.extend_from_slice(&bytes[..count]),
-        }
-        let mut at = 0;
-        while let Some(head) = self.received.get(at..at + 9) {
-            let length = number_of(&head[..3]) as usize;
-            let (kind, flags, number) = (head[3], head[4], number_of(&head[5..]));
-            let Some(payload) = self.received.get(at + 9..at + 9 + length) else { break };
-            let payload = payload.to_vec();
-            at += 9 + length;
-            self.take_frame(kind, flags, number, &payload)?;
-        }
-        self.received.drain(..at);
-        Ok(())
+        let Some(frames) = receive_frames(&mut *self.below, &mut self.received)? else {
+            self.ended = true;
+            return Ok(());
+        };
+        frames.into_iter().try_for_each(|Frame { kind, flags, number, payload }| self.take_frame(kind, flags, number, &payload))
     }
 
     fn take_frame(&mut self, kind: u8, flags: u8, number: u32, payload: &[u8]) -> io::Result<()> {
@@ -321,18 +309,46 @@ impl Layer for Http2 {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+/// A frame that has come.
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    /// The number of its stream.
+    pub number: u32,
+    pub payload: Vec<u8>,
+}
+
+/// Receives once behind what was `received` before, and returns the frames that are whole then; `None` at the end of the connection.
+pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
+    // All that TLS has decrypted at once: what it still had would not show at the socket.
+    let mut bytes = vec![0; 65_536];
+    match below.read(&mut bytes)? {
+        0 => return Ok(None),
+        count => received.extend_from_slice(&bytes[..count]),
+    }
+    let (mut frames, mut at) = (Vec::new(), 0);
+    while let Some(head) = received.get(at..at + 9) {
+        let length = number_of(&head[..3]) as usize;
+        let Some(payload) = received.get(at + 9..at + 9 + length) else { break };
+        frames.push(Frame { kind: head[3], flags: head[4], number: number_of(&head[5..]), payload: payload.to_vec() });
+        at += 9 + length;
+    }
+    received.drain(..at);
+    Ok(Some(frames))
+}
+
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("it is short").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// A number of up to four bytes.
-fn number_of(bytes: &[u8]) -> u32 {
+pub fn number_of(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, byte| (number << 8) | u32::from(*byte))
 }
 
 /// Appends a field as a literal without an index.
-fn literal(block: &mut Vec<u8>, name: &str, value: &str) {
+pub fn literal(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0);
     for text in [name, value] {
         match u8::try_from(text.len()) {
@@ -382,7 +398,7 @@ const NAMES: [(usize, &str); 28] = [
 /// The statuses that have an index of their own.
 const STATUSES: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
 
-fn decoded(mut block: &[u8]) -> Vec<(String, String)> {
+pub fn decoded(mut block: &[u8]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     while let Some(first) = block.first().copied() {
         if first & 0xe0 == 0x20 {

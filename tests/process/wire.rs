@@ -33,7 +33,7 @@ pub fn options() -> Vec<String> {
 }
 
 /// The file of a certificate for 127.0.0.1 and its key, made once for all tests of this program.
-fn certificate() -> &'static PathBuf {
+pub fn certificate() -> &'static PathBuf {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
         let file = |what| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("wire-{}-{what}", std::process::id()));
@@ -109,6 +109,23 @@ impl Layer for StreamOwned<ClientConnection, TcpStream> {
     }
 }
 
+/// The way to a server with which HTTP/2 or HTTP/1 will be spoken, and whether it is encrypted.
+pub fn way_to(address: SocketAddr, http2: bool) -> io::Result<(Box<dyn Layer>, bool)> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    if !ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&address) {
+        return Ok((Box::new(socket), false));
+    }
+    let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
+    let connection = ClientConnection::new(client(protocol), ServerName::from(address.ip()));
+    let mut stream = StreamOwned::new(connection.map_err(io::Error::other)?, socket);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok((Box::new(stream), true))
+}
+
 /// A connection.
 pub struct Wire {
     layer: Box<dyn Layer>,
@@ -124,22 +141,13 @@ impl Wire {
         Self::open(address, false)
     }
 
+    /// One of HTTP/2 in any case.
+    pub fn of_http2(address: SocketAddr) -> io::Result<Self> {
+        Self::open(address, true)
+    }
+
     fn open(address: SocketAddr, http2: bool) -> io::Result<Self> {
-        let socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let encrypts = ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&address);
-        let layer: Box<dyn Layer> = if encrypts {
-            let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
-            let connection = ClientConnection::new(client(protocol), ServerName::from(address.ip()));
-            let mut stream = StreamOwned::new(connection.map_err(io::Error::other)?, socket);
-            while stream.conn.is_handshaking() {
-                stream.conn.complete_io(&mut stream.sock)?;
-            }
-            Box::new(stream)
-        } else {
-            Box::new(socket)
-        };
+        let (layer, encrypts) = way_to(address, http2)?;
         let layer: Box<dyn Layer> = if http2 { Box::new(Http2::begin(layer, encrypts)?) } else { layer };
         Ok(Self { layer })
     }

@@ -2,20 +2,24 @@
 
 use crate::App;
 use crate::findings::Findings;
+use crate::http2::NOT_TAKEN;
+use crate::wire::Wire;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The longest time that a client waits for the next bytes.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// A client that has waited for so long gives up.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The server that clients speak to.
 pub struct Peer {
     pub http: SocketAddr,
+    /// Where it encrypts.
+    pub https: SocketAddr,
     pub fastcgi: SocketAddr,
     pub(crate) app: App,
 }
@@ -25,6 +29,8 @@ pub struct Peer {
 pub enum Loss {
     /// The connection ended, or was refused. The worker behind it lived at that moment, but perhaps not any more after it.
     Ended { what: String, in_order: Instant },
+    /// The server leaves and has not taken the request, which may be sent once more (RFC 9113, section 6.8).
+    NotTaken,
     /// Something that no killed worker excuses: a wait that was too long, an answer that belongs to another request.
     Wrong(String),
 }
@@ -34,6 +40,7 @@ impl Loss {
     pub fn to(self, request: &str) -> Self {
         match self {
             Self::Ended { what, in_order } => Self::Ended { what: format!("{request}: {what}"), in_order },
+            Self::NotTaken => Self::NotTaken,
             Self::Wrong(what) => Self::Wrong(format!("{request}: {what}")),
         }
     }
@@ -49,7 +56,7 @@ pub struct Response {
 }
 
 pub struct Connection<'a> {
-    stream: TcpStream,
+    stream: Wire,
     findings: &'a Findings,
     /// What has been received and not yet been taken.
     bytes: Vec<u8>,
@@ -67,28 +74,41 @@ pub struct Connection<'a> {
 impl<'a> Connection<'a> {
     pub fn open(address: SocketAddr, findings: &'a Findings) -> Result<Self, Loss> {
         let in_order = Instant::now();
+        Self::over(Wire::of_http1(address), in_order, findings)
+    }
+
+    /// One of HTTP/2, on which requests and responses have the form of HTTP/1.
+    pub fn open_http2(address: SocketAddr, findings: &'a Findings) -> Result<Self, Loss> {
+        let in_order = Instant::now();
+        Self::over(Wire::of_http2(address), in_order, findings)
+    }
+
+    fn over(stream: std::io::Result<Wire>, in_order: Instant, findings: &'a Findings) -> Result<Self, Loss> {
         let ended = |error: std::io::Error| Loss::Ended { what: format!("connecting: {error}"), in_order };
-        let stream = TcpStream::connect(address).map_err(ended)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(ended)?;
-        stream.set_nodelay(true).map_err(ended)?;
+        let stream = stream.map_err(ended)?;
+        stream.socket().set_read_timeout(Some(PATIENCE)).map_err(ended)?;
         Ok(Self { stream, findings, bytes: Vec::new(), asked: in_order, in_order, responses: 0, pace: None })
     }
 
     /// Has the kernel keep little for this client, so that the server waits for it.
     pub fn receive_little(&self) {
         // A kernel that refuses gives the client more than it asks for; nothing is proved less by that.
-        let _ = set_socket_recv_buffer_size(&self.stream, 65_536);
+        let _ = set_socket_recv_buffer_size(self.stream.socket(), 65_536);
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Loss> {
         self.asked = Instant::now();
-        let sent = self.stream.write_all(bytes);
-        sent.map_err(|error| self.ended(format!("sending: {error}")))
+        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
+        sent.map_err(|error| self.failed("sending", &error))
     }
 
     /// Tells the server that no more will come.
-    pub fn finish_sending(&self) -> Result<(), Loss> {
-        self.stream.shutdown(Shutdown::Write).map_err(|error| self.ended(format!("ending: {error}")))
+    pub fn finish_sending(&mut self) -> Result<(), Loss> {
+        self.stream.finish().map_err(|error| self.failed("ending", &error))
+    }
+
+    fn failed(&self, doing: &str, error: &std::io::Error) -> Loss {
+        if error.kind() == NOT_TAKEN { Loss::NotTaken } else { self.ended(format!("{doing}: {error}")) }
     }
 
     /// Nobody can say what became of the last request, or the server says that its worker has died.
@@ -118,13 +138,13 @@ impl<'a> Connection<'a> {
                 Ok(count > 0)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let local = self.stream.local_addr().map_or(0, |address| address.port());
+                let local = self.stream.socket().local_addr().map_or(0, |address| address.port());
                 Err(Loss::Wrong(format!(
                     "waited {PATIENCE:?} in vain, from port {local}, with {} bytes received",
                     self.bytes.len()
                 )))
             }
-            Err(error) => Err(self.ended(format!("receiving: {error}, after {} bytes", self.bytes.len()))),
+            Err(error) => Err(self.failed(&format!("receiving after {} bytes", self.bytes.len()), &error)),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::client::{Connection, Loss, Peer, Response};
 use crate::findings::Findings;
-use crate::{LARGE_FILE, SMALL_FILE, fastcgi};
+use crate::{LARGE_FILE, SMALL_FILE, fastcgi, streams};
+use std::cell::Cell;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 pub struct Kind {
@@ -17,6 +19,8 @@ pub struct Visit<'a> {
     pub findings: &'a Findings,
     kind: &'static str,
     end: Instant,
+    /// Whether the next connection is encrypted: every other one is.
+    encrypts: Cell<bool>,
 }
 
 const fn kind(name: &'static str, visit: fn(&Visit<'_>) -> Result<(), Loss>) -> Kind {
@@ -38,6 +42,9 @@ impl Kind {
         kind("aborted", aborted),
         kind("HTTP/1.0", http_1_0),
         kind("HTTP/1.0 kept", http_1_0_kept),
+        kind("HTTP/2", http_2),
+        kind("HTTP/2 POST", http_2_post),
+        kind("HTTP/2 streams", streams::visit),
         kind("FastCGI", fastcgi::visit),
     ];
 
@@ -45,10 +52,10 @@ impl Kind {
 
     /// Visits the server until `end`.
     pub fn work(&self, peer: &Peer, findings: &Findings, end: Instant) {
-        let visit = Visit { peer, findings, kind: self.name, end };
+        let visit = Visit { peer, findings, kind: self.name, end, encrypts: Cell::new(false) };
         while visit.goes_on() {
             match (self.visit)(&visit) {
-                Ok(()) => {}
+                Ok(()) | Err(Loss::NotTaken) => {}
                 // Who was on a connection to a worker that was killed may come again.
                 Err(Loss::Ended { in_order, .. }) if findings.killed_since(in_order) => {}
                 Err(Loss::Ended { what, .. } | Loss::Wrong(what)) => findings.note_failure(self.name, &what),
@@ -67,7 +74,26 @@ impl<'a> Visit<'a> {
     }
 
     fn connect(&self) -> Result<Connection<'a>, Loss> {
-        Connection::open(self.peer.http, self.findings)
+        Connection::open(self.next_address(), self.findings)
+    }
+
+    fn connect_by_http2(&self) -> Result<Connection<'a>, Loss> {
+        Connection::open_http2(self.next_address(), self.findings)
+    }
+
+    pub fn next_address(&self) -> SocketAddr {
+        let encrypts = self.encrypts.get();
+        self.encrypts.set(!encrypts);
+        if encrypts { self.peer.https } else { self.peer.http }
+    }
+
+    /// The content of the answer to a request with so much content.
+    pub fn expected(&self, method: &str, path: &str, length: usize) -> Vec<u8> {
+        match path {
+            "/files/large" => content_of_file(LARGE_FILE),
+            "/files/small" => content_of_file(SMALL_FILE),
+            _ => self.peer.app.answer(method, path, length),
+        }
     }
 
     /// Takes the response to a request of HTTP/1.1 with so much content. Returns whether the server keeps the connection.
@@ -78,11 +104,7 @@ impl<'a> Visit<'a> {
     /// Takes the response to a request with so much content.
     fn take(&self, connection: &mut Connection<'_>, method: &str, path: &str, length: usize) -> Result<Response, Loss> {
         let response = connection.response().map_err(|loss| loss.to(&format!("{method} {path}")))?;
-        let expected = match path {
-            "/files/large" => content_of_file(LARGE_FILE),
-            "/files/small" => content_of_file(SMALL_FILE),
-            _ => self.peer.app.answer(method, path, length),
-        };
+        let expected = self.expected(method, path, length);
         if response.status != 200 || response.content != expected {
             let start = String::from_utf8_lossy(&response.content[..response.content.len().min(60)]).into_owned();
             let length = response.content.len();
@@ -262,6 +284,39 @@ fn http_1_0_kept(visit: &Visit<'_>) -> Result<(), Loss> {
     for _ in 0..20 {
         connection.send(b"GET /old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")?;
         if !visit.take(&mut connection, "GET", "/old", 0)?.keeps || !visit.goes_on() {
+            break;
+        }
+        breathe();
+    }
+    Ok(())
+}
+
+/// One request after the other, for much and for little.
+fn http_2(visit: &Visit<'_>) -> Result<(), Loss> {
+    let mut connection = visit.connect_by_http2()?;
+    for number in 0..40 {
+        let path = match number % 8 {
+            3 => "/files/small".to_owned(),
+            7 => "/files/large".to_owned(),
+            _ => format!("/kept/{number}"),
+        };
+        connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes())?;
+        visit.take_response(&mut connection, "GET", &path, 0)?;
+        if !visit.goes_on() {
+            break;
+        }
+        breathe();
+    }
+    Ok(())
+}
+
+fn http_2_post(visit: &Visit<'_>) -> Result<(), Loss> {
+    let mut connection = visit.connect_by_http2()?;
+    for _ in 0..10 {
+        connection.send(format!("POST /large HTTP/1.1\r\nHost: test\r\nContent-Length: {CONTENT}\r\n\r\n").as_bytes())?;
+        connection.send(&content_of_file(CONTENT))?;
+        visit.take_response(&mut connection, "POST", "/large", CONTENT)?;
+        if !visit.goes_on() {
             break;
         }
         breathe();

@@ -1,4 +1,4 @@
-//! A stress test: clients of every kind, against four workers that are meanwhile replaced, added, removed, recycled and killed.
+//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added, removed, recycled and killed.
 //! Every request is answered, in order and with what it asked for, and no client waits longer than [`client::LONGEST_WAIT`].
 //!
 //! Each run has two halves: first many clients, then a single one. If every worker leaves a connection to the others, the
@@ -9,11 +9,15 @@ mod fastcgi;
 mod findings;
 #[path = "../process/http2.rs"]
 mod http2;
-mod kinds;
 // Each test program uses its own part of it.
+#[allow(dead_code)]
+#[path = "../process/http2_streams.rs"]
+mod http2_streams;
+mod kinds;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
+mod streams;
 mod trouble;
 #[allow(dead_code)]
 #[path = "../process/wire.rs"]
@@ -107,6 +111,7 @@ fn run(io: &str, app: App) {
     let address = |scheme| addresses.iter().find_map(|address| address.strip_prefix(scheme)?.parse().ok());
     let peer = Peer {
         http: address("http://").expect("it listens for HTTP"),
+        https: address("https://").expect("it listens for HTTP over TLS"),
         fastcgi: address("fcgi://").expect("it listens for FastCGI"),
         app,
     };
@@ -142,7 +147,9 @@ fn start(io: &str, app: App, folder: &Folder) -> Server {
         App::Native => command.args(["--native", "hello"]),
         App::Psgi => command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/stress/app.psgi")),
     };
-    command.args(["--listen", "127.0.0.1:0", "--listen", "fcgi://127.0.0.1:0", "--io", io, "--workers", "4"]);
+    let encrypted = format!("https://127.0.0.1:0?cert={}", wire::certificate().display());
+    command.args(["--listen", "127.0.0.1:0", "--listen", &encrypted, "--listen", "fcgi://127.0.0.1:0"]);
+    command.args(["--io", io, "--workers", "4"]);
     command.args(["--max-requests", "100", "--min-requests", "50", "--err-respawn-interval", "10ms"]);
     command.arg("--static").arg(format!("/files={}", folder.0.display()));
     Server::run(&mut command)

@@ -1,0 +1,293 @@
+//! A client of HTTP/2 that has several requests open at once on its connection. What it knows of RFC 9113 and RFC 7541 is what
+//! `http2.rs` knows. It makes room for responses bit by bit, as real clients do, so that the server has to share the connection out.
+
+use crate::http2::{
+    ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, INITIAL_WINDOW, PING, PREFACE, RESET,
+    SETTINGS, WINDOW, decoded, frame, literal, number_of, receive_frames,
+};
+use crate::wire::{self, Layer};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Codes of RST_STREAM (RFC 9113, section 7).
+const REFUSED_STREAM: u32 = 7;
+const CANCEL: u32 = 8;
+
+/// What has become of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The response is whole.
+    Answered { status: u16, fields: Vec<(String, String)>, content: Vec<u8> },
+    /// The server has not taken the request, which may be sent once more on another connection (RFC 9113, section 8.7).
+    NotTaken,
+    /// The server has given it up, with this code.
+    Reset(u32),
+}
+
+/// A request that waits for nothing more.
+#[derive(Debug)]
+pub struct Done {
+    pub number: u32,
+    pub asked: Instant,
+    /// The longest time in which nothing came for this request.
+    pub wait: Duration,
+    pub outcome: Outcome,
+}
+
+struct Stream {
+    asked: Instant,
+    /// When something came for it last.
+    moved: Instant,
+    wait: Duration,
+    /// Content that the server has no room for at present.
+    waiting: VecDeque<u8>,
+    window: i64,
+    status: u16,
+    fields: Vec<(String, String)>,
+    content: Vec<u8>,
+}
+
+impl Stream {
+    fn done(self, number: u32, outcome: Outcome) -> Done {
+        Done { number, asked: self.asked, wait: self.wait, outcome }
+    }
+}
+
+pub struct Streams {
+    below: Box<dyn Layer>,
+    scheme: &'static str,
+    /// What has come of a frame that is not whole.
+    received: Vec<u8>,
+    open: BTreeMap<u32, Stream>,
+    done: VecDeque<Done>,
+    next: u32,
+    window: i64,
+    initial_window: i64,
+    leaving: bool,
+    ended: bool,
+}
+
+impl Streams {
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        let (mut below, encrypts) = wire::way_to(address, true)?;
+        below.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, b"")].concat())?;
+        below.flush()?;
+        Ok(Self {
+            below,
+            scheme: if encrypts { "https" } else { "http" },
+            received: Vec::new(),
+            open: BTreeMap::new(),
+            done: VecDeque::new(),
+            next: 1,
+            window: DEFAULT_WINDOW,
+            initial_window: DEFAULT_WINDOW,
+            leaving: false,
+            ended: false,
+        })
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        self.below.socket()
+    }
+
+    /// How many requests wait for their responses.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether the server has said that it leaves (GOAWAY), so that further requests belong on another connection.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Whether the server has ended the connection.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The longest time for which a request has been waiting for anything to come.
+    pub fn longest_silence(&self) -> Duration {
+        self.open.values().map(|stream| stream.moved.elapsed()).max().unwrap_or_default()
+    }
+
+    /// Sends a request, of its content as much as the server has room for; the rest follows while responses are taken. Returns the
+    /// number of its stream.
+    pub fn ask(&mut self, method: &str, target: &str, content: &[u8]) -> io::Result<u32> {
+        let mut block = Vec::new();
+        for (name, value) in [(":method", method), (":scheme", self.scheme), (":path", target), (":authority", "test")] {
+            literal(&mut block, name, value);
+        }
+        let number = self.next;
+        self.next += 2;
+        let asked = Instant::now();
+        let flags = END_HEADERS | if content.is_empty() { END_STREAM } else { 0 };
+        let stream = Stream {
+            asked,
+            moved: asked,
+            wait: Duration::ZERO,
+            waiting: content.iter().copied().collect(),
+            window: self.initial_window,
+            status: 0,
+            fields: Vec::new(),
+            content: Vec::new(),
+        };
+        self.open.insert(number, stream);
+        self.send(&frame(HEADERS, flags, number, &block))?;
+        self.send_content()?;
+        Ok(number)
+    }
+
+    /// Gives a request up, if it is still open.
+    pub fn cancel(&mut self, number: u32) -> io::Result<()> {
+        if self.open.remove(&number).is_none() {
+            return Ok(());
+        }
+        self.send(&frame(RESET, 0, number, &CANCEL.to_be_bytes()))
+    }
+
+    /// The next request that waits for nothing more; `None` at the end of the connection, if none was open then.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if one was.
+    pub fn take(&mut self) -> io::Result<Option<Done>> {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                return Ok(Some(done));
+            }
+            match () {
+                () if self.leaving && self.open.is_empty() => return Ok(None),
+                () if self.ended && self.open.is_empty() => return Ok(None),
+                () if self.ended => return Err(ErrorKind::UnexpectedEof.into()),
+                () => self.receive()?,
+            }
+        }
+    }
+
+    /// Receives once, and handles the frames that are whole then.
+    pub fn receive(&mut self) -> io::Result<()> {
+        let Some(frames) = receive_frames(&mut *self.below, &mut self.received)? else {
+            self.ended = true;
+            return Ok(());
+        };
+        frames.into_iter().try_for_each(|Frame { kind, flags, number, payload }| self.take_frame(kind, flags, number, &payload))
+    }
+
+    fn take_frame(&mut self, kind: u8, flags: u8, number: u32, payload: &[u8]) -> io::Result<()> {
+        if let Some(stream) = self.open.get_mut(&number) {
+            stream.wait = stream.wait.max(stream.moved.elapsed());
+            stream.moved = Instant::now();
+        }
+        match kind {
+            SETTINGS if flags & ACK == 0 => {
+                for setting in payload.chunks_exact(6).filter(|setting| setting[..2] == INITIAL_WINDOW.to_be_bytes()) {
+                    let value = i64::from(number_of(&setting[2..]));
+                    for stream in self.open.values_mut() {
+                        stream.window += value - self.initial_window;
+                    }
+                    self.initial_window = value;
+                }
+                self.send(&frame(SETTINGS, ACK, 0, b""))?;
+                self.send_content()?;
+            }
+            PING if flags & ACK == 0 => self.send(&frame(PING, ACK, 0, payload))?,
+            WINDOW => {
+                let more = i64::from(number_of(payload));
+                match self.open.get_mut(&number) {
+                    _ if number == 0 => self.window += more,
+                    Some(stream) => stream.window += more,
+                    None => {}
+                }
+                self.send_content()?;
+            }
+            GOAWAY => {
+                self.leaving = true;
+                let not_taken = self.open.split_off(&(number_of(payload).saturating_add(1)));
+                self.done.extend(not_taken.into_iter().map(|(number, stream)| stream.done(number, Outcome::NotTaken)));
+            }
+            RESET => {
+                if let Some(stream) = self.open.remove(&number) {
+                    let code = number_of(payload);
+                    let outcome = if code == REFUSED_STREAM { Outcome::NotTaken } else { Outcome::Reset(code) };
+                    self.done.push_back(stream.done(number, outcome));
+                }
+            }
+            HEADERS => self.take_fields(flags, number, payload),
+            DATA => self.take_content(flags, number, payload)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_fields(&mut self, flags: u8, number: u32, block: &[u8]) {
+        assert!(flags & END_HEADERS != 0, "our server's fields fit into a frame");
+        let Some(stream) = self.open.get_mut(&number) else { return };
+        let fields = decoded(block);
+        if let Some((_, status)) = fields.iter().find(|(name, _)| name == ":status") {
+            stream.status = status.parse().expect("it is a number");
+            stream.fields = fields;
+        }
+        if flags & END_STREAM != 0 {
+            self.end(number);
+        }
+    }
+
+    fn take_content(&mut self, flags: u8, number: u32, payload: &[u8]) -> io::Result<()> {
+        let ends = flags & END_STREAM != 0;
+        let mut room = Vec::new();
+        if !payload.is_empty() {
+            // The connection's window counts as well what comes for a request that was given up.
+            let length = u32::try_from(payload.len()).expect("a frame is short").to_be_bytes();
+            room.extend(frame(WINDOW, 0, 0, &length));
+            if !ends && self.open.contains_key(&number) {
+                room.extend(frame(WINDOW, 0, number, &length));
+            }
+        }
+        if let Some(stream) = self.open.get_mut(&number) {
+            stream.content.extend_from_slice(payload);
+        }
+        if ends {
+            self.end(number);
+        }
+        self.send(&room)
+    }
+
+    /// The response is whole.
+    fn end(&mut self, number: u32) {
+        if let Some(mut stream) = self.open.remove(&number) {
+            let (status, fields) = (stream.status, std::mem::take(&mut stream.fields));
+            let content = std::mem::take(&mut stream.content);
+            self.done.push_back(stream.done(number, Outcome::Answered { status, fields, content }));
+        }
+    }
+
+    /// Sends of all contents what the server has room for, a frame of each in turn.
+    fn send_content(&mut self) -> io::Result<()> {
+        let mut frames = Vec::new();
+        loop {
+            let before = frames.len();
+            for (number, stream) in &mut self.open {
+                let room = usize::try_from(self.window.min(stream.window)).unwrap_or(0);
+                let size = room.min(FRAME).min(stream.waiting.len());
+                if size == 0 {
+                    continue;
+                }
+                let piece: Vec<u8> = stream.waiting.drain(..size).collect();
+                let flags = if stream.waiting.is_empty() { END_STREAM } else { 0 };
+                frames.extend(frame(DATA, flags, *number, &piece));
+                self.window -= size as i64;
+                stream.window -= size as i64;
+            }
+            if frames.len() == before {
+                break;
+            }
+        }
+        self.send(&frames)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.below.write_all(bytes)?;
+        self.below.flush()
+    }
+}
