@@ -45,55 +45,97 @@ pub(super) enum Trouble {
     Refused(Refusal, bool),
 }
 
+/// Which kinds of fields a list has had so far: a set that is asked for each pseudo-field, so it is one number.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Kinds(u8);
+
+impl Kinds {
+    const METHOD: Self = Self(1);
+    const SCHEME: Self = Self(2);
+    const AUTHORITY: Self = Self(4);
+    const PATH: Self = Self(8);
+    const PROTOCOL: Self = Self(16);
+    const REGULAR: Self = Self(32);
+
+    const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    const fn common(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn has(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
 /// What has been found so far.
 #[derive(Default)]
 struct Found {
-    method: Option<Span>,
-    scheme: Option<Span>,
-    authority: Option<Span>,
-    /// It is a host with an optional port.
+    kinds: Kinds,
+    /// What stood before a pseudo-field and must not: its own kind, or an ordinary field.
+    misplaced: Kinds,
+    // The pseudo-fields: empty where `kinds` does not have them.
+    method: Span,
+    scheme: Span,
+    authority: Span,
+    path: Span,
+    protocol: Span,
+    /// The authority is a host with an optional port.
     authority_valid: bool,
-    path: Option<Span>,
-    protocol: Option<Span>,
     host: Option<Span>,
     length: Option<Span>,
     expectation: Option<Span>,
     priority: Option<Span>,
     cookies: u32,
-    regular: bool,
     host_repeated: bool,
     malformed: Option<Malformed>,
 }
 
 impl Found {
-    /// Notes a field; `true`: it is an ordinary one, to be laid out.
+    /// Notes a field, and lays it out if it is an ordinary one, or becomes one.
     #[inline]
-    fn note(&mut self, text: &[u8], field: Field) -> bool {
-        let pseudo = match field.kind {
+    fn note(&mut self, text: &[u8], Field { name, value, kind }: Field, fields: &mut Vec<FieldLayout>) {
+        let (pseudo, it) = match kind {
             Kind::Regular(known) => {
-                self.regular = true;
-                return known.is_none_or(|known| self.note_known(text, known, field.value));
+                self.kinds = self.kinds.and(Kinds::REGULAR);
+                if known.is_none_or(|known| self.note_known(text, known, value)) {
+                    fields.push(FieldLayout { name, value, known });
+                }
+                return;
             }
             Kind::Malformed(why) => {
                 self.malformed.get_or_insert(why);
-                return false;
+                return;
             }
-            Kind::Method => &mut self.method,
-            Kind::Scheme => &mut self.scheme,
+            Kind::Method => (&mut self.method, Kinds::METHOD),
+            Kind::Scheme => (&mut self.scheme, Kinds::SCHEME),
             Kind::Authority { valid } => {
                 self.authority_valid = valid;
-                &mut self.authority
+                fields.push(FieldLayout { name: HOST, value, known: Some(KnownField::Host) });
+                (&mut self.authority, Kinds::AUTHORITY)
             }
-            Kind::Path => &mut self.path,
-            Kind::Protocol => &mut self.protocol,
+            Kind::Path => (&mut self.path, Kinds::PATH),
+            Kind::Protocol => (&mut self.protocol, Kinds::PROTOCOL),
         };
-        if pseudo.replace(field.value).is_some() {
-            self.malformed.get_or_insert(Malformed::PseudoRepeated);
+        *pseudo = value;
+        self.misplaced = self.misplaced.and(self.kinds.common(it.and(Kinds::REGULAR)));
+        self.kinds = self.kinds.and(it);
+    }
+
+    /// Why the list is no request, whatever its values are.
+    #[inline]
+    const fn malformed(&self) -> Option<Malformed> {
+        match self.malformed {
+            None if self.misplaced.has(Kinds::REGULAR) => Some(Malformed::PseudoLate),
+            None if !self.misplaced.is_empty() => Some(Malformed::PseudoRepeated),
+            malformed => malformed,
         }
-        if self.regular {
-            self.malformed.get_or_insert(Malformed::PseudoLate);
-        }
-        false
     }
 
     #[inline]
@@ -101,8 +143,8 @@ impl Found {
         match known {
             KnownField::Host => {
                 self.host_repeated |= self.host.replace(value).is_some();
-                if let Some(authority) = self.authority {
-                    if !authority.of(text).eq_ignore_ascii_case(value.of(text)) {
+                if self.kinds.has(Kinds::AUTHORITY) {
+                    if !self.authority.of(text).eq_ignore_ascii_case(value.of(text)) {
                         self.malformed.get_or_insert(Malformed::Host);
                     }
                     return false;
@@ -131,18 +173,11 @@ pub(super) fn read(
 ) -> Result<Outline, Trouble> {
     layout.clear();
     let mut found = Found::default();
-    let whole = decode(decoder, block, limits, text, |text, field| {
-        if found.note(text, field) {
-            let Kind::Regular(known) = field.kind else { return };
-            layout.fields.push(FieldLayout { name: field.name, value: field.value, known });
-        } else if matches!(field.kind, Kind::Authority { .. }) {
-            layout.fields.push(FieldLayout { name: HOST, value: field.value, known: Some(KnownField::Host) });
-        }
-    })?;
-    if let Some(malformed) = found.malformed {
+    let whole = decode(decoder, block, limits, text, |text, field| found.note(text, field, &mut layout.fields))?;
+    if let Some(malformed) = found.malformed() {
         return Err(Trouble::Malformed(malformed));
     }
-    let method = found.method.unwrap_or_default().of(text);
+    let method = found.method.of(text);
     let bodiless = method == b"HEAD";
     let refused = |refusal| Err(Trouble::Refused(refusal, bodiless));
     if !whole {
@@ -154,14 +189,13 @@ pub(super) fn read(
     if layout.fields.len() - (found.cookies as usize).saturating_sub(1) > limits.fields {
         return refused(Refusal::FIELD_COUNT);
     }
-    if let Some(span) = found.method {
-        layout.method = span;
-    }
+    layout.method = found.method;
     lay_out_target(&found, tunnels, text, layout, limits).map_err(|trouble| match trouble {
         Trouble::Refused(refusal, _) => Trouble::Refused(refusal, bodiless),
         other => other,
     })?;
-    let mut outline = Outline { bodiless, protocol: found.protocol, priority: found.priority, ..Outline::default() };
+    let protocol = found.kinds.has(Kinds::PROTOCOL).then_some(found.protocol);
+    let mut outline = Outline { bodiless, protocol, priority: found.priority, ..Outline::default() };
     if let Some(length) = found.length {
         let length = grammar::number(length.of(text)).ok_or(Trouble::Malformed(Malformed::ContentLength))?;
         if ends && length > 0 {
@@ -170,7 +204,7 @@ pub(super) fn read(
         if length > limits.content_bytes {
             return refused(Refusal::CONTENT_SIZE);
         }
-        outline.content_length = (found.protocol.is_none()).then_some(length);
+        outline.content_length = protocol.is_none().then_some(length);
     }
     if let Some(expectation) = found.expectation {
         if !expectation.of(text).eq_ignore_ascii_case(b"100-continue") {
@@ -246,35 +280,36 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
         return refused(Refusal::METHOD_LENGTH);
     }
     let connect = method == b"CONNECT";
-    if found.protocol.is_some() && !(connect && tunnels) {
+    let kinds = found.kinds;
+    if kinds.has(Kinds::PROTOCOL) && !(connect && tunnels) {
         return malformed(Malformed::Connect);
     }
-    if connect && found.protocol.is_none() {
+    if connect && !kinds.has(Kinds::PROTOCOL) {
         // RFC 9113, section 8.5.
-        let is_valid = found.scheme.is_none() && found.path.is_none() && found.authority.is_some();
+        let is_valid = kinds.common(Kinds::SCHEME.and(Kinds::PATH)).is_empty() && kinds.has(Kinds::AUTHORITY);
         return if is_valid { refused(Refusal::METHOD_CONNECT) } else { malformed(Malformed::Connect) };
     }
-    let (Some(scheme), Some(path)) = (found.scheme, found.path) else {
+    if !kinds.has(Kinds::SCHEME.and(Kinds::PATH)) {
         return malformed(Malformed::PseudoMissing);
-    };
+    }
     if found.host_repeated {
         return refused(Refusal::HOST_REPEATED);
     }
-    let is_valid = match (found.authority, found.host) {
-        (Some(_), _) => found.authority_valid,
-        (None, Some(host)) => h1::target::is_authority(text, host),
-        (None, None) => return refused(Refusal::HOST_MISSING),
+    let is_valid = match found.host {
+        _ if kinds.has(Kinds::AUTHORITY) => found.authority_valid,
+        Some(host) => h1::target::is_authority(text, host),
+        None => return refused(Refusal::HOST_MISSING),
     };
     if !is_valid {
         return refused(Refusal::HOST_INVALID);
     }
-    layout.https = match scheme.of(text) {
-        b"http" => false,
-        b"https" => true,
+    layout.https = match found.scheme.of(text) {
+        known if is_ready(found.scheme) => known.len() == b"https".len(),
         other if other.eq_ignore_ascii_case(b"http") => false,
         other if other.eq_ignore_ascii_case(b"https") => true,
         _ => return refused(Refusal::TARGET_FORM),
     };
+    let path = found.path;
     layout.form = match path.of(text) {
         [b'/', ..] => TargetForm::Origin,
         b"*" if method == b"OPTIONS" => TargetForm::Asterisk,

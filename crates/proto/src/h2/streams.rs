@@ -61,6 +61,15 @@ pub(super) struct Stream {
     waiting: bool,
 }
 
+/// How far a stream had come that is active no more.
+pub(super) struct Removed {
+    pub(super) id: u32,
+    /// As [`Stream::held`].
+    pub(super) held: u32,
+    pub(super) writing: Writing,
+    pub(super) reading: Reading,
+}
+
 impl Stream {
     pub(super) const fn new(id: u32, window: i32, allowed: u32, reading: Reading) -> Self {
         Self {
@@ -136,23 +145,30 @@ impl Streams {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
+    pub(super) fn remove(&mut self, id: u32) -> Option<Removed> {
         let place = self.place(id)?;
         self.found = place as u32;
-        let stream = if place == 0 { self.active.pop_front() } else { self.active.remove(place) }?;
-        self.waiting -= u32::from(stream.waiting);
+        let &Stream { held, writing, reading, waiting, .. } = self.active.get(place)?;
+        self.waiting -= u32::from(waiting);
+        if place == 0 {
+            self.active.pop_front();
+        } else {
+            self.active.remove(place);
+        }
         if self.active.is_empty() && self.active.capacity() > KEPT_STREAMS {
             self.active.shrink_to(KEPT_STREAMS);
         }
-        Some(stream)
+        Some(Removed { id, held, writing, reading })
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&self, id: u32) -> Option<usize> {
         let found = self.found as usize;
-        if self.active.get(found).is_some_and(|stream| stream.id == id) {
-            return Some(found);
-        }
+        if self.active.get(found).is_some_and(|stream| stream.id == id) { Some(found) } else { self.search(id) }
+    }
+
+    #[inline(never)]
+    fn search(&self, id: u32) -> Option<usize> {
         self.active.binary_search_by_key(&id, |stream| stream.id).ok()
     }
 

@@ -2,7 +2,7 @@
 
 use super::dynamic_table::{OVERHEAD, Table};
 use super::kind::Kind;
-use super::static_table::{self, ENTRIES};
+use super::static_table::{self, ENTRIES, Entry};
 use super::{huffman, integer};
 use alloc::vec::Vec;
 use oribi_message::Span;
@@ -62,24 +62,25 @@ impl Decoder {
         let (mut pos, mut list, mut resizes) = (0, 0, RESIZES);
         while let Some(&first) = block.get(pos) {
             let start = out.len();
-            let (name_length, kind);
-            // A value of the static table that stands in the output already.
-            let mut ready = None;
-            if first >= 0x80 {
-                let index = integer::decode(block, &mut pos, 7).ok_or(Fault::Invalid)?;
-                // Index 0 is none.
-                let place = index.checked_sub(1).ok_or(Fault::Invalid)?;
-                if let Some(entry) = ENTRIES.get(place) {
-                    (name_length, kind) = (entry.name, entry.kind);
-                    if entry.ready > 0 {
-                        ready = Some(entry);
-                    } else {
+            let appended = |name: usize, kind, out: &Vec<u8>| {
+                let (name_end, end) = (start + name, out.len());
+                (Field { name: Span::new(start, name_end), value: Span::new(name_end, end), kind }, OVERHEAD + end - start)
+            };
+            let (field, size) = if first >= 0x80 {
+                // Index 0 is none: it becomes one that no table has.
+                let place = integer::decode(block, &mut pos, 7).ok_or(Fault::Invalid)?.wrapping_sub(1);
+                match ENTRIES.get(place) {
+                    // Nobody asks for the name of a pseudo-field.
+                    Some(&Entry { ready: Some(value), kind, size, .. }) => (Field { name: Span::default(), value, kind }, size),
+                    Some(entry) => {
                         out.extend_from_slice(entry.text);
+                        appended(entry.name, entry.kind, out)
                     }
-                } else {
-                    let field = self.table.get(place - static_table::COUNT).ok_or(Fault::Invalid)?;
-                    (name_length, kind) = (field.name, field.kind);
-                    out.extend_from_slice(field.text);
+                    None => {
+                        let field = self.table.get(place - static_table::COUNT).ok_or(Fault::Invalid)?;
+                        out.extend_from_slice(field.text);
+                        appended(field.name, field.kind, out)
+                    }
                 }
             } else if first & 0xe0 == 0x20 {
                 let most = integer::decode(block, &mut pos, 5).ok_or(Fault::Invalid)?;
@@ -89,10 +90,10 @@ impl Decoder {
                 }
                 continue;
             } else {
-                (name_length, kind) = self.literal(first, block, &mut pos, out).ok_or(Fault::Invalid)?;
-            }
-            let end = out.len();
-            list += OVERHEAD + ready.map_or(end - start, |entry| entry.text.len());
+                let (name, kind) = self.literal(first, block, &mut pos, out).ok_or(Fault::Invalid)?;
+                appended(name, kind, out)
+            };
+            list += size;
             if list > bounds.kept {
                 if list > bounds.read {
                     return Err(Fault::Large);
@@ -100,15 +101,7 @@ impl Decoder {
                 out.truncate(start);
                 continue;
             }
-            let (name, value) = match ready {
-                // Nobody asks for the name of a pseudo-field.
-                Some(entry) => {
-                    let value = entry.ready as usize;
-                    (Span::default(), Span::new(value, value + entry.text.len() - entry.name))
-                }
-                None => (Span::new(start, start + name_length), Span::new(start + name_length, end)),
-            };
-            sink(out, Field { name, value, kind });
+            sink(out, field);
         }
         Ok(list <= bounds.kept)
     }

@@ -1,8 +1,9 @@
 //! The static table of HPACK (RFC 7541, appendix A).
 
 use super::super::error::Malformed;
+use super::dynamic_table::OVERHEAD;
 use super::kind::Kind;
-use oribi_message::KnownField;
+use oribi_message::{KnownField, Span};
 
 /// An entry: name and value.
 #[derive(Debug)]
@@ -12,19 +13,21 @@ pub(super) struct Entry {
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
-    /// Where its value stands in [`PROLOGUE`]; 0: it does not.
-    pub(super) ready: u32,
+    /// Where its value stands in [`PROLOGUE`]; `None`: it does not.
+    pub(super) ready: Option<Span>,
+    /// What it counts in a list of fields.
+    pub(super) size: usize,
 }
 
 /// What every output begins with: the name that `:authority` gets as a field, and the values that most requests have one or another
 /// of. A field of the static table with such a value is not copied.
 pub(in crate::h2) const PROLOGUE: &[u8; 27] = b"hostGET/index.htmlPOSThttps";
 
-/// The start of a value in the prologue.
-const fn ready(name: &str, value: &str) -> u32 {
+/// The place of a value in the prologue.
+const fn ready(name: &str, value: &str) -> Option<Span> {
     let value = value.as_bytes();
     if name.as_bytes()[0] != b':' || value.is_empty() {
-        return 0;
+        return None;
     }
     let mut start = 1;
     while start + value.len() <= PROLOGUE.len() {
@@ -33,11 +36,11 @@ const fn ready(name: &str, value: &str) -> u32 {
             place += 1;
         }
         if place == value.len() {
-            return start as u32;
+            return Some(Span { start: start as u32, end: (start + value.len()) as u32 });
         }
         start += 1;
     }
-    0
+    None
 }
 
 impl Entry {
@@ -55,6 +58,7 @@ macro_rules! entries {
                 name: $name.len(),
                 kind: kind($name),
                 ready: ready($name, $value),
+                size: OVERHEAD + $name.len() + $value.len(),
             },)*];
         const NAMES: [&str; COUNT] = [$($name,)*];
     };
@@ -221,9 +225,9 @@ mod tests {
             let value = &entry.text[entry.name..];
             let is_pseudo = matches!(entry.kind, Kind::Malformed(_) | Kind::Authority { .. });
             assert!(is_pseudo || entry.kind == Kind::of(name, value), "{place}");
-            let ready = PROLOGUE.get(entry.ready as usize..entry.ready as usize + value.len());
-            assert!(entry.ready == 0 || ready == Some(value), "{place}");
-            assert_eq!(entry.ready > 0, (1..7).contains(&place), "{place}");
+            assert!(entry.ready.is_none_or(|ready| ready.of(PROLOGUE) == value), "{place}");
+            assert_eq!(entry.ready.is_some(), (1..7).contains(&place), "{place}");
+            assert_eq!(entry.size, 32 + entry.text.len(), "{place}");
         }
         assert_eq!(index(b"x-y", None), 0);
         assert_eq!(index(b"", None), 0);

@@ -3,7 +3,7 @@
 use super::super::error::ErrorCode;
 use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
 use super::super::hpack::encoder;
-use super::super::streams::{Reading, Stream, Writing};
+use super::super::streams::{Reading, Removed, Stream, Writing};
 use super::Machine;
 use crate::h1::response::{NO_CONTENT_BEFORE, POLICY, TIMING, digits, write_refusal_content};
 use crate::h1::{InvalidResponse, Preset, Refusal, check_trailers, grammar, names};
@@ -132,11 +132,7 @@ impl Machine {
                 encoder::field(name, names::find(name), value, out);
             }
         }
-        write_preset(
-            &Preset { policy: preset.policy_beside(head.fields), id: preset.id_beside(head.fields), ..*preset },
-            &said,
-            out,
-        );
+        write_preset(preset, head.fields, &said, out);
         // See `h1::Machine::write_head` for the reasons.
         let announced = match (head.status, said.length, length) {
             (204, _, _) => None,
@@ -284,7 +280,7 @@ impl Machine {
             // As over HTTP/1.
             encoder::field(b"retry-after", None, b"1", out);
         }
-        write_preset(&Preset { prepared: None, ..*preset }, &Said::default(), out);
+        write_preset(preset, &[], &Said::default(), out);
         if sends_content || bodiless {
             encoder::content_length(length, out);
         }
@@ -329,7 +325,7 @@ impl Machine {
         if self.window <= 0 { None } else { self.streams.next() }
     }
 
-    fn end(&mut self, stream: &Stream) {
+    fn end(&mut self, stream: &Removed) {
         self.credit += stream.held;
         if stream.reading != Reading::Ended {
             self.streams.abandon(stream.id);
@@ -421,16 +417,16 @@ fn write_fields(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Said, Inv
     Ok(said)
 }
 
-/// Writes what the server adds.
+/// Writes what the server adds to the fields of the app.
 #[inline]
-fn write_preset(preset: &Preset<'_>, said: &Said, out: &mut Vec<u8>) {
+fn write_preset(preset: &Preset<'_>, fields: &[FieldPair<'_>], said: &Said, out: &mut Vec<u8>) {
     if said.date || said.server || preset.compressed.is_empty() {
         write_lines(preset, said, out);
     } else {
         out.extend_from_slice(preset.compressed);
     }
-    write_line(preset.policy, POLICY, None, out);
-    if let Some((name, value)) = preset.id {
+    write_line(preset.policy_beside(fields), POLICY, None, out);
+    if let Some((name, value)) = preset.id_beside(fields) {
         encoder::field(name, names::find(name), value, out);
     }
     if !preset.timing.is_empty() {
