@@ -71,4 +71,22 @@ for my $edge (qw(on off)) {
     };
 }
 
+# An app that takes the socket says there what it likes. That it has is no client that has left.
+my %taking = (
+    'perl.psgi' => 'sub { my $io = $_[0]{"psgix.io"}; syswrite $io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"; close $io; [200, [], []] }',
+    'ruby.ru'   => 'run ->(env) { env["rack.hijack"].call.then { |io| io.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"); io.close }; [200, {}, []] }',
+);
+for my $name (sort keys %taking) {
+    for my $edge (qw(on off)) {
+        my ($app, $path) = ("$folder/$name", "$folder/taken-$name-$edge");
+        open my $out, '>', $app or die "$app: $!";
+        print {$out} $taking{$name};
+        close $out or die "$app: $!";
+        my $oribi = Test::Oribi->start($app, '--edge', $edge, '--workers', 1, '--access-log', $path, '--access-log-format', '%m %>s %X');
+        is(body_of($oribi->url), 'hi', "$name, edge $edge: the app has the socket");
+        is($oribi->stop, 0, 'the server ends');
+        is(content_of($path), "GET 101 -\n", 'the line says that the connection was not HTTP\'s any more');
+    }
+}
+
 done_testing;

@@ -24,7 +24,9 @@ for my $app (qw(app.psgi app.ru app.lua)) {
         protocols h2
         done
         TOLD
-    my $ended = sub { body_of("$site->{http}/collect") for 1 .. 4; return -e $site->{ended} };
+    # Several at once, so that each worker gets one.
+    my @collect = ('curl', '-sZ', map {"$site->{http}/collect?$_"} 1 .. 8);
+    my $ended   = sub { output_of(@collect); return -e $site->{ended} };
     ok($site->{oribi}->wait_until($ended), 'the app is told that a fetch was aborted');
     is_deeply([$site->{oribi}->complaints], [], 'nothing is complained of');
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Property: a real Prometheus that watches a server through a reload, an upgrade and killed processes has an answer from every
-# scrape, and sees no counter go back, whether it takes native histograms or not. The alerts and the dashboard of deploy/ ask it for
-# nothing that the server does not tell.
+# scrape, and sees no counter go back, whether it takes native histograms or not, from the address for metrics or from a path of the
+# app. The alerts and the dashboard of deploy/ ask it for nothing that the server does not tell.
 
 use v5.36;
 use FindBin;
@@ -15,7 +15,7 @@ use Test::Certificate;
 use Test::More;
 use Test::Oribi;
 use Test::Prometheus;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 my $root   = Test::Oribi::root();
 my $deploy = "$root/deploy";
@@ -47,18 +47,32 @@ my $secure  = 'https://127.0.0.1:' . empty_port() . '?cert=' . certificate('firs
 my $port    = empty_port();
 my $oribi   = Test::Oribi->run_on_port($port, Test::Oribi::command(), "$root/examples/sick.psgi", '--workers' => 2,
     '--metrics' => $metrics, '--control' => $control, '--metrics-route' => 'slow=/slow', '--metrics-route' => '/fail',
-    '--listen' => $secure, '--listen' => "127.0.0.1:$port");
-my $load    = fork // die "fork: $!";
+    '--metrics-path' => '/stats?allow=127.0.0.1', '--listen' => $secure, '--listen' => "127.0.0.1:$port");
+# A client gives up after so many seconds without an answer.
+my $PATIENCE = 60;
+my $visits   = "$folder/visits";
+my $load   = fork // die "fork: $!";
 if (!$load) {
-    my $client = HTTP::Tiny->new(timeout => 60);
+    my $client = HTTP::Tiny->new(timeout => $PATIENCE);
+    open my $out, '>>', $visits or POSIX::_exit(1);
+    $out->autoflush;
     while (kill 0 => $oribi->pid) {
-        $client->get($oribi->url . $_) for '/', '/missing', '/fail', '/slow?0.01';
+        for my $path ('/', '/missing', '/fail', '/slow?0.01') {
+            my $begin  = time;
+            my $status = $client->get($oribi->url . $path)->{status};
+            printf {$out} "%s %d %.3f\n", $path, $status, time - $begin;
+        }
     }
     POSIX::_exit(0);
 }
+
+# The answers that the clients have had: for each its path, its status and its seconds.
+sub visits () {
+    return map { [split] } grep {/\n\z/} split /(?<=\n)/, content_of($visits);
+}
 my $prometheus = Test::Prometheus->new($metrics, $rules);
-# Another one gets messages instead of text, with native histograms.
-my $native = Test::Prometheus->new($metrics, $rules, '--enable-feature=native-histograms');
+# Another one asks edges, and gets messages instead of text, with native histograms.
+my $native = Test::Prometheus->new("$port/stats", $rules, '--enable-feature=native-histograms');
 $prometheus->wait_for_scrapes;
 
 # What is told at a port, after promtool has looked at it.
@@ -129,15 +143,22 @@ my @counters = grep {/\Aoribi_\w+_(?:total|bucket|count|sum)\z/} @names;
 cmp_ok(scalar @counters, '>', 25, 'there are counters');
 is_deeply([grep { $prometheus->query("resets($_\[1h]) > 0") } @counters], [], 'none has gone back');
 
+# The clients have gone on to the end, and nobody has let them wait.
+my $visited = visits();
+$oribi->wait_until(sub { visits() > $visited }) or fail('the clients go on');
+is_deeply([grep { $_->[2] >= $PATIENCE } visits()], [], 'no answer is missing');
+cmp_ok(scalar(grep { $_->[0] =~ /slow/ && $_->[1] == 200 } visits()), '>', visits() / 8, 'half of the slow requests succeed');
+
 # Requests for /slow take ten milliseconds at least.
 my $slowest = $prometheus->value('max(histogram_quantile(0.5, rate(oribi_route_request_seconds_bucket{route="slow"}[1h])))');
-cmp_ok($slowest, '>=', 0.01, 'half of the slow requests take as long as they should');
+cmp_ok($slowest, '>=', 0.01, 'half of the slow requests take as long as they should')
+    or diag(explain([grep { $_->[0] =~ /slow/ } visits()]));
 is($prometheus->value('sum(oribi_route_responses_total{route="/fail",class="2xx"})'), 0, 'one route never succeeds');
 cmp_ok($prometheus->value('min(oribi_route_responses_total{route="/fail",class="5xx"})'), '>', 0, 'and fails');
 
 # What the other one has seen. A histogram has one series there, and no buckets that it counts by names.
 $native->wait_for_scrapes;
-is($native->value('min(min_over_time(up[1h]))'), 1, 'every scrape of messages has its answer');
+is($native->value('min(min_over_time(up[1h]))'), 1, 'every scrape of messages from the path has its answer');
 my @in_messages = $native->ask('label/__name__/values')->@*;
 is_deeply([grep {/\Aoribi_.*_(?:bucket|count|sum)\z/} @in_messages], [], 'histograms are native');
 my %classic = map { s/_(?:bucket|count|sum)\z//r => 1 } grep {/\Aoribi_/} @names;

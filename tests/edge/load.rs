@@ -156,13 +156,14 @@ pub struct Load {
     shared: Arc<Shared>,
 }
 
+/// What is told of a load while it is at work, and whether it is to stop.
 #[derive(Default)]
-struct Shared {
-    stop: AtomicBool,
-    answered: AtomicUsize,
+pub struct Shared {
+    pub stop: AtomicBool,
+    pub answered: AtomicUsize,
     /// Faults and connections that the server has closed.
-    faults: AtomicUsize,
-    workers: Mutex<BTreeSet<u32>>,
+    pub faults: AtomicUsize,
+    pub workers: Mutex<BTreeSet<u32>>,
 }
 
 impl Load {
@@ -170,6 +171,13 @@ impl Load {
     pub fn start(address: SocketAddr, plan: Plan) -> Self {
         let opened = Opened::new(address, plan.connections);
         opened.begin(plan)
+    }
+
+    /// One that does this.
+    pub fn doing(work: impl FnOnce(&Shared) -> Report + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        Self { thread: std::thread::spawn(move || work(&of_thread)), shared }
     }
 
     /// How many requests have been answered so far.
@@ -241,10 +249,7 @@ impl Opened {
     }
 
     pub fn begin(self, plan: Plan) -> Load {
-        let shared = Arc::new(Shared::default());
-        let of_thread = shared.clone();
-        let thread = std::thread::spawn(move || work(self, &plan, &of_thread));
-        Load { thread, shared }
+        Load::doing(move |shared| work(self, &plan, shared))
     }
 }
 

@@ -19,6 +19,7 @@ mod lent;
 mod limits;
 mod listening;
 mod metrics;
+mod metrics_path;
 mod notify;
 mod open_connections;
 mod replacing;

@@ -74,16 +74,20 @@ impl Scrape {
 
     /// The same; `None`: nobody answers.
     pub fn ask(place: &Place) -> Option<Self> {
-        let answer = place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n").map(|answer| Self::read(&answer))
+    }
+
+    /// The metrics in a response.
+    pub fn read(answer: &str) -> Self {
         let (head, text) = answer.split_once("\r\n\r\n").expect("a head");
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
         assert_eq!(length, Some(text.len()), "it is whole");
         let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
             let (series, value) = line.rsplit_once(' ').expect("a series and a value");
             (series.to_owned(), value.parse().expect("a number"))
         });
-        Some(Self(samples.collect()))
+        Self(samples.collect())
     }
 
     pub fn get(&self, series: &str) -> f64 {

@@ -27,6 +27,8 @@ const APP: u64 = 2;
 const POOL: u64 = 3;
 /// The line of a pool: it has descriptors, or calls.
 const LINE: u64 = 4;
+/// Sockets on which another process of the server answers.
+const ANSWER: u64 = 5;
 
 /// How many events are taken at once.
 const EVENTS: usize = 8;
@@ -75,7 +77,7 @@ impl Sources {
         if is(APP) {
             self.news.store(true, SeqCst);
         }
-        Ok(Found { other: is(APP) || is(BELL) || is(COMMAND), line: is(LINE), more: reported.len() == EVENTS })
+        Ok(Found { other: [APP, BELL, COMMAND, ANSWER].into_iter().any(is), line: is(LINE), more: reported.len() == EVENTS })
     }
 }
 
@@ -176,6 +178,14 @@ impl Attention {
     /// See [`oribi_host::Outlet::watch`].
     pub(crate) fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.add(descriptor, APP)
+    }
+
+    /// Wakes the lane when something comes on `socket`, until [`Attention::unwatch`]; no host is called for that.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn await_answer(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(socket, ANSWER)
     }
 
     /// See [`oribi_host::Outlet::unwatch`].

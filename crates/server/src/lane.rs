@@ -2,9 +2,11 @@
 
 mod app_chunks;
 mod challenge;
+mod command;
 mod deadlines;
 mod front;
 mod https;
+mod metrics;
 mod named_files;
 mod news;
 mod outlet;
@@ -17,7 +19,7 @@ use crate::intake::Intake;
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::scoreboard::running::{RunningApps, RunningLine};
-use crate::scoreboard::{Prospect, WorkerCommand, WorkerSlot};
+use crate::scoreboard::{Prospect, WorkerSlot};
 use crate::source::{LentRequest, Source};
 use crate::totals::counter_of;
 use app_chunks::AppChunks;
@@ -98,11 +100,6 @@ impl<'a> LaneSetup<'a> {
         let intake = Intake::new(self.settings, pools, &attention)?;
         Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
     }
-
-    /// The count of log openings; read it before a lane opens its logs.
-    pub(crate) fn log_opening(&self) -> u32 {
-        self.slot.log_opening.load(Ordering::Relaxed)
-    }
 }
 
 /// Supplies a lane with contexts.
@@ -152,16 +149,14 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 /// # Errors
 /// The same as for [`run`].
 pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let told = setup.log_opening();
     let (intake, attention) = setup.intake(pools)?;
-    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
     run_from(&lane.without_front(), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
     run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
 }
 
@@ -267,7 +262,7 @@ impl<'a, S: Source> Lane<'a, S> {
             source: RefCell::new(source),
             attention: None,
             slot,
-            logs_opened: Cell::new(Some(slot.log_opening.load(Ordering::Relaxed))),
+            logs_opened: Cell::new(Some(slot.inherited_opening())),
             running: None,
             deadlines: None,
             aside: None,
@@ -321,19 +316,13 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
-        let idle = self.slot.idle;
+        let idle = self.source.borrow().is_idle_while_it_waits().then_some(self.slot.idle);
         News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
     }
 
     /// Sets the lines that show what its threads are running.
     pub(crate) fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
         Self { running: RunningApps::on(lines, settings.request_id.as_ref()), ..self }
-    }
-
-    /// Sets which log opening its log files belong to: see [`LaneSetup::log_opening`].
-    pub(crate) fn with_logs_of(self, opening: u32) -> Self {
-        self.logs_opened.set(Some(opening));
-        self
     }
 
     /// Leaves it to others to open log files again.
@@ -435,22 +424,6 @@ impl<'a, S: Source> Lane<'a, S> {
         self.source.borrow_mut()
     }
 
-    /// Reads the worker's command; `false`: the lane ends.
-    pub(crate) fn obey(&self) -> bool {
-        let mut source = self.source.borrow_mut();
-        if source.take_wake()
-            && let Some(attention) = &self.attention
-        {
-            attention.look();
-        }
-        let told = self.slot.log_opening.load(Ordering::Relaxed);
-        if self.logs_opened.get().is_some_and(|opened| opened != told) {
-            self.logs_opened.set(Some(told));
-            source.reopen_logs();
-        }
-        self.pass_on_command(&mut source) && !source.finished()
-    }
-
     /// What its source watches beside connections.
     pub(crate) fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
@@ -459,20 +432,6 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Whether the lane accepts no more connections.
     pub(crate) fn stops(&self) -> bool {
         self.source.borrow().stops()
-    }
-
-    /// Passes the worker's command to the source; `false`: end at once.
-    fn pass_on_command(&self, source: &mut S) -> bool {
-        match self.slot.command() {
-            WorkerCommand::Serve if self.slot.prospect() == Prospect::Parts => source.part(),
-            WorkerCommand::Serve => {}
-            WorkerCommand::Drain => source.stop(true),
-            WorkerCommand::Retire => source.stop(false),
-            WorkerCommand::Quit => return false,
-            // The edge itself knows to whom.
-            WorkerCommand::HandOver => {}
-        }
-        true
     }
 
     #[inline]

@@ -197,6 +197,11 @@ pub trait Source {
     /// Every thread of the lane is busy: new work is left to other workers until a request is asked for again.
     fn leave_line(&mut self);
 
+    /// Whether a lane that waits for news is idle: other lanes leave new clients to it. Not so if it takes none.
+    fn is_idle_while_it_waits(&self) -> bool {
+        true
+    }
+
     /// Something that waits for news instead of the source.
     ///
     /// # Errors

@@ -17,9 +17,11 @@ use Time::HiRes  qw(sleep time);
 my $PATIENCE = 60;
 my $WATCHERS = 10;
 
-# Test::Prometheus->new(PORT, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, and evaluates these
-# rules. It is started with these options besides.
-sub new ($class, $target, $rules, @options) {
+# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path behind the
+# port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
+sub new ($class, $place, $rules, @options) {
+    my ($target, $path) = split /(?=\/)/, $place, 2;
+    $path //= '/metrics';
     my $folder = File::Temp->newdir;
     my $client = HTTP::Tiny->new(timeout => $PATIENCE);
     my $self   = bless { folder => $folder, port => empty_port(), client => $client }, $class;
@@ -30,6 +32,7 @@ sub new ($class, $target, $rules, @options) {
         rule_files: ['$rules']
         scrape_configs:
           - job_name: oribi
+            metrics_path: $path
             static_configs:
         CONFIGURATION
     close $out or croak "prometheus.yml: $!";

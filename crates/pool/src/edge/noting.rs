@@ -57,13 +57,13 @@ impl Edge {
         record.waited.map(|_| record.worker).or_else(|| self.holder(ticket))
     }
 
-    /// How long a request has waited for its worker: until that took it, as far as this is known, or until now if none has. After a whole
-    /// answer this is still known until the next request comes into the slot.
+    /// For how many nanoseconds a request has waited for its worker: until that took it, as far as this is known, or until now if none
+    /// has. After a whole answer this is still known until the next request comes into the slot.
     #[inline]
     #[must_use]
-    pub fn wait_of(&self, ticket: Ticket) -> Duration {
+    pub fn wait_of(&self, ticket: Ticket) -> u64 {
         let slot = ticket.0.slot;
-        Duration::from_nanos(self.records[slot as usize].waited.unwrap_or_else(|| self.wait_without_answer(ticket)))
+        self.records[slot as usize].waited.unwrap_or_else(|| self.wait_without_answer(ticket))
     }
 
     fn wait_without_answer(&self, ticket: Ticket) -> u64 {
@@ -104,6 +104,10 @@ mod tests {
 
     const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 2, area_bytes: 512 };
 
+    fn waited(edge: &Edge, ticket: Ticket) -> Duration {
+        Duration::from_nanos(edge.wait_of(ticket))
+    }
+
     /// What an edge believes of the wait of a request that came after one second, and whose answer it reads after two, if its worker
     /// says that it has taken it after so many nanoseconds.
     fn wait(taken_after: u64, whole: bool) -> (Waits, Duration) {
@@ -126,7 +130,7 @@ mod tests {
         while edge.next(&mut Vec::new()).is_some() {}
         let waits = edge.take_waits();
         assert_eq!(edge.take_waits(), Waits::default(), "it is told once");
-        (waits, edge.wait_of(ticket))
+        (waits, waited(&edge, ticket))
     }
 
     #[test]
@@ -139,11 +143,11 @@ mod tests {
         let reserved = edge.reserve().expect("a slot");
         let ticket = edge.submit(reserved, 1);
         tell(&mut edge, 1200);
-        assert_eq!((edge.wait_of(ticket), edge.worker_of(ticket)), (Duration::from_millis(200), None));
+        assert_eq!((waited(&edge, ticket), edge.worker_of(ticket)), (Duration::from_millis(200), None));
         worker.tell_time(1_300_000_000);
         let taken = worker.take().expect("a request");
         tell(&mut edge, 1900);
-        assert_eq!((edge.wait_of(ticket), edge.worker_of(ticket)), (Duration::from_millis(300), Some(1)));
+        assert_eq!((waited(&edge, ticket), edge.worker_of(ticket)), (Duration::from_millis(300), Some(1)));
         // The answer is read when its worker has long taken the next request.
         worker.respond(taken, b"head", &[]).expect("there is room");
         let reserved = edge.reserve().expect("a slot");
@@ -153,14 +157,14 @@ mod tests {
         tell(&mut edge, 2100);
         edge.gather();
         while edge.next(&mut Vec::new()).is_some() {}
-        let waited = Duration::from_millis(300);
-        assert_eq!((edge.wait_of(ticket), edge.take_waits()), (waited, Waits { all: waited, longest: waited }));
+        let passed = Duration::from_millis(300);
+        assert_eq!((waited(&edge, ticket), edge.take_waits()), (passed, Waits { all: passed, longest: passed }));
         assert_eq!(edge.worker_of(ticket), Some(1), "it is known who has answered");
-        assert_eq!(edge.wait_of(next), Duration::from_millis(100));
+        assert_eq!(waited(&edge, next), Duration::from_millis(100));
         let reserved = edge.reserve().expect("a slot");
         let other = edge.submit(reserved, 1);
         edge.withdraw(other);
-        assert_eq!((edge.wait_of(other), edge.worker_of(other)), (Duration::ZERO, None));
+        assert_eq!((waited(&edge, other), edge.worker_of(other)), (Duration::ZERO, None));
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! Where metrics are, and for whom, in the form in which users write it and read it.
 
 use super::address_option::take_option;
+use super::client_path::path_of_clients;
 use super::dashboard::DashboardShows;
 use super::error::SettingError;
+use super::metrics_path::MetricsPath;
+use super::networks::{ALLOW, networks, show_networks};
 use super::proxies::TrustedPeers;
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use super::value::is_off;
-
-/// The option that says for whom they are.
-const ALLOW: &str = "allow=";
-
-const NETWORKS: &str = "expected IP addresses, or networks such as 10.0.0.0/8, with commas between them";
 
 /// The address, and the networks whose clients are let in; there are none if everybody is. `None`: off.
 pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedPeers>), String> {
@@ -30,24 +28,39 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
     if allowed.is_some() && matches!(address.socket, SocketAddress::Unix { .. }) {
         return Err("expected no allow= behind the path of a Unix socket: mode= says who may connect to it".to_owned());
     }
-    let behind_it = |why| format!("{why} behind {ALLOW}");
-    let allowed = allowed.map(networks).transpose().map_err(behind_it)?.unwrap_or_default();
+    let allowed = allowed.map(networks).transpose()?.unwrap_or_default();
     // Otherwise the addresses of clients would decide what is spoken here.
     Ok((Some(address.speaking(Protocol::Http)), allowed))
 }
 
-/// Says which setting has no effect because there are no metrics.
+const EXPECTED_PATH: &str =
+    "expected a path and whose clients may get metrics there, such as /metrics?allow=127.0.0.1,10.0.0.0/8, or off";
+
+/// The path for metrics; `None`: off.
+pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
+    let (path, allowed) = take_option(text.trim(), ALLOW)?;
+    let Some(path) = path_of_clients(&path).map_err(|_| EXPECTED_PATH.to_owned())? else {
+        return if allowed.is_some() { Err(EXPECTED_PATH.to_owned()) } else { Ok(None) };
+    };
+    // Without this option, whoever reaches the app would read the numbers.
+    let allowed = networks(allowed.ok_or(EXPECTED_PATH)?)?;
+    Ok(Some(MetricsPath::new(path, allowed)))
+}
+
+/// Says which setting has no effect because there are no metrics, or because another one comes first.
 pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
-    if settings.metrics.is_some() {
-        return Ok(());
-    }
-    if settings.dashboard.shows != DashboardShows::Nothing {
+    if settings.metrics.is_none() && settings.dashboard.shows != DashboardShows::Nothing {
         return Err(SettingError::bad("dashboard", "on", "it needs --metrics ADDRESS, because it is at that address"));
     }
-    match settings.metrics_routes.first() {
-        Some(route) => {
-            Err(SettingError::bad("metrics-route", route.to_string(), "it needs --metrics ADDRESS, where its numbers are told"))
-        }
+    if let Some(path) = settings.metrics_path.as_ref().filter(|path| settings.probe.as_deref() == Some(path.path())) {
+        return Err(SettingError::bad("metrics-path", path.to_string(), "the probe has the same path (--probe)"));
+    }
+    match settings.metrics_routes.first().filter(|_| !settings.tells_metrics()) {
+        Some(route) => Err(SettingError::bad(
+            "metrics-route",
+            route.to_string(),
+            "it needs --metrics ADDRESS or --metrics-path, where its numbers are told",
+        )),
         None => Ok(()),
     }
 }
@@ -56,16 +69,6 @@ pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
 pub(super) fn show_address(address: Option<&ListenAddress>, allowed: &[TrustedPeers]) -> String {
     let Some(address) = address else { return "off".to_owned() };
     if allowed.is_empty() { address.to_string() } else { format!("{address}?{ALLOW}{}", show_networks(allowed)) }
-}
-
-/// Networks with commas between them.
-pub(super) fn networks(text: &str) -> Result<Vec<TrustedPeers>, String> {
-    text.split(',').map(|network| TrustedPeers::parse_network(network.trim(), NETWORKS)).collect()
-}
-
-/// In the form that [`networks`] reads.
-pub(super) fn show_networks(networks: &[TrustedPeers]) -> String {
-    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -94,6 +97,33 @@ mod tests {
         {
             assert!(address(text).is_err_and(|why| why.ends_with("; or off")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_has_networks_behind_it() {
+        let read = |text: &str| metrics_path(text).map(|path| path.map_or_else(|| "off".to_owned(), |path| path.to_string()));
+        for (text, shown) in [
+            ("off", "off"),
+            ("", "off"),
+            ("/metrics?allow=127.0.0.1", "/metrics?allow=127.0.0.1"),
+            (" /a/b?allow=10.0.0.0/8, ::ffff:192.0.2.1,::1 ", "/a/b?allow=10.0.0.0/8,192.0.2.1,::1"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(shown), "{text}");
+            assert_eq!(read(shown).as_deref(), Ok(shown), "{shown}");
+        }
+        for text in [
+            "/metrics",
+            "metrics?allow=::1",
+            "off?allow=::1",
+            "/a?allow=",
+            "/a?allow=unix",
+            "/a?b=1&allow=::1",
+            "/a#?allow=::1",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let why = read("/a?allow=10.0.0.1/8").expect_err("bits are set");
+        assert!(why.ends_with("behind allow="), "{why}");
     }
 
     #[test]

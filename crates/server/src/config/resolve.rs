@@ -518,6 +518,7 @@ mod tests {
             "restart-file=/srv/app/tmp/restart.txt",
             "control=/run/oribi/shop.sock",
             "metrics=:9090?allow=10.0.0.0/8,::1",
+            "metrics-path=/metrics?allow=10.0.0.0/8",
             "dashboard=requests,stats.example.org",
             "server-timing=",
             "histogram-buckets=10us,2.5ms,1s",

@@ -5,6 +5,7 @@ use super::dashboard::Dashboard;
 use super::handshakes::Handshakes;
 use super::histogram::usual_bounds;
 use super::life::Life;
+use super::metrics_path::MetricsPath;
 use super::proxies::{Proxies, TrustedPeers};
 use super::proxy_protocol::ProxyProtocol;
 use super::request_id::RequestIdField;
@@ -386,6 +387,8 @@ pub struct Settings {
     pub metrics: Option<ListenAddress>,
     /// The networks whose clients may get them there; empty: everybody may.
     pub metrics_allowed: Vec<TrustedPeers>,
+    /// Where some clients get them among the paths of the app.
+    pub metrics_path: Option<MetricsPath>,
     /// Whether responses tell how long their requests have waited and run.
     pub server_timing: bool,
     /// The bounds of buckets in its histograms, the shortest first.
@@ -433,6 +436,12 @@ impl Settings {
     #[must_use]
     pub fn has_app_deadlines(&self) -> bool {
         [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
+    }
+
+    /// Whether somebody may ask for metrics.
+    #[must_use]
+    pub fn tells_metrics(&self) -> bool {
+        self.metrics.is_some() || self.metrics_path.is_some()
     }
 
     /// The names under which requests are counted by their routes; none if there are no routes.
@@ -544,6 +553,7 @@ impl Default for Settings {
             control: ControlChoice::Off,
             metrics: None,
             metrics_allowed: Vec::new(),
+            metrics_path: None,
             server_timing: false,
             histogram_buckets: usual_bounds(),
             metrics_routes: Vec::new(),

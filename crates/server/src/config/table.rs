@@ -558,6 +558,7 @@ static TABLE: &[Setting] = &[
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
     control::CONTROL,
     metrics::METRICS,
+    metrics::METRICS_PATH,
     metrics::DASHBOARD,
     metrics::HISTOGRAM_BUCKETS,
     metrics::METRICS_ROUTE,

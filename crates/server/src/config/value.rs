@@ -174,19 +174,6 @@ pub fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
     if text.trim().eq_ignore_ascii_case("auto") { Ok(None) } else { deadline(text).map(Some) }
 }
 
-/// The path of a probe as clients send it; `None` for `off` and for an empty text.
-pub fn probe_path(text: &str) -> Result<Option<String>, String> {
-    let path = text.trim();
-    if path.is_empty() || is_off(path) {
-        return Ok(None);
-    }
-    let sent_as_it_is = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
-    if !path.starts_with('/') || !path.bytes().all(sent_as_it_is) {
-        return Err("expected a path such as /healthz, or off".to_owned());
-    }
-    Ok(Some(path.to_owned()))
-}
-
 /// A time; 0 and `off` mean that the thing does not happen at all.
 pub fn duration_or_off(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
@@ -464,17 +451,6 @@ mod tests {
         for text in ["0", "9", "0:0", "5:4", "1:9", "1:", ":5", "1:2:3", "-1:2", ""] {
             let why = span(text, 8).expect_err(text);
             assert_eq!(why, "expected a whole number from 1 to 8, or two as MIN:MAX");
-        }
-    }
-
-    #[test]
-    fn paths_of_probes() {
-        assert_eq!(probe_path(" /healthz "), Ok(Some("/healthz".to_owned())));
-        for text in ["", "off", "none"] {
-            assert_eq!(probe_path(text), Ok(None), "{text:?}");
-        }
-        for text in ["healthz", "/a b", "/a?b", "/a#b", "/\u{e9}"] {
-            assert!(probe_path(text).is_err(), "{text:?}");
         }
     }
 

@@ -69,19 +69,22 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
         let Some(exchange) = exchange else { return };
         let (head, content) = bytes.split_at(head);
-        self.tell_wait(ticket, exchange);
+        let wait = self.wait_of(ticket);
         let lane = &self.lane;
         let answered = self.heads.read(head, |Head { head, content: kind }| match kind {
             Content::Whole { size } if !begun && size == content.len() as u64 => {
-                Ok(lane.source().respond(exchange, head, &[content]))
+                Ok(lane.source().respond_behind(wait, exchange, head, &[content]))
             }
             _ => Err(Malformed),
         });
         match answered.and_then(|answered| answered) {
             Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
             Ok(_) => {}
-            Err(Malformed) if begun => lane.source().abandon(exchange),
             Err(Malformed) => {
+                self.tell_wait(ticket, exchange);
+                if begun {
+                    return self.lane.source().abandon(exchange);
+                }
                 log::error!("a worker has answered with what is no response");
                 self.refuse(exchange, 502);
             }

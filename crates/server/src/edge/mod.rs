@@ -74,9 +74,8 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
 
 fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pool: oribi_pool::Edge) -> io::Result<()> {
     let lane_setup = LaneSetup { settings, ..setup.lane };
-    let told = lane_setup.log_opening();
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
-    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
+    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_settings(settings)?;
     let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_keeper();

@@ -3,7 +3,7 @@
 use super::EdgeLoop;
 use super::table::Entry;
 use crate::config::Timeouts;
-use crate::engine::Exchange;
+use crate::engine::{Exchange, Wait};
 use crate::slot::{encode_request, stamp_request};
 use crate::totals::Counter;
 use oribi_host::{Content, ExchangeId, Request};
@@ -187,10 +187,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Tells the engine how long a request has waited for its worker, and which process that is.
-    #[inline]
     pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
-        let worker = self.worker_of(ticket);
-        self.lane.source().tell_wait(exchange, self.pool.wait_of(ticket), worker);
+        self.lane.source().tell_wait(exchange, self.wait_of(ticket));
+    }
+
+    /// How long a request has waited for its worker, and which process that is.
+    #[inline]
+    pub(super) fn wait_of(&self, ticket: Ticket) -> Wait {
+        Wait { nanoseconds: self.pool.wait_of(ticket), worker: self.worker_of(ticket) }
     }
 
     /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`, `--trace-export`).
@@ -210,7 +214,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             let lost = self.lane.source().take_lost();
             let Some(lost) = lost else { return };
             let ticket = self.table.find(lost.exchange);
-            let known = ticket.map(|ticket| (self.pool.wait_of(ticket), self.worker_of(ticket)));
+            let known = ticket.map(|ticket| self.wait_of(ticket));
             if let Some(ticket) = ticket {
                 self.throw_away(ticket);
             }

@@ -291,6 +291,8 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.accepting = Accepting::Never;
+        // Others may leave nobody to it any more, also if it stood aside.
+        self.count_as_idle(false);
         // Accepted connections are answered even beyond the limit: no other process can take them.
         for door in 0..self.doors.len() {
             let Door { listener, socket, .. } = self.doors[door];

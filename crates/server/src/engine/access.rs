@@ -20,6 +20,10 @@ use std::time::{Duration, SystemTime};
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
 pub(super) const CLIENT_GONE: u16 = 499;
 
+/// The status in the log for a request whose app has taken the socket, and has said there whatever it liked: from then on the connection
+/// was not HTTP's, as behind a 101 (RFC 9110, section 15.2.2).
+pub(super) const TAKEN: u16 = 101;
+
 /// Drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
 const SPARE_DRAFTS: usize = 160;
 
@@ -51,6 +55,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Called when a host has returned: writes the line of a response that is finished and has been sent on this connection, or whose
     /// client has gone (`None`).
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
+        let taken = answered.is_none() && self.was_taken(exchange.id);
         if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
             return;
         }
@@ -59,7 +64,8 @@ impl<B: Backend> Engine<'_, B> {
             Some((outcome, index)) => (outcome, self.ending_of(index)),
             None => {
                 let laps = Some(Laps::new(received.complete_at, received.lent_at.time()));
-                (Outcome { laps, ..bare(CLIENT_GONE) }, Ending::Aborted)
+                let (status, ending) = if taken { (TAKEN, Ending::Closes) } else { (CLIENT_GONE, Ending::Aborted) };
+                (Outcome { laps, ..bare(status) }, ending)
             }
         };
         self.write_line(&Subject::of(exchange), &outcome, ending);

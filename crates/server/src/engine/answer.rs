@@ -1,7 +1,7 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
 use super::exchange::{Exchange, Received};
-use super::laps::Laps;
+use super::laps::{Laps, Wait};
 use super::name::Name;
 use super::remote::Remote;
 use super::request_id::RequestId;
@@ -31,6 +31,17 @@ pub(super) struct Answer {
     pub(super) noted: Option<Box<Noted>>,
     /// What the response says, if requests have ids.
     pub(super) id: Option<Box<RequestId>>,
+}
+
+impl Answer {
+    /// Its request had to wait for a worker.
+    #[inline]
+    pub(super) fn waited(&mut self, Wait { nanoseconds, worker }: Wait) {
+        self.laps.wait(nanoseconds);
+        if let Some(draft) = self.draft.as_mut().filter(|_| worker.is_some()) {
+            draft.worker = worker;
+        }
+    }
 }
 
 /// The head of a request that is answered after its host has returned, and its client, kept for the log.
@@ -112,11 +123,13 @@ pub(crate) struct Lost {
     pub(crate) exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
+    /// Its host has not returned, and has what the line needs.
+    pub(super) lent: bool,
 }
 
 impl Lost {
     pub(super) fn of(name: Name, answer: &mut Answer) -> Self {
-        Self { exchange: name.into(), counted: answer.counted(), line: answer.late_line() }
+        Self { exchange: name.into(), counted: answer.counted(), lent: answer.is_lent(), line: answer.late_line() }
     }
 }
 

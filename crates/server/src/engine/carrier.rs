@@ -1,6 +1,7 @@
 //! The data of a connection that carries several exchanges at once.
 
 use oribi_proto::{fcgi, h2};
+use std::collections::VecDeque;
 
 /// The machine of the connection.
 #[derive(Debug)]
@@ -16,18 +17,18 @@ pub(super) enum Multiplexer {
 pub(super) struct Carrier {
     pub(super) multiplexer: Multiplexer,
     /// The unfinished requests: id and number of the stream, in order of ids.
-    pub(super) streams: Vec<(u32, u32)>,
+    pub(super) streams: VecDeque<(u32, u32)>,
 }
 
 impl Carrier {
     /// Of a web server that speaks FastCGI.
     pub(super) fn of_web_server() -> Self {
-        Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: Vec::new() }
+        Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: VecDeque::new() }
     }
 
     /// Of a client that speaks HTTP/2.
     pub(super) fn of_client(limits: &h2::Limits) -> Self {
-        Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: Vec::new() }
+        Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: VecDeque::new() }
     }
 
     /// The machine, if the peer speaks FastCGI.
@@ -79,19 +80,31 @@ impl Carrier {
 
     #[inline]
     pub(super) fn number(&self, id: u32) -> Option<u32> {
-        let found = self.streams.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        Some(self.streams[found].1)
+        Some(self.streams[self.place(id)?].1)
     }
 
     pub(super) fn add(&mut self, id: u32, number: u32) {
+        // The ids of HTTP/2 only grow.
+        if self.streams.back().is_none_or(|(last, _)| *last < id) {
+            return self.streams.push_back((id, number));
+        }
         if let Err(position) = self.streams.binary_search_by_key(&id, |&(id, _)| id) {
             self.streams.insert(position, (id, number));
         }
     }
 
     pub(super) fn remove(&mut self, id: u32) {
-        if let Ok(position) = self.streams.binary_search_by_key(&id, |&(id, _)| id) {
+        if let Some(position) = self.place(id) {
             self.streams.remove(position);
         }
+    }
+
+    /// Where a request stands: mostly it is the oldest.
+    #[inline]
+    fn place(&self, id: u32) -> Option<usize> {
+        if self.streams.front().is_some_and(|(first, _)| *first == id) {
+            return Some(0);
+        }
+        self.streams.binary_search_by_key(&id, |&(id, _)| id).ok()
     }
 }

@@ -84,31 +84,30 @@ impl Exchange {
         self.received.complete_at.since(Moment::ZERO)
     }
 
-    /// The request in the form for hosts.
-    #[inline]
+    /// The request in the form for hosts. (Inlined, because otherwise it would be copied field by field.)
+    #[inline(always)]
     #[must_use]
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
         let received = &*self.received;
-        let listener = &listeners[usize::from(received.listener)];
-        let mut request = Request {
+        let mut server = listeners[usize::from(received.listener)].endpoint();
+        if let Some(port) = received.forwarded.port {
+            server.port = port.of(self.head_bytes());
+        }
+        let request = || Request {
             head: self.head(),
             content: received.content.view(received.input.bytes()),
             trailers: received.trailers.view(),
             remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
-            server: listener.endpoint(),
-            forwarded_port: false,
+            server,
+            forwarded_port: received.forwarded.port.is_some(),
             https: received.forwarded.https,
             underscores: false,
             gateway: None,
         };
-        if let Some(port) = received.forwarded.port {
-            request.server.port = port.of(self.head_bytes());
-            request.forwarded_port = true;
+        match &received.variables {
+            None => request(),
+            Some(variables) => variables.complete(request()),
         }
-        if let Some(variables) = &received.variables {
-            variables.complete(&mut request);
-        }
-        request
     }
 
     /// Removes unknown fields whose names are `unwanted`.

@@ -25,6 +25,15 @@ pub(super) struct Laps {
     ended: Moment,
 }
 
+/// How a request has waited for a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// How long after it was complete it was taken.
+    pub(crate) nanoseconds: u64,
+    /// The process that took it, if that is known and somebody asks.
+    pub(crate) worker: Option<u32>,
+}
+
 /// Nanoseconds as microseconds, as many as fit.
 #[inline]
 fn microseconds(nanoseconds: u64) -> u32 {
@@ -59,10 +68,10 @@ impl Laps {
         Self { complete, queue, first: 0, ended: Moment::NEVER }
     }
 
-    /// A worker took it so long after it was complete.
+    /// A worker took it so many nanoseconds after it was complete.
     #[inline]
-    pub(super) fn wait(&mut self, wait: Duration) {
-        self.queue = microseconds(Moment::from(wait).since(Moment::ZERO));
+    pub(super) fn wait(&mut self, wait: u64) {
+        self.queue = microseconds(wait);
     }
 
     /// How long after it was complete it was taken.

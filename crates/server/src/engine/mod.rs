@@ -68,6 +68,7 @@ pub use accept::Census;
 use accept::{EarlyReceive, Line};
 pub use exchange::Exchange;
 use exchange::Received;
+pub(crate) use laps::Wait;
 pub use respond::Progress;
 
 use crate::config::{Settings, Timeouts};
@@ -93,6 +94,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use stream::Stream;
+use taken::Taken;
 use trace::Traces;
 use variables::Variables;
 
@@ -134,6 +136,8 @@ pub struct Engine<'a, B: Backend> {
     spare_variables: Vec<Box<Variables>>,
     #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
     spare_requests: Vec<Box<Received>>,
+    /// Exchanges whose sockets hosts have taken.
+    taken: Taken,
     stage: Stage,
     /// Connections go to another engine: see [`Engine::begin_to_hand_over`].
     hands_over: bool,
@@ -275,6 +279,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             stream_deadlines: Deadlines::new(lasts),
             spare_variables: Vec::new(),
             spare_requests: Vec::new(),
+            taken: Taken::default(),
             stage: Stage::Serving,
             hands_over: false,
             accepting: Accepting::Yes,
@@ -306,7 +311,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             tally: Tally::default(),
             shown: Shown::default(),
             timing: settings.server_timing.then(Vec::new),
-            measures: access_log.is_some() || settings.metrics.is_some() || settings.slow < Timeouts::NEVER,
+            measures: access_log.is_some() || settings.tells_metrics() || settings.slow < Timeouts::NEVER,
             spans,
             measures_one: false,
             access_log,
@@ -395,23 +400,6 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.look(Some(Duration::ZERO))?;
         while self.handle_event() {}
         Ok(if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
-    }
-
-    /// Whether there is something to do without waiting.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
-        !self.ready.is_empty()
-            || self.woken
-            || self.handled < self.events.len()
-            || !self.turns.is_empty()
-            || self.backend.has_news()
-    }
-
-    /// When something is due even without events, on the backend's clock.
-    #[must_use]
-    pub fn due(&self) -> Option<Duration> {
-        let resume = self.due_at_doors();
-        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).min()
     }
 
     /// Sends pending output now instead of with the next wait, if the host may take its time.

@@ -7,6 +7,7 @@ use super::answer::Answer;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
 use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
+use super::laps::Wait;
 use super::name::{Name, Place};
 use super::response::Response;
 use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
@@ -131,7 +132,22 @@ impl<B: Backend> Engine<'_, B> {
     /// As `oribi_host::Outlet::respond`.
     #[inline]
     pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        self.respond_whole(exchange, head, None, Body::Parts(parts))
+        self.respond_whole(exchange, None, head, None, Body::Parts(parts))
+    }
+
+    /// Sends a whole response to a request that had to wait for a worker.
+    ///
+    /// # Errors
+    /// As [`Engine::respond`].
+    #[inline]
+    pub(crate) fn respond_behind(
+        &mut self,
+        wait: Wait,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        parts: &[&[u8]],
+    ) -> Result<(), ReplyError> {
+        self.respond_whole(exchange, Some(wait), head, None, Body::Parts(parts))
     }
 
     /// Sends a whole response whose content lies partly in files.
@@ -144,7 +160,7 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
-        self.respond_whole(exchange, head, None, Body::Pieces(pieces))
+        self.respond_whole(exchange, None, head, None, Body::Pieces(pieces))
     }
 
     /// Sends a whole response with status 200 and prepared fields.
@@ -159,14 +175,15 @@ impl<B: Backend> Engine<'_, B> {
     ) -> Result<(), ReplyError> {
         let head = ResponseHead { status: 200, fields: &[] };
         match content {
-            Piece::Bytes(bytes) => self.respond_whole(exchange, head, Some(fields), Body::Parts(&[bytes])),
-            Piece::File { .. } => self.respond_whole(exchange, head, Some(fields), Body::Pieces(&[content])),
+            Piece::Bytes(bytes) => self.respond_whole(exchange, None, head, Some(fields), Body::Parts(&[bytes])),
+            Piece::File { .. } => self.respond_whole(exchange, None, head, Some(fields), Body::Pieces(&[content])),
         }
     }
 
     fn respond_whole(
         &mut self,
         exchange: ExchangeId,
+        wait: Option<Wait>,
         head: ResponseHead<'_>,
         prepared: Option<&PreparedFields>,
         body: Body<'_>,
@@ -191,6 +208,9 @@ impl<B: Backend> Engine<'_, B> {
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
+        if let Some(wait) = wait {
+            response.answer.waited(wait);
+        }
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = response.answer.id.take();
         let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
@@ -210,8 +230,9 @@ impl<B: Backend> Engine<'_, B> {
             }
         };
         tally.responded(head.status);
-        answer.laps.begin_response(backend.now());
-        answer.laps.end_app(backend.now());
+        let now = backend.now();
+        answer.laps.begin_response(now);
+        answer.laps.end_app(now);
         if let Some(log) = access_log {
             answer.noted = log.note(&head.fields.iter().copied().chain(prepared.into_iter().flat_map(PreparedFields::pairs)));
         }

@@ -74,7 +74,8 @@ impl<B: Backend> Engine<'_, B> {
         let draft = if measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
-            // The client has gone.
+            // The client has gone, or the host that has taken the socket has ended the exchange.
+            self.was_taken(exchange.id);
             exchange.received.input.release(&mut self.pool);
             return self.recycle(exchange.received);
         };

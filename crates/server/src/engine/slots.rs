@@ -49,23 +49,40 @@ impl<T> Slots<T> {
 
     /// Puts a value into a free place and returns its number.
     pub(super) fn insert(&mut self, value: T) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.places[index as usize].value = Some(value);
-            return index;
-        }
-        grow_gently(&mut self.places);
-        self.places.push(Place { generation: 0, value: Some(value) });
-        (self.places.len() - 1) as u32
+        self.insert_with(|| value)
     }
 
-    /// Empties a place. Tokens of its old value are invalid from now on.
+    /// The same with a value that is made in its place: moving one costs more than the rest.
+    #[inline(always)]
+    pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            grow_gently(&mut self.places);
+            self.places.push(Place { generation: 0, value: None });
+            (self.places.len() - 1) as u32
+        });
+        self.places[index as usize].value.get_or_insert_with(make);
+        index
+    }
+
+    /// Empties a place, and returns its value. Tokens of that are invalid from now on.
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
-        let place = self.places.get_mut(index as usize)?;
-        let value = place.value.take()?;
+        let value = self.places.get_mut(index as usize)?.value.take()?;
+        self.free(index);
+        Some(value)
+    }
+
+    /// The same without the value, which is dropped where it is: moving one costs more than the rest.
+    pub(super) fn empty(&mut self, index: u32) {
+        let Some(value @ Some(_)) = self.places.get_mut(index as usize).map(|place| &mut place.value) else { return };
+        *value = None;
+        self.free(index);
+    }
+
+    fn free(&mut self, index: u32) {
+        let place = &mut self.places[index as usize];
         // One bit less than the field, so that no token is in the backend's own range (Token::LIMIT).
         place.generation = (place.generation + 1) & 0x7fff_ffff;
         self.free.push(index);
-        Some(value)
     }
 
     #[inline]

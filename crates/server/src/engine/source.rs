@@ -199,6 +199,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.leave_line();
     }
 
+    fn is_idle_while_it_waits(&self) -> bool {
+        self.is_idle_while_it_waits()
+    }
+
     #[inline]
     fn waiter(&self) -> io::Result<Self::Waiter> {
         self.waiter()

@@ -62,7 +62,9 @@ impl<B: Backend> Engine<'_, B> {
     /// Notes that a request is handed out: when its app has finished is to be known exactly, if that is told.
     #[inline]
     pub(super) fn note_span(&mut self, exchange: &Exchange) {
-        self.measures_one |= self.tells_span(&exchange.head());
+        if self.spans.is_some() {
+            self.measures_one |= self.tells_span(&exchange.head());
+        }
     }
 
     /// Sends what is told of the requests of a turn.

@@ -54,25 +54,25 @@ pub(super) struct Frames {
 /// The state of a stream.
 #[derive(Debug)]
 pub(super) enum StreamState {
-    /// Its request is being received.
-    Reading(Reading),
-    /// Its request is complete and waits for a lane.
-    Queued(Box<Received>),
+    /// Its request is being received, or waits for a lane.
+    Requested(Requested),
     /// A host has its request; or its response is finished, but the host has not returned yet.
     Answering(Answer),
 }
 
-/// A request that is being received.
+/// A request that no lane has.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct Requested {
     pub(super) request: Box<Received>,
+    /// It has been received, and waits for a lane.
+    pub(super) is_complete: bool,
     /// The announced size of its content.
     pub(super) announced: Option<u64>,
     /// Bytes of content that have arrived.
     pub(super) arrived: u64,
 }
 
-impl Reading {
+impl Requested {
     pub(super) fn variables(&mut self) -> &mut Variables {
         self.request.variables.get_or_insert_default()
     }
@@ -80,13 +80,21 @@ impl Reading {
 
 impl Stream {
     pub(super) fn new(connection: u32, id: u16, role: Role, remote: Remote, request: Box<Received>) -> Self {
-        let state = StreamState::Reading(Reading { request, announced: None, arrived: 0 });
+        let state = StreamState::Requested(Requested { request, is_complete: false, announced: None, arrived: 0 });
         Self { connection, framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)), serial: 0, remote, state }
     }
 
     /// One of HTTP/2, whose request has begun with its head.
-    pub(super) fn of_client(connection: u32, id: u32, remote: Remote, request: Box<Received>, announced: Option<u64>) -> Self {
-        let state = StreamState::Reading(Reading { request, announced, arrived: 0 });
+    #[inline(always)]
+    pub(super) fn of_client(
+        connection: u32,
+        id: u32,
+        remote: Remote,
+        request: Box<Received>,
+        is_complete: bool,
+        announced: Option<u64>,
+    ) -> Self {
+        let state = StreamState::Requested(Requested { request, is_complete, announced, arrived: 0 });
         Self {
             connection,
             framing: StreamFraming::Http2(Frames { id, waiting: None, ends: false, trailers: None, sent_before: 0 }),
@@ -126,7 +134,7 @@ impl Stream {
     pub(super) fn answering(&mut self) -> Option<(u32, &mut StreamFraming, &mut Answer)> {
         match &mut self.state {
             StreamState::Answering(answer) => Some((self.connection, &mut self.framing, answer)),
-            StreamState::Reading(_) | StreamState::Queued(_) => None,
+            StreamState::Requested(_) => None,
         }
     }
 }

@@ -16,6 +16,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+/// Exchanges whose sockets hosts have taken, and that have not come to their end.
+#[derive(Debug, Default)]
+pub(super) struct Taken(Vec<ExchangeId>);
+
 impl<B: Backend> Engine<'_, B> {
     /// A descriptor of the client's connection for a host that speaks on the socket itself.
     ///
@@ -40,9 +44,19 @@ impl<B: Backend> Engine<'_, B> {
         let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
         connection.line.opened = false;
         answering.outlook.taken = true;
+        self.taken.0.push(exchange);
         let mut early = answering.early.take().map_or_else(Vec::new, |early| early.0.into_vec());
         early.extend_from_slice(&received);
         if early.is_empty() { Ok(descriptor) } else { with_early_bytes(descriptor, early) }
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// Whether a host has taken the socket of an exchange that has come to its end. This is asked once.
+    pub(super) fn was_taken(&mut self, exchange: ExchangeId) -> bool {
+        let Taken(exchanges) = &mut self.taken;
+        let place = exchanges.iter().position(|taken| *taken == exchange);
+        place.map(|place| exchanges.swap_remove(place)).is_some()
     }
 }
 

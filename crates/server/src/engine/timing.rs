@@ -4,7 +4,9 @@
 //! has answered. "Sent" means that the socket has taken it. What leaves together with other responses in the same turn counts as sent
 //! at once; if the socket has no room, the response is [`Unsent`] until there has been enough, and so is its line of the access log.
 
+use super::access::TAKEN;
 use super::answer::{Counted, LateLine, Lost, Unsent};
+use super::laps::Wait;
 use super::respond::Target;
 use super::stream::Stream;
 use super::{Engine, Exchange};
@@ -27,16 +29,10 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A worker had to be waited for: the request of an exchange was taken so long after it was complete, by this process if that is
-    /// known.
-    #[inline]
-    pub(crate) fn tell_wait(&mut self, exchange: ExchangeId, wait: Duration, worker: Option<u32>) {
+    /// The request of an exchange had to wait for a worker.
+    pub(crate) fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
-            let answer = target.response.answer;
-            answer.laps.wait(wait);
-            if let Some(draft) = answer.draft.as_mut().filter(|_| worker.is_some()) {
-                draft.worker = worker;
-            }
+            target.response.answer.waited(wait);
         }
     }
 
@@ -51,7 +47,7 @@ impl<B: Backend> Engine<'_, B> {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
             let laps = &mut target.response.answer.laps;
-            laps.wait(laps.age(now));
+            laps.wait(laps.total(now.into()));
         }
     }
 
@@ -148,17 +144,23 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a request whose client has gone, and writes its line. `known`: how long it has waited for a worker, and the
-    /// process of that, if it had one.
-    pub(crate) fn conclude_lost(&mut self, lost: Lost, known: Option<(Duration, Option<u32>)>) {
-        let Lost { mut counted, mut line, .. } = lost;
-        if let Some((wait, worker)) = known {
-            counted.laps.wait(wait);
+    /// Counts the times of a request whose client has gone, and writes its line. `known`: how it has waited for a worker, if it did.
+    pub(crate) fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
+        let Lost { mut counted, mut line, lent, exchange } = lost;
+        if let Some(Wait { nanoseconds, worker }) = known {
+            counted.laps.wait(nanoseconds);
             if let Some(LateLine { outcome, draft }) = &mut line {
                 (outcome.laps, draft.worker) = (Some(counted.laps), worker);
             }
         }
         self.count_times(&counted);
+        // Whoever returns the request asks for that otherwise.
+        if !lent && self.was_taken(exchange) {
+            if let Some(LateLine { outcome, .. }) = &mut line {
+                (outcome.status, outcome.finished) = (TAKEN, true);
+            }
+            return self.record_late(line, Ending::Closes);
+        }
         self.record_late(line, Ending::Aborted);
     }
 

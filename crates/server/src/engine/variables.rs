@@ -31,10 +31,10 @@ impl Variables {
 
     /// Adds what the variables say. Not inlined, to keep it off the path of HTTP requests.
     #[inline(never)]
-    pub(super) fn complete<'a>(&'a self, request: &mut Request<'a>) {
+    pub(super) fn complete<'a>(&'a self, mut request: Request<'a>) -> Request<'a> {
         if self.own {
             request.gateway = Some(Gateway::own(&self.bytes, &self.list));
-            return;
+            return request;
         }
         request.server = Endpoint {
             address: self.get(KnownVariable::ServerName).unwrap_or(request.server.address),
@@ -43,6 +43,7 @@ impl Variables {
         request.https = self.say_https();
         // Data to filter is never in an input buffer.
         request.gateway = Some(Gateway::new(self.role, &self.bytes, &self.list, self.data.view(&[])));
+        request
     }
 
     /// Takes what is known of an encrypted connection.

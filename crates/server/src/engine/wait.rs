@@ -136,6 +136,23 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
+    /// Whether there is something to do without waiting.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.ready.is_empty()
+            || self.woken
+            || self.handled < self.events.len()
+            || !self.turns.is_empty()
+            || self.backend.has_news()
+    }
+
+    /// When something is due even without events, on the backend's clock.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        let resume = self.due_at_doors();
+        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).min()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         let of_streams = if self.streams.len() == 0 { None } else { self.stream_deadlines.next() };
         self.deadlines.next().into_iter().chain(of_streams).min()

@@ -95,8 +95,9 @@ impl Key {
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let Named { kind, name, labels } = parse(bytes)?;
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
-        // Whatever is not exactly as it would have been written is something else.
-        Self::new(kind, name.as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
+        // Whatever is not exactly as it would have been written is something else. The name has lost its prefix already, and what is left
+        // may look like a name with one, or like none.
+        Self::new(kind, told(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
     }
 
     pub(super) fn get(&self) -> &[u8] {
@@ -234,6 +235,18 @@ mod tests {
         let other = Key::new(Kind::Histogram, b"orders", &[]).expect("a key");
         assert_ne!(other.hash(), key.hash());
         assert_eq!(told(named.name), "app_orders");
+    }
+
+    #[test]
+    fn what_is_accepted_can_be_read_again() {
+        for kind in [Kind::Counter, Kind::Histogram] {
+            for name in ["a", "app_a", "app_app_a", "app_app", "app_404", "app_app_404", "_", "app__"] {
+                let key = Key::new(kind, name.as_bytes(), &[]).expect(name);
+                assert_eq!(Key::of(key.get()).as_ref(), Some(&key), "{name}");
+                let named = key.named().expect(name);
+                assert_eq!(told(named.name), if name.starts_with("app_") { name.to_owned() } else { format!("app_{name}") });
+            }
+        }
     }
 
     #[test]

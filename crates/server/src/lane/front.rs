@@ -1,9 +1,10 @@
-//! What a lane answers without asking its host: requests for the probe, challenges of ACME, requests that should have come by https,
-//! and requests for files.
+//! What a lane answers without asking its host: requests for the probe and for metrics, challenges of ACME, requests that should have
+//! come by https, and requests for files.
 
 use super::Lane;
 use super::challenge::token;
 use super::https::redirect;
+use super::metrics::OfferedMetrics;
 use crate::config::Settings;
 use crate::listen::Listener;
 use crate::scoreboard::Prospect;
@@ -26,6 +27,8 @@ pub(super) struct Front {
     challenges: bool,
     /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
     probe: Option<String>,
+    /// Metrics, if there is a path for them.
+    pub(super) metrics: Option<OfferedMetrics>,
 }
 
 /// What a probe is told: the status and the content.
@@ -44,6 +47,9 @@ impl<S: Source> Lane<'_, S> {
         }
         if !settings.acme.certificates.is_empty() && settings.acme.challenge == Challenge::Http {
             self.front.get_or_insert_default().challenges = true;
+        }
+        if let Some(path) = &settings.metrics_path {
+            self.front.get_or_insert_default().metrics = Some(OfferedMetrics::at(path.clone()));
         }
         if settings.redirect_https.is_some() {
             self.front.get_or_insert_default().https_port = settings.redirect_https;
@@ -72,6 +78,10 @@ impl<S: Source> Lane<'_, S> {
             self.tell_probe(exchange, &self.probe_page());
             return None;
         }
+        let exchange = match &front.metrics {
+            Some(offered) => self.ask_for_metrics(offered, exchange, listeners)?,
+            None => exchange,
+        };
         if front.challenges
             && let Some(answer) = answer_to_challenge(&exchange, listeners)
         {
@@ -111,7 +121,7 @@ impl<S: Source> Lane<'_, S> {
     }
 
     /// Answers with a short text, and a field that belongs to it.
-    fn tell(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
+    pub(super) fn tell(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
         let is_head = exchange.head().method() == b"HEAD";
         let length = content.len().to_string();
         let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", kind)];

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// A wait for news of a lane, in a thread that must not use the lane now.
 pub(super) struct News<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
-    pub(super) idle: &'l AtomicU32,
+    /// Where to count the lane as idle; `None`: it takes no clients.
+    pub(super) idle: Option<&'l AtomicU32>,
     pub(super) nudge: &'l Nudge,
     pub(super) timeout: Option<Duration>,
     pub(super) interrupted: AtomicBool,
@@ -20,9 +21,9 @@ pub(super) struct News<'l, W> {
 impl<W: Waiter> Wait for News<'_, W> {
     fn wait(&self) {
         let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        self.idle.fetch_add(1, Ordering::Relaxed);
+        self.idle.inspect(|idle| _ = idle.fetch_add(1, Ordering::Relaxed));
         let outcome = waiter.wait(self.timeout);
-        self.idle.fetch_sub(1, Ordering::Relaxed);
+        self.idle.inspect(|idle| _ = idle.fetch_sub(1, Ordering::Relaxed));
         if let Err(error) = outcome {
             // The next turn will find the same, and may say so with the lock held.
             log::error!("cannot wait: {error}");
@@ -38,5 +39,42 @@ impl<W: Waiter> Wait for News<'_, W> {
 impl<W: Waiter> WaitForNews for News<'_, W> {
     fn was_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::Attention;
+    use std::os::fd::AsFd;
+
+    /// Notes how many lanes are idle while it waits.
+    struct Seen<'i>(&'i AtomicU32, u32);
+
+    impl Waiter for Seen<'_> {
+        fn wait(&mut self, _: Option<Duration>) -> std::io::Result<()> {
+            self.1 = self.0.load(Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_a_lane_that_takes_clients_counts_as_idle_while_it_waits() {
+        let (command, _writer) = std::io::pipe().expect("a pipe");
+        let nudge = Attention::new(command.as_fd()).expect("epoll").nudge();
+        for takes in [true, false] {
+            let idle = AtomicU32::new(5);
+            let waiter = Mutex::new(Seen(&idle, 0));
+            let news = News {
+                waiter: &waiter,
+                idle: takes.then_some(&idle),
+                nudge: &nudge,
+                timeout: None,
+                interrupted: AtomicBool::new(false),
+            };
+            news.wait();
+            assert_eq!(waiter.lock().map(|seen| seen.1).ok(), Some(if takes { 6 } else { 5 }));
+            assert_eq!(idle.load(Ordering::Relaxed), 5);
+        }
     }
 }

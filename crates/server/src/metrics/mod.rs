@@ -1,8 +1,9 @@
-//! Metrics for Prometheus: what the server has done, and how it does, at `--metrics ADDRESS`.
+//! Metrics for Prometheus: what the server has done, and how it does, at `--metrics ADDRESS` and at `--metrics-path`.
 //!
 //! They belong to the first process, which never runs an app and knows all numbers anyway. It serves them in its own loop, between
-//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. There are
-//! `/metrics` and, with `--dashboard`, a page that shows them to people, for GET and HEAD; each connection carries one request.
+//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. At the address
+//! there are `/metrics` and, with `--dashboard`, a page that shows them to people, for GET and HEAD; each connection carries one request.
+//! At the path clients are answered by whoever has their connections, and these ask the first process (`inquiry.rs`).
 
 mod accept;
 mod allowed;
@@ -10,6 +11,8 @@ mod clients;
 mod dashboard;
 mod exchange;
 mod families;
+mod inquirers;
+mod inquiry;
 mod kind;
 mod native;
 mod of_apps;
@@ -19,7 +22,10 @@ mod routes;
 mod text;
 mod weights;
 
+pub(crate) use accept::preferred;
 pub(crate) use families::Traffic;
+pub(crate) use inquiry::{Inquiry, Line, Outcome};
+pub(crate) use text::Format;
 
 use crate::config::{AcceptModel, ListenAddress, Settings};
 use crate::control::Steered;
@@ -29,6 +35,7 @@ use allowed::Allowed;
 use clients::{Clients, Wish};
 use dashboard::Dashboard;
 use families::{Sample, render};
+use inquirers::Inquirers;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
@@ -59,11 +66,14 @@ pub(crate) trait Measured: Steered {
 pub(crate) struct Metrics {
     /// What to listen on: the settings, with the address for metrics as the only one.
     settings: Settings,
-    address: ListenAddress,
+    /// `None`: there is only the path.
+    address: Option<ListenAddress>,
     /// Empty as long as another server has the address, and when the next one serves it.
     listeners: Vec<Listener>,
     stage: Stage,
     clients: Clients,
+    /// `None`: there is no path for metrics.
+    inquirers: Option<Inquirers>,
     /// `None`: nobody has asked for it, or the next server has it.
     dashboard: Option<Dashboard>,
     weights: Weights,
@@ -81,20 +91,31 @@ enum Stage {
 }
 
 impl Metrics {
-    fn at(settings: &Settings, stage: Stage) -> Option<Self> {
-        let address = settings.metrics.clone()?;
+    /// `None`: nobody may ask for metrics.
+    fn at(settings: &Settings, stage: Stage) -> Result<Option<Self>, String> {
+        if !settings.tells_metrics() {
+            return Ok(None);
+        }
+        let address = settings.metrics.clone();
         let settings = Settings {
-            listen: vec![address.clone()],
+            listen: address.iter().cloned().collect(),
             // One process accepts.
             accept: AcceptModel::Shared,
             reuse_port: false,
             backlog: BACKLOG,
             ..settings.clone()
         };
-        let (dashboard, guard) = Dashboard::of(&settings.dashboard, &address).unzip();
+        let dashboard = address.as_ref().and_then(|address| Dashboard::of(&settings.dashboard, address));
+        let (dashboard, guard) = dashboard.unzip();
         let (clients, weights, began) =
             (Clients::new(guard, Allowed::new(&settings.metrics_allowed)), Weights::default(), SystemTime::now());
-        Some(Self { settings, address, listeners: Vec::new(), stage, clients, dashboard, weights, began })
+        let inquirers = settings.metrics_path.as_ref().map(|_| Line::open()).transpose();
+        let inquirers = inquirers.map_err(|error| format!("--metrics-path: the system gives no sockets for it: {error}"))?;
+        let inquirers = inquirers.map(Inquirers::new);
+        if let Some(path) = &settings.metrics_path {
+            log::info!("metrics are at the path {} of the app's addresses, for {}", path.path(), path.allowed());
+        }
+        Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, inquirers, dashboard, weights, began }))
     }
 
     /// Opens the address that `settings` name; `None`: they name none. A server that `follows` another one may find that one there:
@@ -103,7 +124,7 @@ impl Metrics {
     /// # Errors
     /// The address cannot be opened.
     pub(crate) fn open(settings: &Settings, follows: bool) -> Result<Option<Self>, String> {
-        let Some(mut metrics) = Self::at(settings, Stage::Open { next_try: None }) else { return Ok(None) };
+        let Some(mut metrics) = Self::at(settings, Stage::Open { next_try: None })? else { return Ok(None) };
         match metrics.listen() {
             Ok(()) => {}
             Err(why) if follows => metrics.wait_for_address(&why),
@@ -114,20 +135,23 @@ impl Metrics {
 
     /// The metrics of a server that takes the place of another one, which has left these listeners for the address of that name. They
     /// are used if this server has the same address. `history` is the file of the dashboard there.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub(crate) fn of_server_before(
         settings: &Settings,
         left: Option<(String, Vec<Listener>)>,
         history: Option<OwnedFd>,
-    ) -> Option<Self> {
-        let mut metrics = Self::at(settings, Stage::Waiting)?;
+    ) -> Result<Option<Self>, String> {
+        let Some(mut metrics) = Self::at(settings, Stage::Waiting)? else { return Ok(None) };
         if let (Some(dashboard), Some(file)) = (&mut metrics.dashboard, history) {
             dashboard.follow(file);
         }
-        let same = left.filter(|(address, _)| *address == metrics.address.to_string());
+        let same = left.filter(|(address, _)| metrics.address.as_ref().is_some_and(|own| *address == own.to_string()));
         metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
         // Until this server serves, they are those of the one before.
         metrics.listeners.iter_mut().for_each(|listener| listener.lent = true);
-        Some(metrics)
+        Ok(Some(metrics))
     }
 
     /// From now on this server answers instead of the one before.
@@ -160,7 +184,7 @@ impl Metrics {
 
     /// The name of the address and what listens there, for the server that takes the place of this one.
     pub(crate) fn left(&self) -> (String, &[Listener]) {
-        (self.address.to_string(), &self.listeners)
+        (self.address.as_ref().map(ToString::to_string).unwrap_or_default(), &self.listeners)
     }
 
     /// The file with the history of the dashboard, for that server.
@@ -169,6 +193,9 @@ impl Metrics {
     }
 
     fn listen(&mut self) -> Result<(), String> {
+        if self.address.is_none() {
+            return Ok(());
+        }
         self.listeners = open_or_take(&self.settings, &mut Kept::default()).map_err(|why| format!("--metrics: {why}"))?;
         for listener in &self.listeners {
             let path = if listener.unix { ", path /metrics" } else { "/metrics" };
@@ -213,6 +240,7 @@ impl Metrics {
         listeners
             .map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN))
             .chain(self.clients.polled())
+            .chain(self.inquirers.iter().flat_map(Inquirers::polled))
             .chain(self.dashboard.iter().flat_map(Dashboard::polled))
     }
 
@@ -220,7 +248,8 @@ impl Metrics {
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
         let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
-        let next = self.clients.next_deadline().into_iter().chain(next_try).chain(of_dashboard).min();
+        let of_inquirers = self.inquirers.iter().filter_map(Inquirers::next_deadline);
+        let next = self.clients.next_deadline().into_iter().chain(next_try).chain(of_dashboard).chain(of_inquirers).min();
         next.map(|next| next.saturating_duration_since(now))
     }
 }
@@ -244,7 +273,7 @@ pub(crate) fn attend<S: Measured>(server: &mut S) {
     let Some(metrics) = server.metrics() else { return };
     metrics.try_again_if_due(now);
     let is_open = metrics.is_open();
-    let Metrics { clients, listeners, dashboard, .. } = metrics;
+    let Metrics { clients, listeners, dashboard, inquirers, .. } = metrics;
     if is_open {
         listeners.iter().for_each(|listener| clients.accept(listener.as_fd(), now));
     }
@@ -255,17 +284,25 @@ pub(crate) fn attend<S: Measured>(server: &mut S) {
             Wish::Events => watchers.extend(clients.release(scraper)),
         }
     }
+    // Those who serve ask the first process of their own server, also when the next one answers at the address.
+    let inquiries = inquirers.as_mut().map(|inquirers| inquirers.attend(now)).unwrap_or_default();
     // Those who watch when there is no dashboard any more come back to the next server.
     let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
-    if asked.is_empty() && !wanted.sample {
+    let somebody_asks = !asked.is_empty() || !inquiries.is_empty();
+    if !somebody_asks && !wanted.sample {
         return;
     }
-    let Some(sample) = sample(server, !asked.is_empty() || wanted.memory) else { return };
-    let figures = if asked.is_empty() { Figures::default() } else { server.figures() };
+    let Some(sample) = sample(server, somebody_asks || wanted.memory) else { return };
+    let figures = if somebody_asks { server.figures() } else { Figures::default() };
     let requests = wanted.requests.then(|| server.requests());
-    let Some(Metrics { clients, dashboard, .. }) = server.metrics() else { return };
+    let Some(Metrics { clients, dashboard, inquirers, .. }) = server.metrics() else { return };
     for (scraper, format) in asked {
         clients.answer(scraper, format, &render(&sample, &figures, format), now);
+    }
+    if let Some(inquirers) = inquirers {
+        inquiries
+            .into_iter()
+            .for_each(|(inquirer, format)| inquirers.answer(inquirer, &render(&sample, &figures, format), now));
     }
     if let Some(dashboard) = dashboard.as_mut().filter(|_| wanted.sample) {
         dashboard.note(&sample, requests.as_ref(), now, SystemTime::now());

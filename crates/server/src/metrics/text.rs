@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// A format in which metrics are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+#[repr(u8)]
+pub(crate) enum Format {
     /// Prometheus's own, version 0.0.4.
     Plain,
     /// OpenMetrics 1.0.
@@ -25,8 +26,11 @@ pub(super) enum Format {
 }
 
 impl Format {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Open, Self::Binary];
+
     /// The value of Content-Type.
-    pub(super) const fn media_type(self) -> &'static str {
+    pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
             Self::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -11,14 +11,17 @@ use std::time::{Duration, Instant};
 /// How often a server that hands over adds to the totals, which the next one shows.
 pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
 
-/// How many killed molds may have left workers whose figures are still entered.
+/// How many killed molds may have left workers that are still counted.
 const MOST_ORPHANED: usize = 8;
 
 /// Workers whose mold was killed.
 #[derive(Debug)]
 struct Orphaned {
     board: Board,
-    seen: figures::Seen,
+    seen: Seen,
+    seen_figures: figures::Seen,
+    /// Whether they have connections, and count what edges would count otherwise.
+    own_connections: bool,
     /// When they have ended at the latest; `None`: never.
     until: Option<Instant>,
 }
@@ -99,21 +102,29 @@ impl Books {
     }
 
     /// A mold was killed. Its workers end by themselves, within `patience`, and count as long as they answer what they have.
-    pub(super) fn keep_orphaned(&self, board: Board, seen: figures::Seen, patience: Duration) {
-        if self.figures.is_some() {
-            let mut orphaned = self.orphaned.borrow_mut();
-            if orphaned.len() == MOST_ORPHANED {
-                orphaned.remove(0);
-            }
-            orphaned.push(Orphaned { board, seen, until: Instant::now().checked_add(patience) });
+    pub(super) fn keep_orphaned(
+        &self,
+        board: Board,
+        (seen, seen_figures): (Seen, figures::Seen),
+        own_connections: bool,
+        patience: Duration,
+    ) {
+        // What the oldest have counted until now is not forgotten with them.
+        self.enter_orphaned();
+        let mut orphaned = self.orphaned.borrow_mut();
+        if orphaned.len() == MOST_ORPHANED {
+            orphaned.remove(0);
         }
+        let until = Instant::now().checked_add(patience);
+        orphaned.push(Orphaned { board, seen, seen_figures, own_connections, until });
     }
 
-    /// Enters the figures of workers without a mold.
+    /// Enters what workers without a mold have counted.
     pub(super) fn enter_orphaned(&self) {
         let now = Instant::now();
         self.orphaned.borrow_mut().retain(|orphaned| {
-            self.enter_figures(&orphaned.seen, &orphaned.board);
+            self.enter(&orphaned.seen, &orphaned.board.counts(orphaned.own_connections));
+            self.enter_figures(&orphaned.seen_figures, &orphaned.board);
             orphaned.until.is_none_or(|until| now < until)
         });
     }

@@ -52,9 +52,8 @@ enum Turn {
 impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
     /// A lane with an engine of its own.
     pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
-        let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
         Self::of(lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, lock, reporter)
     }
 }
@@ -67,9 +66,8 @@ impl<'a> SharedLane<'a, Intake<'a>> {
         lock: &'a dyn GlobalLock,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let told = setup.log_opening();
         let (intake, attention) = setup.intake(pools)?;
-        let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+        let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
         Self::of(lane.without_front(), setup, lock, reporter)
     }
 }

@@ -200,7 +200,7 @@ impl<'a> Edges<'a> {
         } else {
             (None, None)
         };
-        let (slot, parent) = (self.slots()[number], rustix::process::getpid());
+        let (slot, parent) = (self.slots()[number].for_heir(), rustix::process::getpid());
         slot.occupy(command);
         let heirs = Heirs::begin();
         let takes_over = self.places[number].used;
@@ -431,7 +431,7 @@ impl<'a> Edges<'a> {
             let command = *command;
             self.tell(command);
         }
-        let Stage::Draining { deadline, closing, command, cut } = &mut self.stage else { return (Drained::NotYet, None) };
+        let Stage::Draining { deadline, closing, cut, .. } = &mut self.stage else { return (Drained::NotYet, None) };
         closing.close_if_quiet(listeners);
         if left {
             if Instant::now() >= *deadline {
@@ -439,11 +439,11 @@ impl<'a> Edges<'a> {
             }
             return (Drained::NotYet, None);
         }
-        let (done, command) = (Drained::Done { cut: *cut }, *command);
+        let done = Drained::Done { cut: *cut };
         match closing.rest(listeners, *deadline) {
             Rest::Wait => (Drained::NotYet, None),
             Rest::Nothing => (done, None),
-            Rest::OneMore => match self.start(0, command, fork) {
+            Rest::OneMore(command) => match self.start(0, command, fork) {
                 Ok(birth) => (Drained::NotYet, birth),
                 Err(error) => {
                     log::error!("cannot start an edge for the last connections: {error}");

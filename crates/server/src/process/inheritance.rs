@@ -12,6 +12,7 @@
 //!   right to
 //!   read (see `listen/secure.rs`);
 //! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`crate::spans`]);
+//! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics (`--metrics-path`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
@@ -22,6 +23,7 @@ pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::keeper::Plea;
 use crate::listen::{Listener, Vault};
+use crate::metrics::Line;
 use crate::spans::Way;
 use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
 use oribi_pool::Memory;
@@ -55,6 +57,8 @@ pub(super) const VAULT: &str = "ORIBI_TLS";
 pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 /// Names the socket for spans.
 pub(super) const SPANS: &str = "ORIBI_SPANS";
+/// Names the socket for inquiries.
+pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +317,7 @@ pub fn claim_inheritance() {
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
     let proof = number_of_proof().filter(|_| master.is_some());
-    let spans = number_of_spans().filter(|_| master.is_some());
+    let lines = [SPANS, INQUIRIES].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let file = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
@@ -322,7 +326,7 @@ pub fn claim_inheritance() {
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
     let numbers = entries.flat_map(|entry| entry.numbers);
     for number in
-        numbers.chain(board).chain(vault).chain(proof).chain(spans).chain(master).chain(before).chain(guardian).chain(totals)
+        numbers.chain(board).chain(vault).chain(proof).chain(lines).chain(master).chain(before).chain(guardian).chain(totals)
     {
         // The later take-over reports what is wrong.
         let _ = claim(number);
@@ -375,7 +379,9 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let board = number_of_board().and_then(|number| adopt(number).ok());
     let vault = inherit_vault();
     let proof = number_of_proof().and_then(|number| adopt(number).ok());
-    number_of_spans().and_then(|number| adopt(number).ok()).into_iter().for_each(Way::adopt);
+    let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
+    line(SPANS).into_iter().for_each(Way::adopt);
+    line(INQUIRIES).into_iter().for_each(Line::adopt);
     // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
     let _ = set_parent_process_death_signal(None);
     master.say(Word::Loaded);
@@ -443,9 +449,9 @@ fn number_of_proof() -> Option<i32> {
     std::env::var(PROOF).ok()?.parse().ok()
 }
 
-/// The descriptor of the socket for spans.
-fn number_of_spans() -> Option<i32> {
-    std::env::var(SPANS).ok()?.parse().ok()
+/// The descriptor of a socket to another process of the server, which this variable names.
+fn number_of_line(variable: &str) -> Option<i32> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// The certificates and keys that another process has left for this one.

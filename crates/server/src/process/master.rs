@@ -227,10 +227,11 @@ impl<'a> Master<'a> {
             self.signals.rearm();
             self.obey_signals();
             self.go_on_with_farewell();
+            // Who reaps a mold listens to all of them, so what follows from their words comes behind it.
+            self.reap();
             self.listen_to_molds();
             self.roll();
             self.go_on_with_change();
-            self.reap();
             self.end_overdue();
             self.end_late_loads();
             self.pass_on_pleas();

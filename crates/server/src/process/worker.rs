@@ -107,7 +107,7 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
     // Nothing of the app runs as root.
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
-    if post.settings.metrics.is_some() {
+    if post.settings.tells_metrics() {
         figures::begin(post.slot.figures);
     }
     post.runtime.worker_started(post.number);

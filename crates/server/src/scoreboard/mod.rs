@@ -88,6 +88,8 @@ pub struct WorkerSlot {
     pub bell: Option<&'static Bell>,
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
+    /// How often they had been when the worker was forked: it has inherited the error log from then.
+    inherited_opening: u32,
     /// A [`Prospect`] of all workers.
     prospect: &'static AtomicU32,
     /// What the threads of the worker are running, one line each; empty if nobody watches.
@@ -138,6 +140,7 @@ impl WorkerSlot {
             workers,
             bell,
             log_opening,
+            inherited_opening: 0,
             prospect,
             running,
             backtraces: Area(&[]),
@@ -228,6 +231,17 @@ impl WorkerSlot {
     pub(crate) fn ask_for_replacement(&self) -> bool {
         let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
         self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
+    }
+
+    /// This slot, for a process that is about to be forked: when it has set up what it needs, the log files may have been opened once
+    /// more, and it has not heard of that.
+    pub(crate) fn for_heir(self) -> Self {
+        Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
+    }
+
+    /// How often the log files had been opened when this process inherited them.
+    pub(crate) const fn inherited_opening(&self) -> u32 {
+        self.inherited_opening
     }
 
     /// Prepares the slot for a worker that is about to be forked.
@@ -346,6 +360,16 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_heir_has_logs_from_before_it_was_forked() {
+        let scoreboard = Scoreboard::new(1, 0, 0, false).expect("memory is there");
+        let slot = scoreboard.slots()[0];
+        slot.log_opening.fetch_add(1, Relaxed);
+        let heir = slot.for_heir();
+        slot.log_opening.fetch_add(1, Relaxed);
+        assert_eq!((heir.inherited_opening(), heir.log_opening.load(Relaxed)), (1, 2));
+    }
 
     #[test]
     fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {

@@ -61,7 +61,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let (data_kind, data_size, data) = split(&gateway.map_or(Content::None, |gateway| gateway.data));
     let (remote, server) = (&request.remote, &request.server);
     // What has more parts or bytes than a number can say does not fit into the room, which is asked below.
-    let numbers = numbers([
+    let mut room = Room { rest: room, taken: 0 };
+    let numbers = [
         [flags(request), form(layout.form)],
         span(layout.method),
         span(layout.target),
@@ -76,9 +77,11 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         halves(data_size),
         // See `stamp`.
         halves(0),
-    ]);
-    let mut room = Room { rest: room, taken: 0 };
-    room.put(&numbers)?;
+    ];
+    let places = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
+    for (place, number) in places.iter_mut().zip(numbers.as_flattened()) {
+        *place = number.to_ne_bytes();
+    }
     let lines = room.lines(fields + variables.len())?;
     let (field_lines, variable_lines) = lines.split_at_mut(fields);
     for (place, field) in field_lines.iter_mut().zip(&layout.fields) {
@@ -212,15 +215,6 @@ const fn span(span: Span) -> [u32; 2] {
 
 const fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
-}
-
-#[inline]
-fn numbers(pairs: [[u32; 2]; NUMBERS / 2]) -> [u8; NUMBERS * NUMBER] {
-    let mut bytes = [0; NUMBERS * NUMBER];
-    for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(pairs.as_flattened()) {
-        *place = number.to_ne_bytes();
-    }
-    bytes
 }
 
 /// Writes the line of a field whose spans stay as they are.

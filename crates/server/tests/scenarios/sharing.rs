@@ -5,6 +5,7 @@ use crate::response::read_only;
 use oribi_server::config::Settings;
 use oribi_server::engine::Census;
 use oribi_server::scoreboard::Presence;
+use oribi_server::source::Source;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -120,4 +121,19 @@ fn a_client_that_asks_nothing_keeps_others_waiting_for_a_moment_only() {
         server.run();
         assert_eq!(server.connections(), count + 1, "nobody waits for a client that is silent");
     }
+}
+
+#[test]
+fn nobody_is_left_to_a_lane_that_takes_no_clients() {
+    let mut server = server(2, 1);
+    server.run();
+    let is_idle = |server: &Server| server.lane.source().is_idle_while_it_waits();
+    assert!(is_idle(&server));
+    // It is about to wait for a client of its own.
+    server.lane.source().leave_line();
+    assert!(!is_idle(&server));
+    server.advance(SECOND);
+    assert!(is_idle(&server), "it has come back");
+    server.lane.source().stop(false);
+    assert!(!is_idle(&server));
 }

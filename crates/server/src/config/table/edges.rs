@@ -1,10 +1,9 @@
 //! The rows of the table about edges.
 
+use super::super::client_path::path_of_clients;
 use super::super::sandbox::{sandbox_choice, show_sandbox};
 use super::super::setting::{Section, Setting};
-use super::super::value::{
-    account, boolean, deadline, edge_choice, probe_path, show_duration, show_edge_choice, show_switch, small_count,
-};
+use super::super::value::{account, boolean, deadline, edge_choice, show_duration, show_edge_choice, show_switch, small_count};
 
 /// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
 const QUEUED: u32 = 32_768;
@@ -84,7 +83,7 @@ pub(super) const PROBE: Setting = Setting::new(
      says 503 while workers take no requests, and the length of the queue, in JSON; without edges, a busy worker does not answer",
 )
 .default_words("none")
-.apply(|draft, text| probe_path(text).map(|path| draft.settings.probe = path))
+.apply(|draft, text| path_of_clients(text).map(|path| draft.settings.probe = path))
 .show(|settings| settings.probe.clone().unwrap_or_default());
 
 pub(super) const RETRY_LOST: Setting = Setting::new(

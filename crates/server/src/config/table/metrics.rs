@@ -2,7 +2,7 @@
 
 use super::super::dashboard::{Dashboard, DashboardShows};
 use super::super::histogram::{bounds, show_bounds};
-use super::super::metrics_address::{address, show_address};
+use super::super::metrics_address::{address, metrics_path, show_address};
 use super::super::routes::Route;
 use super::super::setting::{Section, Setting};
 use super::super::value::{host_name, is_off};
@@ -19,6 +19,18 @@ pub(super) const METRICS: Setting = Setting::new(
     address(text).map(|(address, allowed)| (draft.settings.metrics, draft.settings.metrics_allowed) = (address, allowed))
 })
 .show(|settings| show_address(settings.metrics.as_ref(), &settings.metrics_allowed));
+
+pub(super) const METRICS_PATH: Setting = Setting::new(
+    "metrics-path",
+    Section::Logs,
+    "/PATH?allow=...",
+    "Where clients in some networks get metrics from the addresses of the app, such as /metrics?allow=127.0.0.1,10.0.0.0/8; for all \
+     others the path is the app's. The address that counts is that of --trusted-proxies' client. Without edges, a busy worker does not \
+     answer",
+)
+.default_words("off")
+.apply(|draft, text| metrics_path(text).map(|path| draft.settings.metrics_path = path))
+.show(|settings| settings.metrics_path.as_ref().map_or_else(String::new, ToString::to_string));
 
 pub(super) const DASHBOARD: Setting = Setting::new(
     "dashboard",

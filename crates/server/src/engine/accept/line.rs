@@ -187,10 +187,14 @@ impl<'a, B: Backend> Engine<'a, B> {
         if self.line.left_until.is_some() {
             self.check_clients_left();
         }
-        let takes = matches!(self.accepting, Accepting::Yes | Accepting::Aside(_));
-        if takes && timeout != Some(Duration::ZERO) && self.expects_until().is_none() {
+        if timeout != Some(Duration::ZERO) && self.is_idle_while_it_waits() {
             self.count_as_idle(true);
         }
+    }
+
+    /// Whether this lane takes clients, and expects no request.
+    pub(in crate::engine) fn is_idle_while_it_waits(&self) -> bool {
+        matches!(self.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
     /// Called when the backend has reported events; the first `known` ones were there before.

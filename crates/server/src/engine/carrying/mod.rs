@@ -21,7 +21,7 @@ use super::deadline::Deadline;
 use super::exchange::Received;
 use super::laps::Laps;
 use super::name::{Name, Place};
-use super::stream::{StreamFraming, StreamState};
+use super::stream::{Requested, StreamFraming, StreamState};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
 
@@ -32,15 +32,17 @@ impl<B: Backend> Engine<'_, B> {
     /// Lends the request of a stream.
     pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
         let stream = self.streams.get_mut(number)?;
-        let StreamState::Queued(received) = &mut stream.state else { return None };
-        let https = self.stamp.has_policy() && received.is_https();
-        let laps = Laps::new(received.complete_at, self.backend.now());
-        let answer = StreamState::Answering(Answer::new(laps, https, received.id.take()));
-        let StreamState::Queued(mut received) = std::mem::replace(&mut stream.state, answer) else { return None };
+        let StreamState::Requested(Requested { request, is_complete: true, .. }) = &mut stream.state else { return None };
+        let https = self.stamp.has_policy() && request.is_https();
+        let now = self.backend.now();
+        let laps = Laps::new(request.complete_at, now);
+        let answer = StreamState::Answering(Answer::new(laps, https, request.id.take()));
+        let StreamState::Requested(requested) = std::mem::replace(&mut stream.state, answer) else { return None };
+        let mut received = requested.request;
         stream.serial = self.serials.next();
         self.answering += 1;
         received.remote = stream.remote;
-        received.lent_at = self.backend.now().into();
+        received.lent_at = now.into();
         let connection = &self.connections[stream.connection];
         received.listener = connection.listener;
         if matches!(stream.framing, StreamFraming::Http2(_)) {

@@ -67,21 +67,20 @@ impl<B: Backend> Engine<'_, B> {
     /// The number of the stream with an id on a connection, if its request is being received.
     pub(in super::super) fn reading_stream(&mut self, index: u32, id: u32) -> Option<u32> {
         let number = self.connections[index].carrier()?.number(id)?;
-        matches!(self.streams[number].state, StreamState::Reading(_)).then_some(number)
+        matches!(&self.streams[number].state, StreamState::Requested(requested) if !requested.is_complete).then_some(number)
     }
 
     /// Queues a request that is complete.
     pub(in super::super) fn complete_stream(&mut self, number: u32) -> Still {
         let now = self.backend.now();
-        let state = &mut self.streams[number].state;
-        let StreamState::Reading(reading) = state else { return Still::Open };
-        let filtered = reading.request.variables.as_mut().map_or(Ok(()), |variables| variables.data.complete());
-        if let Err(error) = filtered.and(reading.request.content.complete()) {
+        let StreamState::Requested(requested) = &mut self.streams[number].state else { return Still::Open };
+        let request = &mut requested.request;
+        let filtered = request.variables.as_mut().map_or(Ok(()), |variables| variables.data.complete());
+        if let Err(error) = filtered.and(request.content.complete()) {
             return self.refuse_stream_storage(number, &error);
         }
-        let mut request = std::mem::take(&mut reading.request);
         request.complete_at = now.into();
-        *state = StreamState::Queued(request);
+        requested.is_complete = true;
         self.stream_deadlines.clear(number);
         self.ready.push_back(Place::Stream(number));
         Still::Open

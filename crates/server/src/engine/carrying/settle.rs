@@ -7,7 +7,7 @@ use super::super::framing::{FAILURE, Framing, Http2};
 use super::super::name::{Name, Place};
 use super::super::respond::Target;
 use super::super::send::Still;
-use super::super::stream::{Stream, StreamFraming, StreamState};
+use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
 use super::super::{Engine, Exchange, Stage};
 use crate::totals::Counter;
 use oribi_host::ExchangeId;
@@ -66,10 +66,9 @@ impl<B: Backend> Engine<'_, B> {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let Self { connections, streams, outputs, stamp, ids, .. } = self;
         let Stream { connection, framing, remote, state: progress, .. } = &mut streams[number];
-        let https = matches!(progress, StreamState::Reading(reading) if reading.request.is_https());
-        let id = match progress {
-            StreamState::Reading(reading) => reading.request.id.take(),
-            StreamState::Queued(_) | StreamState::Answering(_) => None,
+        let (https, id) = match progress {
+            StreamState::Requested(Requested { request, .. }) => (request.is_https(), request.id.take()),
+            StreamState::Answering(_) => (false, None),
         };
         let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
         let (index, remote) = (*connection, *remote);
@@ -185,11 +184,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Frees the place of a stream.
     pub(in super::super) fn forget_stream(&mut self, number: u32) {
         self.stream_deadlines.clear(number);
-        let Some(stream) = self.streams.remove(number) else { return };
-        match stream.state {
-            StreamState::Reading(reading) => self.recycle_carried(reading.request),
-            StreamState::Queued(request) => self.recycle_carried(request),
-            StreamState::Answering(_) => {}
+        if self.streams.get(number).is_some_and(|stream| matches!(stream.state, StreamState::Answering(_))) {
+            return self.streams.empty(number);
+        }
+        if let Some(Stream { state: StreamState::Requested(requested), .. }) = self.streams.remove(number) {
+            self.recycle_carried(requested.request);
         }
     }
 

@@ -6,7 +6,7 @@ use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::remote::Remote;
 use super::super::send::Still;
-use super::super::stream::{Reading, Stream, StreamFraming, StreamState};
+use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
 use super::super::variables::Variables;
 use crate::config::Forwarding;
 use crate::totals::Counter;
@@ -83,16 +83,16 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The request of such a stream, and the given bytes of the connection's input.
-    fn request_and_input(&mut self, index: u32, number: u32, range: Range<usize>) -> Option<(&mut Reading, &[u8])> {
-        let StreamState::Reading(reading) = &mut self.streams[number].state else { return None };
-        Some((reading, &self.connections[index].input.bytes()[range]))
+    fn request_and_input(&mut self, index: u32, number: u32, range: Range<usize>) -> Option<(&mut Requested, &[u8])> {
+        let StreamState::Requested(requested) = &mut self.streams[number].state else { return None };
+        Some((requested, &self.connections[index].input.bytes()[range]))
     }
 
     fn take_params(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
         let most = self.record_limits.params_bytes;
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
-        let bytes = &mut reading.variables().bytes;
+        let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        let bytes = &mut requested.variables().bytes;
         if bytes.len() + piece.len() > most {
             return self.refuse_stream(number, Refusal::PARAMS_LENGTH);
         }
@@ -105,10 +105,10 @@ impl<B: Backend> Engine<'_, B> {
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Self { streams, record_limits, settings, spare_content, ids, traces, .. } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
-        let (StreamState::Reading(reading), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
-        let Some(variables) = reading.request.variables.as_deref_mut() else { return Still::Open };
+        let (StreamState::Requested(requested), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
+        let Some(variables) = requested.request.variables.as_deref_mut() else { return Still::Open };
         let Variables { bytes, list, role, .. } = variables;
-        let outline = match params::lay_out(bytes, &mut reading.request.layout, list, record_limits) {
+        let outline = match params::lay_out(bytes, &mut requested.request.layout, list, record_limits) {
             Ok(outline) => outline,
             Err(refusal) => return self.refuse_stream(number, refusal),
         };
@@ -118,17 +118,17 @@ impl<B: Backend> Engine<'_, B> {
         }
         if let Some(ids) = ids {
             // Only web servers speak FastCGI.
-            reading.request.id = Some(ids.identify_in(&mut reading.request.layout, &mut variables.bytes, Forwarding::Kept));
+            requested.request.id = Some(ids.identify_in(&mut requested.request.layout, &mut variables.bytes, Forwarding::Kept));
         }
         if let Some(traces) = traces {
-            traces.place_in(&mut reading.request.layout, &mut variables.bytes, Forwarding::Kept);
+            traces.place_in(&mut requested.request.layout, &mut variables.bytes, Forwarding::Kept);
         }
         framing.set_bodiless(outline.bodiless);
-        reading.announced = outline.content_length;
+        requested.announced = outline.content_length;
         if let Some(size) = outline.content_length {
             let room = &mut Room { input: None, spare: spare_content, settings };
             match StoredContent::with_room(Some(size), room) {
-                Ok(content) => reading.request.content = content,
+                Ok(content) => requested.request.content = content,
                 Err(error) => return self.refuse_stream_storage(number, &error),
             }
         }
@@ -144,13 +144,13 @@ impl<B: Backend> Engine<'_, B> {
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
-        reading.arrived += piece.len() as u64;
-        let refusal = match reading.announced {
-            Some(announced) if reading.arrived > announced => Refusal::CONTENT_LONG,
-            _ if reading.arrived > most => Refusal::CONTENT_SIZE,
+        let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        requested.arrived += piece.len() as u64;
+        let refusal = match requested.announced {
+            Some(announced) if requested.arrived > announced => Refusal::CONTENT_LONG,
+            _ if requested.arrived > most => Refusal::CONTENT_SIZE,
             _ => {
-                let content = &mut reading.request.content;
+                let content = &mut requested.request.content;
                 if matches!(content, StoredContent::None) {
                     *content = StoredContent::EMPTY;
                 }
@@ -165,15 +165,15 @@ impl<B: Backend> Engine<'_, B> {
 
     fn end_content(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let StreamState::Reading(reading) = &mut self.streams[number].state else { return Still::Open };
-        if reading.announced.is_some_and(|announced| reading.arrived < announced) {
+        let StreamState::Requested(requested) = &mut self.streams[number].state else { return Still::Open };
+        if requested.announced.is_some_and(|announced| requested.arrived < announced) {
             return self.refuse_stream(number, Refusal::CONTENT_SHORT);
         }
         if complete {
             return self.complete_stream(number);
         }
         // A file to filter may be empty, but it exists.
-        reading.variables().data = StoredContent::EMPTY;
+        requested.variables().data = StoredContent::EMPTY;
         Still::Open
     }
 
@@ -182,12 +182,12 @@ impl<B: Backend> Engine<'_, B> {
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
-        reading.arrived += piece.len() as u64;
-        if reading.arrived > most {
+        let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        requested.arrived += piece.len() as u64;
+        if requested.arrived > most {
             return self.refuse_stream(number, Refusal::CONTENT_SIZE);
         }
-        match reading.variables().data.add(piece, largest, directory) {
+        match requested.variables().data.add(piece, largest, directory) {
             Ok(()) => Still::Open,
             Err(error) => self.refuse_stream_storage(number, &error),
         }

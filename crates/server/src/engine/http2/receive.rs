@@ -5,6 +5,7 @@ use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::heed::heed;
 use super::super::misdirected::is_misdirected;
+use super::super::name::Place;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
@@ -113,19 +114,18 @@ impl<B: Backend> Engine<'_, B> {
             traces.place_in(&mut request.layout, &mut request.text, forwarding);
         }
         let remote = request.remote;
-        let mut stored = Ok(StoredContent::None);
-        if !complete {
+        let mut trouble = None;
+        if complete {
+            request.complete_at = now.into();
+        } else {
             let room = &mut Room { input: None, spare: &mut self.spare_content, settings: self.settings };
-            stored = StoredContent::with_room(outline.content_length, room);
-        }
-        let trouble = match stored {
-            Ok(content) => {
-                request.content = content;
-                None
+            match StoredContent::with_room(outline.content_length, room) {
+                Ok(content) => request.content = content,
+                Err(error) => trouble = Some(error),
             }
-            Err(error) => Some(error),
-        };
-        let number = self.streams.insert(Stream::of_client(index, id, remote, request, outline.content_length));
+        }
+        let announced = outline.content_length;
+        let number = self.streams.insert_with(|| Stream::of_client(index, id, remote, request, complete, announced));
         if let Some(carrier) = self.connections[index].carrier() {
             carrier.add(id, number);
         }
@@ -137,7 +137,9 @@ impl<B: Backend> Engine<'_, B> {
             return self.refuse_stream_storage(number, &error);
         }
         if complete {
-            return self.complete_stream(number);
+            // There is no content to complete, and no deadline for it runs.
+            self.ready.push_back(Place::Stream(number));
+            return Still::Open;
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
         if outline.expects_continue {
@@ -174,9 +176,9 @@ impl<B: Backend> Engine<'_, B> {
         let Some(number) = self.reading_stream(index, id) else { return Still::Open };
         let Self { streams, connections, settings, outputs, .. } = self;
         let Connection { line, input, state, .. } = &mut connections[index];
-        let StreamState::Reading(reading) = &mut streams[number].state else { return Still::Open };
+        let StreamState::Requested(requested) = &mut streams[number].state else { return Still::Open };
         let piece = &input.bytes()[range];
-        let added = reading.request.content.add(piece, settings.limits.content_memory_bytes, &settings.temporary_directory);
+        let added = requested.request.content.add(piece, settings.limits.content_memory_bytes, &settings.temporary_directory);
         if let Err(error) = added {
             return self.refuse_stream_storage(number, &error);
         }
@@ -191,9 +193,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Trailers have been read: they are the fields of the blank request.
     fn take_trailers(&mut self, number: u32) {
-        let StreamState::Reading(reading) = &mut self.streams[number].state else { return };
+        let StreamState::Requested(requested) = &mut self.streams[number].state else { return };
         let fields = RequestHead::new(&self.head_text, &self.blank.layout).fields();
-        reading.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
+        requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
     /// Answers a request that the machine refuses, of which the engine may have heard nothing yet.

@@ -44,9 +44,10 @@ impl Master<'_> {
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
         self.close_books_of(&generation, status);
-        let Generation { number, born, late, ready, end_by, trouble, board, seen_figures, .. } = generation;
+        let Generation { number, born, late, ready, end_by, trouble, board, seen, seen_figures, .. } = generation;
         if status.exit_status().is_none() {
-            self.books.keep_orphaned(board, seen_figures, self.settings.timeouts.graceful.saturating_add(MOLD_GRACE));
+            let patience = self.settings.timeouts.graceful.saturating_add(MOLD_GRACE);
+            self.books.keep_orphaned(board, (seen, seen_figures), self.edges.is_none(), patience);
         }
         let end = self.describe_end_of_mold(late, status);
         let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));

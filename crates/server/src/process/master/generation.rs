@@ -2,9 +2,10 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
+use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
 use crate::figures;
 use crate::listen::{self, Listener, Vault};
+use crate::metrics::Line;
 use crate::scoreboard::Board;
 use crate::spans::Way;
 use crate::totals::Seen;
@@ -82,11 +83,18 @@ impl Generation {
             Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(SPANS),
         };
+        // Nor do these leave it to workers to answer with metrics.
+        let inquiries = Line::of_process().filter(|_| pools.is_empty());
+        match &inquiries {
+            Some(inquiries) => mold.env(INQUIRIES, inquiries.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(INQUIRIES),
+        };
         let spawned = {
             let sockets =
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
             let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
             let others = others.chain(proof.map(AsFd::as_fd)).chain(spans.as_ref().map(AsFd::as_fd));
+            let others = others.chain(inquiries.as_ref().map(AsFd::as_fd));
             let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };

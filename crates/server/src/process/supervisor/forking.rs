@@ -23,7 +23,7 @@ impl Supervisor<'_> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
         let index = vacant.ok_or_else(|| io::Error::other(format!("{} not ended yet", counted(slots.len(), "worker"))))?;
-        let (slot, number) = (slots[index], index + 1);
+        let (slot, number) = (slots[index].for_heir(), index + 1);
         self.runtime.before_fork(number);
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let supervisor = rustix::process::getpid();

@@ -98,7 +98,7 @@ pub(in super::super) fn metrics(
     if is_first {
         return Metrics::open(settings, is_any_lent(listeners));
     }
-    Ok(Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY)))
+    Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY))
 }
 
 /// The totals of the server, and of its routes: those of the one before, if this one can read them.
@@ -134,7 +134,7 @@ pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Resu
     let number = if is_first { None } else { std::env::var(FIGURES).ok().and_then(|number| number.parse().ok()) };
     // Also who does not want it takes it, and closes it.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
-    if settings.metrics.is_none() {
+    if !settings.tells_metrics() {
         return Ok(None);
     }
     match file.map(|file| file.and_then(FigureTotals::adopt)) {
