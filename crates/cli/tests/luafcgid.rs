@@ -282,16 +282,17 @@ fn what_is_flushed_arrives_at_once() {
 fn a_script_cannot_end_the_server_or_keep_it() {
     let site = Site::new("watchdog = 1");
     let id = site.server.as_ref().expect("a server").id();
-    for (name, text, status) in [
-        ("exit.lua", "function main() os.exit(7) end", None),
-        ("caught.lua", "function main() pcall(os.exit, 7) end", None),
-        ("loop.lua", "function main() while true do end end", Some("504")),
-        ("held.lua", "function main() while true do pcall(function() while true do end end) end end", Some("504")),
-        ("hog.lua", "function main() local text = 'x' while true do text = text .. text end end", Some("500")),
-        ("deep.lua", "function main() local function f() return 1 + f() end f() end", Some("500")),
+    for (name, text, statuses) in [
+        ("exit.lua", "function main() os.exit(7) end", &[""][..]),
+        ("caught.lua", "function main() pcall(os.exit, 7) end", &[""]),
+        ("loop.lua", "function main() while true do end end", &["504"]),
+        ("held.lua", "function main() while true do pcall(function() while true do end end) end end", &["504"]),
+        // Where the machine is busy, these may meet the limit of time before that of memory.
+        ("hog.lua", "function main() local text = 'x' while true do text = text .. text end end", &["500", "504"]),
+        ("deep.lua", "function main() local function f() return 1 + f() end f() end", &["500", "504"]),
     ] {
         let answer = site.get(&site.write(name, text));
-        assert!(status.is_none_or(|status| answer.status().starts_with(status)), "{name}: {answer:?}");
+        assert!(statuses.iter().any(|status| answer.status().starts_with(status)), "{name}: {answer:?}");
         assert_eq!(site.get(&site.write("ok.lua", "function handler() return 'ok' end")).body(), "ok", "after {name}");
     }
     let log = site.log();

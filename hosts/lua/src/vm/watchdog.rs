@@ -25,8 +25,44 @@ const LOOKS: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// ... and looking less often would exceed a long limit by too much.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// When to look again at a script that was stopped: it may have gone on in another coroutine.
+/// When to stop a script once more: it may have gone on in another coroutine. Each time the pause doubles. Lua goes through all calls
+/// that are open when a hook is armed, which takes tens of milliseconds in a recursion that never ends, and the script, or the C function
+/// that it is in, must come to its end between two alarms.
 const AGAIN: Duration = Duration::from_millis(20);
+const LONGEST_AGAIN: Duration = Duration::from_secs(2);
+
+/// What the watching thread knows of a slot.
+#[derive(Debug)]
+struct Seen {
+    /// As long as this is kept, the slot stays at its address, which identifies it.
+    slot: Weak<Slot>,
+    /// The run that was seen last, and since when.
+    run: u64,
+    since: Instant,
+    /// When it is to be stopped once more, and how long after that again.
+    again: Instant,
+    pause: Duration,
+}
+
+impl Seen {
+    const fn new(slot: Weak<Slot>, now: Instant) -> Self {
+        Self { slot, run: 0, since: now, again: now, pause: AGAIN }
+    }
+
+    /// Whether a script runs, `run`, and has run for longer than `limit`.
+    fn is_overdue(&mut self, run: u64, limit: Duration, now: Instant) -> bool {
+        if self.run != run {
+            (self.run, self.since, self.again, self.pause) = (run, now, now, AGAIN);
+        }
+        run % 2 == 1 && now - self.since >= limit
+    }
+
+    /// It was told to stop.
+    fn alarmed(&mut self, now: Instant) {
+        self.again = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_AGAIN);
+    }
+}
 
 /// The watching thread, and the slots that it watches.
 #[derive(Debug)]
@@ -66,27 +102,26 @@ impl Watchdog {
 
     fn watch(&self) {
         let pause = (self.limit / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // For each slot, the run that was seen last, and since when. A slot in this list stays at its address, which
-        // identifies it.
-        let mut seen: Vec<(Weak<Slot>, u64, Instant)> = Vec::new();
+        let mut seen: Vec<Seen> = Vec::new();
         loop {
             let now = Instant::now();
             let mut next = pause;
-            seen.retain(|(slot, ..)| slot.strong_count() > 0);
+            seen.retain(|seen| seen.slot.strong_count() > 0);
             for slot in self.slots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                if !seen.iter().any(|(known, ..)| known.ptr_eq(slot)) {
-                    seen.push((Weak::clone(slot), 0, now));
+                if !seen.iter().any(|known| known.slot.ptr_eq(slot)) {
+                    seen.push(Seen::new(Weak::clone(slot), now));
                 }
             }
-            for (slot, last, since) in &mut seen {
-                let Some(slot) = slot.upgrade() else { continue };
+            for seen in &mut seen {
+                let Some(slot) = seen.slot.upgrade() else { continue };
                 let run = slot.run.load(Ordering::Acquire);
-                if *last != run {
-                    (*last, *since) = (run, now);
-                } else if run % 2 == 1 && now - *since >= slot.limit(self.limit) {
-                    slot.doomed.store(run, Ordering::Release);
-                    alarm(slot.thread());
-                    next = next.min(AGAIN);
+                if seen.is_overdue(run, slot.limit(self.limit), now) {
+                    if seen.again <= now {
+                        slot.doomed.store(run, Ordering::Release);
+                        alarm(slot.thread());
+                        seen.alarmed(now);
+                    }
+                    next = next.min(seen.again - now);
                 }
             }
             thread::sleep(next);
@@ -139,6 +174,27 @@ extern "C" fn on_alarm(_signal: c_int) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_that_goes_on_is_stopped_less_and_less_often() {
+        let (start, limit) = (Instant::now(), Duration::from_secs(1));
+        let mut seen = Seen::new(Weak::new(), start);
+        assert!(!seen.is_overdue(1, limit, start) && !seen.is_overdue(1, limit, start + limit / 2));
+        let mut now = start + limit;
+        let pauses: Vec<_> = (0..9)
+            .map(|_| {
+                assert!(seen.is_overdue(1, limit, now) && seen.again <= now);
+                seen.alarmed(now);
+                now = seen.again;
+                now
+            })
+            .collect();
+        let milliseconds: Vec<_> = pauses.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+        assert_eq!(milliseconds, [40, 80, 160, 320, 640, 1280, 2000, 2000]);
+        // The next run has its whole time, and is stopped at once when it is over.
+        assert!(!seen.is_overdue(3, limit, now) && seen.is_overdue(3, limit, now + limit) && seen.again <= now + limit);
+        assert!(!seen.is_overdue(4, limit, now + 3 * limit) && !seen.is_overdue(4, limit, now + 5 * limit), "none runs");
+    }
 
     #[test]
     fn contexts_that_have_gone_leave_no_slots() {
