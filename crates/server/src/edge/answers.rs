@@ -13,10 +13,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Passes on what workers have said; returns whether there was anything.
-    pub(super) fn handle_answers(&mut self) -> bool {
+    /// Passes on what workers have said; returns whether there was anything. `takes_time`: it may have been said after the clock was read.
+    pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
         if !self.pool.gather() {
             return false;
+        }
+        if takes_time {
+            self.lane.source().catch_up(false);
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut any = false;

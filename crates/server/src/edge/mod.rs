@@ -174,13 +174,15 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.hand_over();
         let now = self.now();
         self.pool.tell_time(now);
-        for _ in 0..LOOKS_AT_POOL {
+        for look in 0..LOOKS_AT_POOL {
             self.take_requests();
             // Without new requests there is time for this until the edge rests.
-            if self.pool.has_unannounced() {
+            let has_submitted = self.pool.has_unannounced();
+            if has_submitted {
                 self.pool.wake_some_workers();
             }
-            if !self.handle_answers() {
+            // Workers have perhaps answered what was submitted in this turn, and the system may have let this process wait meanwhile.
+            if !self.handle_answers(look > 0 || has_submitted) {
                 break;
             }
         }

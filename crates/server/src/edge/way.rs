@@ -40,7 +40,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn give_way(&mut self) {
         if self.pool.take_rung() && self.table.used() == 1 && self.way.is_worth_it() {
             rustix::thread::sched_yield();
-            let answered = self.handle_answers();
+            let answered = self.handle_answers(true);
             self.way.note(answered);
         }
     }

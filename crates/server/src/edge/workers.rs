@@ -110,7 +110,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         dead.iter().for_each(|place| self.pool.bury(*place));
         if !dead.is_empty() {
             // Their last words, and what is lost with them, wait to be read.
-            self.handle_answers();
+            self.handle_answers(true);
         }
     }
 
