@@ -41,10 +41,29 @@ my %app = (
     sorts   => sub { my @sorted = sort { spin(); $a <=> $b } 2, 1; return 'sorts' },
     evals   => sub { eval { deep(0) }; return 'evals' },
     strings => sub { eval "#line 7 \"hostile\e]0;name\"\n1 until -e \$release"; return 'strings' },
-    sleeps  => sub { my $slept = Time::HiRes::sleep(2); return $slept >= 1.99 ? 'whole' : "woke after $slept" },
-    selects => sub { my $found = select undef, undef, undef, 2; return $found == 0 ? 'whole' : "select: $found, $!" },
+    sleeps  => sub { leave_number('sleeps'); my $slept = Time::HiRes::sleep(3); return $slept >= 2.99 ? 'whole' : "woke after $slept" },
+    selects => sub { leave_number('selects'); my $found = select undef, undef, undef, 3; return $found == 0 ? 'whole' : "select: $found, $!" },
     quick   => sub { my $env = shift; my $sum = 0; $sum += $_ for 1 .. 300; return "$env->{QUERY_STRING} $sum" },
 );
+
+# Leaves the number of this process, which goes to sleep next.
+sub leave_number {
+    my ($name) = @_;
+    open my $file, '>', "$directory/$name.new" or die "$name: $!";
+    print {$file} $$;
+    close $file;
+    rename "$directory/$name.new", "$directory/$name" or die "$name: $!";
+    return;
+}
+
+# Whether the process that has left its number sleeps.
+sub is_asleep {
+    my ($name) = @_;
+    open my $file, '<', "$directory/$name" or return 0;
+    my $pid = readline $file;
+    open my $status, '<', "/proc/$pid/stat" or return 0;
+    return readline($status) =~ /\) S /;
+}
 
 sub endless { my ($level) = @_; no warnings 'recursion'; return $level > 300 ? spin() : endless($level + 1) }
 
@@ -80,7 +99,7 @@ sub ask_until {
     my ($what, $condition, $worker) = @_;
     my $seen;
     my $done = TestServer::wait_for(sub { $seen = ask($worker); $condition->($seen) }, $PATIENCE);
-    diag "$what: ", JSON::PP->new->canonical->encode($seen) if !$done;
+    fail "$what: " . JSON::PP->new->canonical->encode($seen) if !$done;
     return $seen;
 }
 
@@ -141,7 +160,10 @@ for my $edge (qw(off on)) {
 
     subtest "--edge $edge: an app that sleeps is not disturbed" => sub {
         my $server = start(edge => $edge, workers => 2);
+        unlink "$directory/sleeps", "$directory/selects";
         my @answers = map { client($server, $_) } qw(/sleeps /selects);
+        # A question that is on its way when an app goes to sleep wakes it, as any signal does.
+        TestServer::wait_for(sub { is_asleep('sleeps') && is_asleep('selects') }, $PATIENCE);
         my $calls = sub { my ($workers) = @_; return grep { $_->{call} && $_->{call} =~ /nanosleep|select/ } map { @{ $_->{threads} } } @$workers };
         my $waiting = sub { my ($workers) = @_; return scalar grep { $_->{trace} eq 'waits' } @$workers };
         my $seen = ask_until('both sleep', sub { $calls->($_[0]) == 2 && $waiting->($_[0]) == 2 });

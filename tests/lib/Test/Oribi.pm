@@ -103,7 +103,10 @@ sub _spawn ($class, $self, @command) {
         exec { $command[0] } @command or POSIX::_exit(127);
     }
     $self->{pid} = $pid;
-    my $ready = $self->wait_until(sub { $self->connection || defined $self->exit_status });
+    # It listens for clients before it does for `oribi ctl`.
+    my ($control) = "@command" =~ m{ --control (/\S+)};
+    my $listens   = sub { return $self->connection && (!$control || -S $control) };
+    my $ready     = $self->wait_until(sub { $listens->() || defined $self->exit_status });
     if (!$ready || defined $self->{status}) {
         my $what = $ready ? "ended with status $self->{status}" : 'does not listen';
         croak "@command $what:\n" . $self->log_text;
