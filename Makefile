@@ -31,9 +31,11 @@ installed = $(DESTDIR)$(PREFIX)
 
 .PHONY: build help serve test load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study setup-kubernetes
 
+# Most of the time one thread of a compiler looks at a whole program, so that two programs are built at the same time.
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
-	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
-	cargo build --release --locked --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
+	@cargo build --release --locked --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54 & \
+	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent; \
+	status=$$?; wait $$! && exit $$status
 	@ln -f target/lua54/release/oribi target/release/oribi-lua5.4
 	@cd hosts/perl && ([ Makefile -nt Makefile.PL ] && for source in src/*.c; do grep -qF "$${source%c}" Makefile || exit 1; done) || \
 		MAKEFLAGS= $(PERL) Makefile.PL
