@@ -62,6 +62,25 @@ fn a_request_waits_and_runs_and_is_sent_at_once() {
     assert_eq!(log.lines(&mut site), ["300 40 40 0 200"]);
 }
 
+/// The system may let an edge wait for a processor while a worker answers what the edge has just submitted.
+#[test]
+fn an_answer_in_the_turn_of_its_request_counts_with_its_time() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.world.connect();
+    client.send(GET);
+    while site.edge.table.used() == 0 {
+        site.edge.wait().expect("this backend cannot fail");
+        site.edge.take_requests();
+    }
+    let taken = app.take_now(&site);
+    site.world.advance(MOMENT * 30);
+    app.answer(taken, "soon");
+    assert!(site.edge.handle_answers(true));
+    assert_response(&site.received(&client), "200", "soon");
+    assert_eq!(counted(&site), [(1, 0), (1, 30), (1, 0), (1, 30)]);
+}
+
 #[test]
 fn the_first_byte_of_an_answer_in_pieces_comes_before_the_last() {
     let log = Log::new();
