@@ -22,7 +22,7 @@ pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE, and what it is before anything is agreed upon.
-pub const INITIAL_WINDOW: u16 = 4;
+const INITIAL_WINDOW: u16 = 4;
 pub const DEFAULT_WINDOW: i64 = 65_535;
 /// The largest window.
 const ALL: u32 = (1 << 31) - 1;
@@ -160,14 +160,11 @@ impl Http2 {
         let is_present = self.stream.as_ref().is_some_and(|stream| stream.number == number);
         match kind {
             SETTINGS if flags & ACK == 0 => {
-                for setting in payload.chunks_exact(6) {
-                    let value = i64::from(number_of(&setting[2..]));
-                    if setting[..2] == INITIAL_WINDOW.to_be_bytes() {
-                        if let Some(stream) = &mut self.stream {
-                            stream.window += value - self.initial_window;
-                        }
-                        self.initial_window = value;
+                if let Some(value) = initial_window(payload) {
+                    if let Some(stream) = &mut self.stream {
+                        stream.window += value - self.initial_window;
                     }
+                    self.initial_window = value;
                 }
                 self.send(&frame(SETTINGS, ACK, 0, b""))?;
                 self.send_content()?;
@@ -345,6 +342,12 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// A number of up to four bytes.
 pub fn number_of(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, byte| (number << 8) | u32::from(*byte))
+}
+
+/// SETTINGS_INITIAL_WINDOW_SIZE, if SETTINGS tell it.
+pub fn initial_window(settings: &[u8]) -> Option<i64> {
+    let told = settings.chunks_exact(6).rfind(|setting| setting[..2] == INITIAL_WINDOW.to_be_bytes())?;
+    Some(i64::from(number_of(&told[2..])))
 }
 
 /// Appends a field as a literal without an index.

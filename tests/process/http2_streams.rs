@@ -2,12 +2,12 @@
 //! `http2.rs` knows. It makes room for responses bit by bit, as real clients do, so that the server has to share the connection out.
 
 use crate::http2::{
-    ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, INITIAL_WINDOW, PING, PREFACE, RESET,
-    SETTINGS, WINDOW, decoded, frame, literal, number_of, receive_frames,
+    ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW,
+    decoded, frame, initial_window, literal, number_of, receive_frames,
 };
 use crate::wire::{self, Layer};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -181,8 +181,7 @@ impl Streams {
         }
         match kind {
             SETTINGS if flags & ACK == 0 => {
-                for setting in payload.chunks_exact(6).filter(|setting| setting[..2] == INITIAL_WINDOW.to_be_bytes()) {
-                    let value = i64::from(number_of(&setting[2..]));
+                if let Some(value) = initial_window(payload) {
                     for stream in self.open.values_mut() {
                         stream.window += value - self.initial_window;
                     }

@@ -49,12 +49,16 @@ impl Seen {
         Self { slot, run: 0, since: now, again: now, pause: AGAIN }
     }
 
-    /// Whether a script runs, `run`, and has run for longer than `limit`.
-    fn is_overdue(&mut self, run: u64, limit: Duration, now: Instant) -> bool {
+    /// This is the present run.
+    fn see(&mut self, run: u64, now: Instant) {
         if self.run != run {
             (self.run, self.since, self.again, self.pause) = (run, now, now, AGAIN);
         }
-        run % 2 == 1 && now - self.since >= limit
+    }
+
+    /// Whether a script runs, and has run for longer than `limit`.
+    fn is_overdue(&self, limit: Duration, now: Instant) -> bool {
+        self.run % 2 == 1 && now - self.since >= limit
     }
 
     /// It was told to stop.
@@ -115,7 +119,8 @@ impl Watchdog {
             for seen in &mut seen {
                 let Some(slot) = seen.slot.upgrade() else { continue };
                 let run = slot.run.load(Ordering::Acquire);
-                if seen.is_overdue(run, slot.limit(self.limit), now) {
+                seen.see(run, now);
+                if seen.is_overdue(slot.limit(self.limit), now) {
                     if seen.again <= now {
                         slot.doomed.store(run, Ordering::Release);
                         alarm(slot.thread());
@@ -179,21 +184,23 @@ mod tests {
     fn a_script_that_goes_on_is_stopped_less_and_less_often() {
         let (start, limit) = (Instant::now(), Duration::from_secs(1));
         let mut seen = Seen::new(Weak::new(), start);
-        assert!(!seen.is_overdue(1, limit, start) && !seen.is_overdue(1, limit, start + limit / 2));
+        seen.see(1, start);
+        assert!(!seen.is_overdue(limit, start + limit / 2) && seen.is_overdue(limit, start + limit));
         let mut now = start + limit;
-        let pauses: Vec<_> = (0..9)
-            .map(|_| {
-                assert!(seen.is_overdue(1, limit, now) && seen.again <= now);
-                seen.alarmed(now);
-                now = seen.again;
-                now
-            })
-            .collect();
-        let milliseconds: Vec<_> = pauses.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
-        assert_eq!(milliseconds, [40, 80, 160, 320, 640, 1280, 2000, 2000]);
+        let pauses = [(); 9].map(|()| {
+            assert!(seen.again <= now);
+            seen.alarmed(now);
+            let pause = seen.again - now;
+            now = seen.again;
+            seen.see(1, now);
+            pause.as_millis()
+        });
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1280, 2000, 2000]);
         // The next run has its whole time, and is stopped at once when it is over.
-        assert!(!seen.is_overdue(3, limit, now) && seen.is_overdue(3, limit, now + limit) && seen.again <= now + limit);
-        assert!(!seen.is_overdue(4, limit, now + 3 * limit) && !seen.is_overdue(4, limit, now + 5 * limit), "none runs");
+        seen.see(3, now);
+        assert!(!seen.is_overdue(limit, now) && seen.is_overdue(limit, now + limit) && seen.again <= now + limit);
+        seen.see(4, now);
+        assert!(!seen.is_overdue(limit, now + 5 * limit), "none runs");
     }
 
     #[test]
