@@ -51,7 +51,7 @@ impl Client<'_> {
             let mut questions: Vec<Question> =
                 (0..AT_ONCE as u64).map(|_| (self.question)(NEXT.fetch_add(1, Relaxed))).collect();
             // A server that leaves may not take some of them.
-            while !questions.is_empty() && !(self.shared.stop.load(Relaxed) && self.connection.is_none()) {
+            while !(questions.is_empty() || self.shared.stop.load(Relaxed) && self.connection.is_none()) {
                 questions = self.burst(questions);
             }
             std::thread::sleep(REST);

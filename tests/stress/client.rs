@@ -108,11 +108,11 @@ impl<'a> Connection<'a> {
     }
 
     fn failed(&self, doing: &str, error: &std::io::Error) -> Loss {
-        if error.kind() == NOT_TAKEN { Loss::NotTaken } else { self.ended(format!("{doing}: {error}")) }
+        if error.kind() == NOT_TAKEN { Loss::NotTaken } else { self.ended(&format!("{doing}: {error}")) }
     }
 
     /// Nobody can say what became of the last request, or the server says that its worker has died.
-    pub fn ended(&self, what: String) -> Loss {
+    pub fn ended(&self, what: &str) -> Loss {
         let what = format!("{what}, {:.1?} after the request and behind {} responses", self.asked.elapsed(), self.responses);
         Loss::Ended { what, in_order: self.in_order }
     }
@@ -152,7 +152,7 @@ impl<'a> Connection<'a> {
     pub fn take(&mut self, count: usize) -> Result<Vec<u8>, Loss> {
         while self.bytes.len() < count {
             if !self.receive()? {
-                return Err(self.ended(format!("the end after {} of {count} bytes", self.bytes.len())));
+                return Err(self.ended(&format!("the end after {} of {count} bytes", self.bytes.len())));
             }
         }
         let rest = self.bytes.split_off(count);
@@ -167,7 +167,7 @@ impl<'a> Connection<'a> {
                 return Ok(String::from_utf8_lossy(&taken[..at]).into_owned());
             }
             if !self.receive()? {
-                return Err(self.ended(format!("the end after {} bytes", self.bytes.len())));
+                return Err(self.ended(&format!("the end after {} bytes", self.bytes.len())));
             }
         }
     }

@@ -73,7 +73,7 @@ fn ask(visit: &Visit<'_>, connection: &mut Connection<'_>) -> Result<(), Loss> {
         Some((_, content)) if content.as_bytes() == expected => Ok(()),
         // So an edge answers for a worker that was killed.
         Some((head, _)) if head.starts_with("Status: 502 ") => {
-            Err(connection.ended(format!("POST /web was answered {text:?}")))
+            Err(connection.ended(&format!("POST /web was answered {text:?}")))
         }
         _ => Err(Loss::Wrong(format!("POST /web was answered {text:?}"))),
     }

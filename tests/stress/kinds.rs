@@ -110,7 +110,7 @@ impl<'a> Visit<'a> {
             let length = response.content.len();
             let what = format!("{method} {path} was answered {} with {length} bytes: {start:?}", response.status);
             // So an edge answers for a worker that was killed.
-            return Err(if response.status == 502 { connection.ended(what) } else { Loss::Wrong(what) });
+            return Err(if response.status == 502 { connection.ended(&what) } else { Loss::Wrong(what) });
         }
         self.note_answer();
         Ok(response)
