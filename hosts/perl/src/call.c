@@ -71,11 +71,43 @@ static bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
+/* Ends a process that code of the app has forked and left, as perl ends a program: with the message of an uncaught exception, and
+ * the status of `die`. */
+static void end_child(pTHX) __attribute__((noreturn));
+
+static void end_child(pTHX) {
+    int status = errno & 255;
+    SV *error;
+    oribi_bytes text = {"", 0};
+    if (!has_died(aTHX))
+        process_end_stray(aTHX_ 0);
+    if (status == 0)
+        status = (STATUS_UNIX >> 8) & 255;
+    if (status == 0)
+        status = 255;
+    error = sv_mortalcopy_flags(ERRSV, SV_NOSTEAL);
+    switch (text_bytes(aTHX_ error, &text)) {
+    case TEXT_WIDE:
+        text.data = SvPVutf8(error, text.size);
+        break;
+    case TEXT_DIED:
+        text.data = text_describe(aTHX_ error);
+        text.size = strlen(text.data);
+        break;
+    default:
+        break;
+    }
+    PerlIO_write(Perl_error_log, text.data, text.size);
+    PerlIO_flush(Perl_error_log);
+    process_end_stray(aTHX_ status);
+}
+
 /* Calls `code`, or the argument's method of this name. The call runs on a Perl stack of its own: `last`, `next` and `goto`
  * search for their loop only on that stack, so they cannot leave for a loop of the program that started the server. */
 static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;
+    const unsigned forks = process_forks();
     PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     if (argument)
@@ -89,6 +121,8 @@ static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     result = POPs;
     PUTBACK;
     POPSTACK;
+    if (UNLIKELY(forks != process_forks()))
+        end_child(aTHX);
     return UNLIKELY(has_died(aTHX)) ? NULL : result;
 }
 
@@ -133,7 +167,10 @@ void call_finished(pTHX_ Context *context, HV *environment) {
 
 /* What the server must do next. The context ends only after the cleanup, and asks for its end only once, because a worker still
  * answers what it has accepted. */
-static uint32_t next_step(Context *context) {
+static uint32_t next_step(pTHX_ Context *context) {
+    /* A destructor has forked, and its child has returned, too. */
+    if (UNLIKELY(context->forks != process_forks()))
+        process_end_stray(aTHX_ 0);
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
         return ORIBI_AFTER_DEFERRED;
     if (LIKELY(!context->retiring))
@@ -182,8 +219,6 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     environment = environment_fill(aTHX_ context, request);
     interruption_begin(aTHX_ context, environment);
     response = call_protected(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
-    if (UNLIKELY(context->forks != process_forks()))
-        process_end_stray(aTHX_ 0);
     if (LIKELY(response != NULL)) {
         answered = send_response(aTHX_ context, response, environment);
     } else {
@@ -200,7 +235,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
         environment_return(aTHX_ context, environment);
     }
     interruption_end(context);
-    return next_step(context);
+    return next_step(aTHX_ context);
 }
 
 /* The app called exit: everything in the interpreter has been unwound, including the frames of the program that started the
@@ -219,7 +254,7 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
         oribi_abandon(context->lane, context->exchange);
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
     context->retiring = TRUE;
-    return next_step(context);
+    return next_step(aTHX_ context);
 }
 
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
@@ -256,8 +291,6 @@ static uint32_t run_deferred(pTHX_ Context *context) {
             SV *handler = sv_2mortal(av_shift(handlers));
             if (!call_protected(aTHX_ handler, reference))
                 call_log_error(aTHX_ environment, "a cleanup handler died");
-            if (context->forks != process_forks())
-                process_end_stray(aTHX_ 0);
         }
         if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
             context->retiring = TRUE;
@@ -265,7 +298,7 @@ static uint32_t run_deferred(pTHX_ Context *context) {
         LEAVE;
     }
     SvREFCNT_dec(list);
-    return next_step(context);
+    return next_step(aTHX_ context);
 }
 
 static uint32_t attend(pTHX_ Context *context) {
@@ -273,11 +306,9 @@ static uint32_t attend(pTHX_ Context *context) {
     SAVETMPS;
     while (!signals_dispatch(aTHX))
         call_log_error(aTHX_ NULL, "a signal handler died");
-    if (context->forks != process_forks())
-        process_end_stray(aTHX_ 0);
     FREETMPS;
     LEAVE;
-    return next_step(context);
+    return next_step(aTHX_ context);
 }
 
 /* Runs `work` between two requests; the app may call exit in it. */

@@ -72,22 +72,23 @@ void process_worker_started(void *data, uint32_t worker) {
     run_hook(aTHX_ "after_fork", worker);
 }
 
-/* Ends the interpreter as a program ends: END blocks, destructors, buffers. */
-static void end_interpreter(pTHX) {
+/* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. */
+static int end_interpreter(pTHX_ int status) {
     int jump;
     dJMPENV;
     JMPENV_PUSH(jump);
     if (jump == 0)
-        my_exit(0);
+        my_exit((U32)status);
     JMPENV_POP;
 #ifdef MULTIPLICITY
-    perl_destruct(my_perl);
+    status = perl_destruct(my_perl);
 #else
-    perl_destruct(PL_curinterp);
+    status = perl_destruct(PL_curinterp);
 #endif
     /* Output of destructors and of C code, because the process ends without exit(3). */
     PerlIO_flush(NULL);
     fflush(NULL);
+    return status;
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
@@ -98,7 +99,7 @@ void process_worker_stopping(void *data, uint32_t worker) {
 void process_end(void *data, int status) {
     dSERVER_PERL(data);
     UNUSED_ARGUMENT(status);
-    end_interpreter(aTHX);
+    end_interpreter(aTHX_ 0);
 }
 
 /* Sets `$0 = TITLE`: perl knows which of its memory the system shows. */
@@ -116,6 +117,5 @@ void process_server_ready(void *data) {
 }
 
 void process_end_stray(pTHX_ int status) {
-    end_interpreter(aTHX);
-    _exit(status);
+    _exit(end_interpreter(aTHX_ status));
 }

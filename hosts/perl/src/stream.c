@@ -102,8 +102,6 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
         died = !call_protected(aTHX_ code, reference);
         FREETMPS;
         LEAVE;
-        if (context->forks != process_forks())
-            process_end_stray(aTHX_ 0);
         SvREFCNT_dec_NN(reference);
     }
     if (died) {

@@ -14,7 +14,49 @@ package Guard {
     sub DESTROY { main::note_down("guard of $$ gone in phase ${^GLOBAL_PHASE}") }
 }
 
+# Bodies whose methods fork.
+package Forking {
+    sub new { my ($class, %how) = @_; return bless {%how}, $class }
+    sub getline { my ($self) = @_; return if $self->{done}++; return $self->{getline} ? main::child($self->{getline}) : 'text' }
+    sub close { my ($self) = @_; main::note_down('close ' . main::child($self->{close})) if $self->{close}; return }
+}
+
+package Forking::Text {
+    use overload q{""} => sub { main::child($_[0][0]) }, fallback => 1;
+}
+
 package main;
+
+our $in_child;
+
+# What a child may do, and how perl itself ends a program that does this.
+my %ending = (
+    die    => [ sub { $! = 0; $? = 0; die "dies in the child\n" },          255, 'dies in the child' ],
+    object => [ sub { $! = 0; $? = 0; die bless [], 'Excuse' },            255, 'an excuse of the child' ],
+    wide   => [ sub { $! = 0; $? = 0; die "smiles \x{263a} in the child\n" }, 255, "smiles \xe2\x98\xba in the child" ],
+    exec   => [ sub { no warnings 'exec'; exec '/nonexistent/program' or die "cannot exec: $!\n" }, 2, 'cannot exec: No such file' ],
+    status => [ sub { $! = 0; $? = 768; die "after a child with 3\n" },     3,   'after a child with 3' ],
+    exit   => [ sub { exit 3 },                                            3 ],
+    end    => [ sub { $in_child = 1; exit 9 },                               7, 'END with 9' ],
+);
+END {
+    if ($in_child) { print {*STDERR} "END with $?\n"; $? = 7 }
+}
+
+package Excuse {
+    use overload q{""} => sub { "an excuse of the child\n" }, fallback => 1;
+}
+
+package main;
+
+# Forks a child that ends in this way; how it has ended.
+sub child {
+    my ($how) = @_;
+    my $pid = fork // die "fork: $!";
+    $ending{$how}[0]->() if !$pid;
+    waitpid $pid, 0;
+    return "$how ended with " . ($? >> 8);
+}
 
 my %return = (
     pid       => sub { [ 200, [], [$$] ] },
@@ -35,6 +77,22 @@ my %return = (
         die "in the child\n" if !$pid;
         waitpid $pid, 0;
         [ 200, [], ['parent goes on'] ];
+    },
+    fork_fails => sub { my ($env) = @_; [ 200, [], [ child($env->{QUERY_STRING}) ] ] },
+    fork_fails_stream => sub { my ($env) = @_; sub { my $ended = child($env->{QUERY_STRING}); $_[0]->([ 200, [], [$ended] ]) } },
+    fork_fails_getline => sub { my ($env) = @_; [ 200, [], Forking->new(getline => $env->{QUERY_STRING}) ] },
+    fork_fails_close => sub { my ($env) = @_; [ 200, [], Forking->new(close => $env->{QUERY_STRING}) ] },
+    fork_fails_string => sub { my ($env) = @_; [ 200, [], [ bless [ $env->{QUERY_STRING} ], 'Forking::Text' ] ] },
+    fork_fails_cleanup => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down('cleanup ' . child($env->{QUERY_STRING})) };
+        [ 200, [], ['ok'] ];
+    },
+    fork_fails_signal => sub {
+        my ($env) = @_;
+        my $how = $env->{QUERY_STRING};
+        $SIG{USR2} = sub { note_down('signal ' . child($how)) };
+        [ 200, [], [$$] ];
     },
     fork_return => sub {
         my $pid = fork // die "fork: $!";
@@ -115,6 +173,25 @@ for my $threads (1, 2) {
     subtest "$label: forks" => sub {
         is $get->('fork_exit')->{body},   'child ended with 9', 'a child may exit';
         is $get->('fork_die')->{body},    'parent goes on',     'or die';
+        for my $how (sort keys %ending) {
+            # END blocks belong to the process, not to a thread.
+            next if $how eq 'end' && $threads > 1;
+            my (undef, $status, $message) = @{ $ending{$how} };
+            my $ended = "$how ended with $status";
+            for my $site ('fork_fails', 'fork_fails_stream', 'fork_fails_getline', 'fork_fails_string') {
+                my $response = $server->get("/$site?$how");
+                is $response->{body}, $ended, "$site: a child that ends by $how has the status of perl";
+                ok $response->{whole};
+            }
+            $server->get("/fork_fails_$_?$how") for qw(close cleanup);
+            like noted_like(qr/^$_ $ended/m), qr/^$_ $ended/m, "$_: and there" for qw(close cleanup);
+            if ($threads == 1) {
+                my $worker = $server->get("/fork_fails_signal?$how")->{body};
+                kill USR2 => $worker;
+                like noted_like(qr/^signal $ended/m), qr/^signal $ended/m, 'signal: and there';
+            }
+            like $server->log_like(qr/^\Q$message\E/m), qr/^\Q$message\E/m, "$how: its message is that of perl" if $message;
+        }
         is $get->('fork_return')->{body}, 'from the parent',    'a child that returns does not answer';
         my $response = $get->('fork_stream');
         is $response->{body}, 'ab', 'nor does one that writes';
