@@ -114,6 +114,10 @@ oribi_result oribi_respond(oribi_lane *lane, oribi_exchange exchange, uint16_t s
 oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                                 size_t field_count, int file, uint64_t offset, uint64_t size);
 
+/* Checks a head that is to be sent later. ORIBI_INVALID: it could not be sent, oribi_last_error() says why; the exchange is as
+ * before. */
+oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *fields, size_t field_count);
+
 /* Send a response piece by piece. While too much waits for a slow client, oribi_write() blocks. If the lane's waker is used
  * meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and will be
  * sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has neither

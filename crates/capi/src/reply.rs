@@ -112,6 +112,20 @@ pub unsafe extern "C" fn oribi_respond_file(
     }
 }
 
+/// Checks a head that is to be sent later.
+///
+/// # Safety
+/// As [`oribi_respond`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_check(lane: *const OribiLane, status: u16, fields: *const OribiField, field_count: usize) -> i32 {
+    // SAFETY: the caller's promise covers lane and fields.
+    unsafe {
+        with(lane, |outlet| {
+            with_fields(fields, field_count, |fields| outcome(outlet.check(ResponseHead { status, fields })))
+        })
+    }
+}
+
 /// Begins a response whose content follows.
 ///
 /// # Safety

@@ -92,6 +92,12 @@ pub trait Outlet {
         self.respond_pieces(exchange, ResponseHead { status: 200, fields: &fields }, &[content])
     }
 
+    /// Checks a head that is to be sent later. [`ReplyError::Invalid`]: it could not be sent; nothing has become of the exchange.
+    fn check(&self, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        let _ = head;
+        Ok(())
+    }
+
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 

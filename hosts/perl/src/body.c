@@ -124,11 +124,16 @@ static const char *finish_lines(pTHX_ const Target *target, SV *body) {
                                                        : oribi_finish(target->lane, target->exchange));
 }
 
-/* Sends line by line until getline returns undef or the client has gone. */
+static oribi_result start_lines(const Target *target, const Head *head) {
+    return oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
+}
+
+/* Sends line by line until getline returns undef or the client has gone. The response begins with the first line: if getline
+ * fails before, the client gets a 500. */
 static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *body) {
-    oribi_result result = oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
+    bool started = response_has_no_content(target, head->status), finished = FALSE;
+    oribi_result result = started ? start_lines(target, head) : ORIBI_OK;
     const char *wrong = response_failure(aTHX_ result), *dying = "getline";
-    bool finished = FALSE;
     while (!wrong && result == ORIBI_OK && !finished) {
         oribi_bytes bytes;
         SV *line;
@@ -140,7 +145,12 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
         } else {
             switch (text_bytes(aTHX_ line, &bytes)) {
             case TEXT_OK:
-                if (bytes.size > 0)
+                if (bytes.size > 0 && !started) {
+                    started = TRUE;
+                    result = start_lines(target, head);
+                    wrong = response_failure(aTHX_ result);
+                }
+                if (bytes.size > 0 && result == ORIBI_OK)
                     result = oribi_write(target->lane, target->exchange, bytes.data, bytes.size);
                 while (result == ORIBI_WOKEN && !wrong) {
                     if (signals_dispatch(aTHX))
@@ -165,6 +175,11 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     }
     if (wrong)
         return *wrong ? wrong : died_in(aTHX_ dying);
+    if (!started && result == ORIBI_OK) {
+        result = start_lines(target, head);
+        if (result != ORIBI_OK)
+            return response_failure(aTHX_ result);
+    }
     return result == ORIBI_OK ? finish_lines(aTHX_ target, body) : response_failure(aTHX_ result);
 }
 

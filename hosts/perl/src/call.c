@@ -181,7 +181,7 @@ static uint32_t next_step(pTHX_ Context *context) {
 
 /* Passes the app's return value to the server. FALSE: the answer will come later. */
 static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
-    const Target target = {context->lane, context->exchange, environment};
+    const Target target = {context->lane, context->exchange, environment, context->head_only};
     const char *wrong = NULL;
     if (LIKELY(SvROK(response))) {
         SV *thing = SvRV(response);
@@ -257,6 +257,10 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     return next_step(aTHX_ context);
 }
 
+static bool is_head(const oribi_bytes *method) {
+    return method->size == 4 && memEQ(method->data, "HEAD", 4);
+}
+
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
     Context *context = (Context *)pointer;
     dCONTEXT_PERL(context);
@@ -266,6 +270,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     dJMPENV;
     context->lane = lane;
     context->exchange = exchange;
+    context->head_only = is_head(&request->variables[ORIBI_REQUEST_METHOD].value);
     JMPENV_PUSH(jump);
     if (LIKELY(jump == 0))
         next = answer(aTHX_ context, request);

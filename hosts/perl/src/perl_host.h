@@ -122,7 +122,9 @@ typedef struct {
     U32 references;
     unsigned forks; /* see Context.forks */
     enum { TICKET_WAITING, TICKET_STREAMING, TICKET_GONE, TICKET_OVER } state;
+    bool head_only;  /* the request is a HEAD */
     SV *environment; /* a reference to that of a response which comes after its callback has returned; or NULL */
+    struct KeptHead *head; /* of a response that begins with the first piece; or NULL */
 } Ticket;
 
 /* ---- interpreter.c ----------------------------------------------------------------------------------------------------- */
@@ -141,6 +143,7 @@ typedef struct Context {
     U32 taken_count, taken_room;
     oribi_exchange exchange; /* the one that was begun last */
     oribi_lane *lane;        /* and its lane */
+    bool head_only;          /* its request is a HEAD */
     /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0: none. A signal handler
      * sets them: see interruption.c. */
     volatile uint64_t warn_after, interrupt_after;
@@ -297,7 +300,13 @@ typedef struct {
     oribi_lane *lane;
     oribi_exchange exchange;
     HV *environment; /* of the request, for messages; or NULL */
+    bool head_only;  /* the request is a HEAD */
 } Target;
+
+/* Whether a response has no content, whatever its body is. */
+static inline bool response_has_no_content(const Target *target, uint16_t status) {
+    return target->head_only || status == 204 || status == 205 || status == 304;
+}
 
 /* Settles a response: returns the same array if reading it and its lists runs no code; otherwise a mortal deep copy that the
  * app cannot reach, which is empty if copying died. The functions below take settled responses. */

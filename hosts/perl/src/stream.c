@@ -5,6 +5,59 @@
  */
 #include "perl_host.h"
 
+/* A copy of a head, because the app may change or free what its fields point to. */
+struct KeptHead {
+    uint16_t status;
+    size_t field_count;
+    oribi_field fields[];
+};
+
+static oribi_bytes keep_bytes(oribi_bytes from, char **room) {
+    oribi_bytes to = {*room, from.size};
+    Copy(from.data, *room, from.size, char);
+    *room += from.size;
+    return to;
+}
+
+static struct KeptHead *head_keep(const Head *head) {
+    const size_t front = sizeof(struct KeptHead) + head->field_count * sizeof(oribi_field);
+    struct KeptHead *kept;
+    size_t size = 0;
+    char *room;
+    for (size_t i = 0; i < head->field_count; i++)
+        size += head->fields[i].name.size + head->fields[i].value.size;
+    Newx(room, front + size, char);
+    kept = (struct KeptHead *)room;
+    room += front;
+    kept->status = head->status;
+    kept->field_count = head->field_count;
+    for (size_t i = 0; i < head->field_count; i++) {
+        kept->fields[i].name = keep_bytes(head->fields[i].name, &room);
+        kept->fields[i].value = keep_bytes(head->fields[i].value, &room);
+    }
+    return kept;
+}
+
+static void ticket_drop_head(Ticket *ticket) {
+    struct KeptHead *head = ticket->head;
+    ticket->head = NULL;
+    Safefree(head);
+}
+
+/* Begins the response if nothing of it has been sent yet. */
+static oribi_result ticket_start(pTHX_ Ticket *ticket) {
+    const struct KeptHead *head = ticket->head;
+    oribi_result result = ORIBI_GONE;
+    if (!head)
+        return ORIBI_OK;
+    if (socket_is_taken(ticket->context, ticket->exchange))
+        socket_drop(aTHX_ ticket->context, ticket->exchange, "what it gave to the responder");
+    else
+        result = oribi_start(ticket->lane, ticket->exchange, head->status, head->fields, head->field_count);
+    ticket_drop_head(ticket);
+    return result;
+}
+
 static void ticket_release(pTHX_ Ticket *ticket) {
     if (--ticket->references > 0)
         return;
@@ -17,6 +70,7 @@ static void ticket_release(pTHX_ Ticket *ticket) {
         socket_forget(ticket->context, ticket->exchange);
     }
     SvREFCNT_dec(ticket->environment);
+    ticket_drop_head(ticket);
     Safefree(ticket);
 }
 
@@ -73,6 +127,7 @@ static Ticket *ticket_new(Context *context) {
     ticket->lane = context->lane;
     ticket->exchange = context->exchange;
     ticket->forks = context->forks;
+    ticket->head_only = context->head_only;
     return ticket;
 }
 
@@ -159,7 +214,7 @@ XS(stream_respond) {
         XSRETURN_EMPTY;
     }
     if (count == 3) {
-        const Target target = {ticket->lane, ticket->exchange, NULL};
+        const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only};
         ticket->state = TICKET_OVER;
         wrong = response_send(aTHX_ &target, response);
         ticket_finish(aTHX_ ticket);
@@ -176,8 +231,14 @@ XS(stream_respond) {
         if (ticket->state != TICKET_WAITING)
             croak("the responder was called twice");
         if (!wrong) {
-            result = oribi_start(ticket->lane, ticket->exchange, head.status, head.fields, head.field_count);
+            const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only};
+            result = response_has_no_content(&target, head.status)
+                         ? oribi_start(ticket->lane, ticket->exchange, head.status, head.fields, head.field_count)
+                         : oribi_check(ticket->lane, head.status, head.fields, head.field_count);
             wrong = response_failure(aTHX_ result);
+            /* The response begins with the first piece: if the app dies before, its client gets a 500. */
+            if (result == ORIBI_OK && !response_has_no_content(&target, head.status))
+                ticket->head = head_keep(&head);
         }
         if (wrong) {
             oribi_abandon(ticket->lane, ticket->exchange);
@@ -222,6 +283,8 @@ XS(stream_write) {
         croak_sv(ERRSV);
     }
     if (bytes.size > 0)
+        result = ticket_start(aTHX_ ticket);
+    if (bytes.size > 0 && result == ORIBI_OK)
         result = oribi_write(ticket->lane, ticket->exchange, bytes.data, bytes.size);
     if (UNLIKELY(result == ORIBI_WOKEN))
         hold(aTHX_ writer);
@@ -264,6 +327,8 @@ XS(stream_close) {
     if (ticket->state == TICKET_OVER)
         XSRETURN_EMPTY;
     if (ticket->state == TICKET_STREAMING)
+        result = ticket_start(aTHX_ ticket);
+    if (ticket->state == TICKET_STREAMING && result == ORIBI_OK)
         result = trailers.field_count
                      ? oribi_finish_with_trailers(ticket->lane, ticket->exchange, trailers.fields, trailers.field_count)
                      : oribi_finish(ticket->lane, ticket->exchange);

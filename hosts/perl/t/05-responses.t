@@ -35,6 +35,11 @@ package BodyWithPath {
     sub path { return $_[0]{path} }
 }
 
+package Exiting {
+    sub getline { exit 3 }
+    sub close { return }
+}
+
 package Upper {
     our @ISA = ('IO::File');
     sub getline { my ($self) = @_; my $line = readline $self; return defined $line ? uc $line : undef }
@@ -60,7 +65,7 @@ my $note;    # which the app sets, for each request another
 }
 my $whole = do { local (@ARGV, $/) = ($file); <> };
 
-sub open_file { open my $handle, $_[0] || '<', $file or die $!; return $handle }
+sub open_file { my ($mode, $from) = @_; open my $handle, $mode || '<', $from || $file or die $!; return $handle }
 
 my %number = (Half => 2.5, Largest => ~0, Least => -9223372036854775807 - 1, Less => -1, Most => ~0 >> 1, Two => 2, Zero => 0);
 my %return = (
@@ -100,6 +105,13 @@ my %return = (
     close_dies    => sub { [ 200, [], Body->new(note => $note, lines => ['a'], close_dies => 1) ] },
     getline_dies  => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', 'DIE' ]) ] },
     getline_wide  => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', "\x{263a}" ]) ] },
+    getline_dies_first  => sub { [ 200, [], Body->new(note => $note, lines => ['DIE']) ] },
+    getline_dies_length => sub { [ 200, [ 'Content-Length' => 5 ], Body->new(note => $note, lines => [ q{}, 'DIE' ]) ] },
+    getline_wide_first  => sub { [ 200, [], Body->new(note => $note, lines => ["\x{263a}"]) ] },
+    getline_wide_length => sub { [ 200, [ 'Content-Length' => 3 ], Body->new(note => $note, lines => ["\x{263a}"]) ] },
+    decoding_handle     => sub { [ 200, [], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
+    decoding_length     => sub { [ 200, [ 'Content-Length' => 4 ], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
+    getline_exits       => sub { [ 200, [], bless {}, 'Exiting' ] },
     head_object   => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', 'b' ]) ] },
 
     returns_undef  => sub { return undef },
@@ -246,6 +258,16 @@ subtest 'objects' => sub {
     like noted('head_object'), qr/closed/, 'but the body is closed';
 };
 
+subtest 'bodies that fail before their first byte' => sub {
+    for my $name (qw(getline_dies_first getline_dies_length getline_wide_first getline_wide_length decoding_handle decoding_length)) {
+        my $response = get($name);
+        is $response->{status}, 500, "$name: the client gets a 500";
+        ok $response->{whole}, "$name: as a whole response";
+        like noted($name), qr/closed/, "$name: the body is closed" if $name =~ /getline/;
+        like $server->log_like(qr{GET /$name: getline}), qr{GET /$name: getline of the body (?:died|returned a wide character)}, "$name: the log says why";
+    }
+};
+
 my $shape = 'the app must return an array reference of 3 elements or a code reference, not';
 my %wrong = (
     returns_undef  => qr/$shape undef/,
@@ -288,6 +310,7 @@ for my $name (sort keys %wrong) {
 }
 
 is get('array')->{status}, 200, 'the server goes on';
+is get('getline_exits')->{status}, 500, 'exit in the first getline is a 500';
 is $server->stop, 0, 'and stops cleanly';
 
 done_testing;

@@ -75,6 +75,19 @@ my %return = (
     drop_writer    => sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('part') },
     dies_before    => sub { die "before\n" },
     dies_after     => sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('part'); die "after\n" },
+    dies_started   => sub { my $writer = $_[0]->([ 200, [] ]); $writer->write(q{}); die "started\n" },
+    dies_length    => sub { my $writer = $_[0]->([ 200, [ 'Content-Length' => 5 ] ]); die "length\n" },
+    drops_started  => sub { my $writer = $_[0]->([ 200, [] ]); return },
+    changes_head   => sub {
+        my @fields = ('X-Text' => 'as it was');
+        my $writer = $_[0]->([ 200, \@fields ]);
+        $fields[1] =~ s/was/is/;
+        undef @fields;
+        $writer->write('text');
+        $writer->close;
+    },
+    only_head      => sub { $_[0]->([ 200, [ 'X-One' => 1 ] ])->close },
+    bad_field      => sub { eval { $_[0]->([ 200, [ 'X-One' => "a\r\nb" ] ]) }; note_down("bad field: $@") },
     dies_answered  => sub { $_[0]->([ 200, [], ['whole'] ]); die "too late\n" },
     twice          => sub {
         $_[0]->([ 200, [], ['once'] ]);
@@ -230,6 +243,18 @@ subtest 'never' => sub {
     ok !$response->{whole}, 'does not look whole';
     is get('dies_before')->{status}, 500, 'dying before is a 500';
     like $server->log_like(qr/before$/m), qr{GET /dies_before: the app died: before};
+    for my $name (qw(dies_started dies_length drops_started)) {
+        $response = get($name);
+        is $response->{status}, 500, "$name: nothing was sent before the first piece";
+        ok $response->{whole}, "$name: so the client gets a whole response";
+    }
+    like $server->log_like(qr/started$/m), qr{GET /dies_started: the app died: started};
+    $response = get('changes_head');
+    is field($response, 'X-Text'), 'as it was', 'a head stays as it was given';
+    is $response->{body}, 'text';
+    $response = get('only_head');
+    is field($response, 'X-One'), 1, 'a head without content is sent with its end';
+    ok $response->{whole};
     ok !get('dies_after')->{whole}, 'dying after the start is no whole response';
     like $server->log_like(qr/after$/m), qr{GET /dies_after: the app died: after};
     is get('dies_answered')->{body}, 'whole', 'dying after the answer changes nothing';
@@ -252,6 +277,8 @@ subtest 'misuse' => sub {
     like noted_like(qr/one: .* not an array reference of 1 elements/), qr/one: .* not an array reference of 1 elements/;
     is get('bad_headers')->{status}, 500;
     like noted_like(qr/headers: the headers must be names and values in turn/), qr/headers: the headers must be names and values in turn/;
+    is get('bad_field')->{status}, 500;
+    like noted_like(qr/bad field: \S/), qr/bad field: \S.* at /, 'a wrong head is told where it is given';
     my $long = get('too_long');
     ok length $long->{body} <= 2, 'what is too long is cut';
     ok !get('too_short')->{whole}, 'what is too short does not look whole';

@@ -5,6 +5,7 @@ use crate::attention::Attention;
 use crate::source::Source;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_proto::h1::{InvalidResponse, check_head};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::Waker;
@@ -48,6 +49,15 @@ impl<S: Source> Outlet for Lane<'_, S> {
         drop(source);
         self.tell_of_use(exchange);
         sent
+    }
+
+    fn check(&self, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        let checked = if app_chunks::are_announced(&head) {
+            check_head(&ResponseHead { fields: &app_chunks::other_fields(&head), ..head })
+        } else {
+            check_head(&head)
+        };
+        checked.map_err(|InvalidResponse(why)| ReplyError::Invalid(why))
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
