@@ -163,6 +163,10 @@ int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, si
  * request, and an exchange that is abandoned after this is closed without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
+/* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it accepts no
+ * new connection from now on, and each response is the last on its connection. */
+void oribi_retire(oribi_lane *lane);
+
 /* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be
  * done only while no request waits. Asks the kernel, so it costs a system call. */
 size_t oribi_waiting(oribi_lane *lane);

@@ -117,12 +117,15 @@ pub unsafe extern "C" fn oribi_respond_file(
 /// # Safety
 /// As [`oribi_respond`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn oribi_check(lane: *const OribiLane, status: u16, fields: *const OribiField, field_count: usize) -> i32 {
+pub unsafe extern "C" fn oribi_check(
+    lane: *const OribiLane,
+    status: u16,
+    fields: *const OribiField,
+    field_count: usize,
+) -> i32 {
     // SAFETY: the caller's promise covers lane and fields.
     unsafe {
-        with(lane, |outlet| {
-            with_fields(fields, field_count, |fields| outcome(outlet.check(ResponseHead { status, fields })))
-        })
+        with(lane, |outlet| with_fields(fields, field_count, |fields| outcome(outlet.check(ResponseHead { status, fields }))))
     }
 }
 
@@ -272,6 +275,18 @@ pub unsafe extern "C" fn oribi_extend_deadline(lane: *const OribiLane, exchange:
     let time = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     if let Some(outlet) = outlet {
         fence((), || outlet.extend_deadline(ExchangeId(exchange), time));
+    }
+}
+
+/// The host will ask for the replacement of its context.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_retire(lane: *const OribiLane) {
+    // SAFETY: the caller's promise; null becomes None.
+    if let Some(outlet) = unsafe { lane.as_ref() }.and_then(OribiLane::outlet) {
+        fence((), || outlet.retire());
     }
 }
 

@@ -169,6 +169,10 @@ pub trait Outlet {
         false
     }
 
+    /// The host will ask for its replacement when it returns (`After::retire`). If its process ends with it, no new connection is
+    /// accepted from now on, and each response is the last on its connection: call this before the response.
+    fn retire(&self) {}
+
     /// How many complete requests wait for an answer, including those that have just arrived: for work that should be done only
     /// while no request waits.
     fn waiting(&self) -> usize;

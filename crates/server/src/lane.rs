@@ -117,6 +117,11 @@ pub trait ContextSupply {
     /// be retired.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
+    /// Whether a context that asks to be retired ends its process.
+    fn ends_with_context(&self) -> bool {
+        false
+    }
+
     /// Called once, when the lane accepts no more connections.
     fn retires(&mut self) {}
 }
@@ -168,6 +173,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
     host.begin(lane);
     lane.source().expect_prompt_answers(host.is_prompt());
     lane.obey();
+    lane.ends_with_context.set(supply.ends_with_context());
     let mut due = supply.due();
     let mut answered = 0;
     let mut serves = true;
@@ -236,6 +242,8 @@ pub struct Lane<'a, S: Source> {
     underscores: bool,
     /// See [`oribi_host::Outlet::tells_queue_times`].
     tells_queue_times: bool,
+    /// See [`ContextSupply::ends_with_context`].
+    ends_with_context: Cell<bool>,
     app_chunks: AppChunks,
 }
 
@@ -270,6 +278,7 @@ impl<'a, S: Source> Lane<'a, S> {
             named: None,
             underscores: false,
             tells_queue_times: false,
+            ends_with_context: Cell::new(false),
             app_chunks: AppChunks::default(),
         }
     }

@@ -87,7 +87,8 @@ of the socket, its response is still sent, and the connection closes after it.
 
 =item psgix.harakiri, psgix.harakiri.commit
 
-If C<psgix.harakiri.commit> is true after the request, the worker (with threads: the interpreter) is replaced.
+If C<psgix.harakiri.commit> is true after the request, the worker (with threads: the interpreter) is replaced. If it is true before the
+response, the worker answers no other client that comes later, and the response is the last on its connection.
 
 =item psgix.cleanup, psgix.cleanup.handlers
 

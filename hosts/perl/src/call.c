@@ -155,8 +155,25 @@ bool call_has_cleanup(pTHX_ Context *context, HV *environment) {
     return cleanup_handlers(aTHX_ context, environment) != NULL;
 }
 
+static bool asks_for_end(pTHX_ Context *context, HV *environment) {
+    return is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT));
+}
+
+void call_before_response(pTHX_ Context *context, HV *environment) {
+    if (asks_for_end(aTHX_ context, environment)) {
+        context->retiring = TRUE;
+        oribi_retire(context->lane);
+    }
+}
+
+/* The same, unless the app has obviously added nothing. */
+static inline void before_response(pTHX_ Context *context, HV *environment) {
+    if (UNLIKELY(!context->environment.rememberable || HvTOTALKEYS(environment) != context->environment.slot_count))
+        call_before_response(aTHX_ context, environment);
+}
+
 void call_finished(pTHX_ Context *context, HV *environment) {
-    if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
+    if (asks_for_end(aTHX_ context, environment))
         context->retiring = TRUE;
     if (cleanup_handlers(aTHX_ context, environment)) {
         if (!context->deferred)
@@ -219,6 +236,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     environment = environment_fill(aTHX_ context, request);
     interruption_begin(aTHX_ context, environment);
     response = call_protected(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
+    before_response(aTHX_ context, environment);
     if (LIKELY(response != NULL)) {
         answered = send_response(aTHX_ context, response, environment);
     } else {
@@ -250,6 +268,7 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     /* The environment may be half filled. */
     environment_forget(&context->environment);
     interruption_end(context);
+    oribi_retire(context->lane);
     if (answering)
         oribi_abandon(context->lane, context->exchange);
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
@@ -297,7 +316,7 @@ static uint32_t run_deferred(pTHX_ Context *context) {
             if (!call_protected(aTHX_ handler, reference))
                 call_log_error(aTHX_ environment, "a cleanup handler died");
         }
-        if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
+        if (asks_for_end(aTHX_ context, environment))
             context->retiring = TRUE;
         FREETMPS;
         LEAVE;

@@ -277,6 +277,8 @@ static inline bool text_is_quiet(const SV *value) {
 /* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
+/* Called before a response: if its environment asks for the end of this context, the response says so. */
+void call_before_response(pTHX_ Context *context, HV *environment);
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl itself
  * would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another value. */

@@ -44,6 +44,14 @@ static void ticket_drop_head(Ticket *ticket) {
     Safefree(head);
 }
 
+/* The environment of its request, if that still exists. */
+static HV *ticket_environment(const Ticket *ticket) {
+    const Context *context = ticket->context;
+    if (ticket->environment)
+        return SvROK(ticket->environment) ? (HV *)SvRV(ticket->environment) : NULL;
+    return context->answering && context->exchange == ticket->exchange ? context->present : NULL;
+}
+
 /* Begins the response if nothing of it has been sent yet. */
 static oribi_result ticket_start(pTHX_ Ticket *ticket) {
     const struct KeptHead *head = ticket->head;
@@ -213,6 +221,8 @@ XS(stream_respond) {
         ticket_finish(aTHX_ ticket);
         XSRETURN_EMPTY;
     }
+    if (ticket_environment(ticket))
+        call_before_response(aTHX_ ticket->context, ticket_environment(ticket));
     if (count == 3) {
         const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only};
         ticket->state = TICKET_OVER;

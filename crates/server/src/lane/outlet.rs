@@ -145,6 +145,14 @@ impl<S: Source> Outlet for Lane<'_, S> {
         self.source.borrow_mut().report(exchange, message)
     }
 
+    fn retire(&self) {
+        if self.ends_with_context.get() {
+            let mut source = self.source.borrow_mut();
+            source.catch_up(self.slot.is_to_stop());
+            source.stop(false);
+        }
+    }
+
     fn waiting(&self) -> usize {
         let mut source = self.source_with_news();
         // If this fails, the next turn fails, too.

@@ -104,6 +104,10 @@ impl ContextSupply for Single<'_> {
         if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
     }
 
+    fn ends_with_context(&self) -> bool {
+        true
+    }
+
     fn retires(&mut self) {
         self.reporter.retires();
     }
