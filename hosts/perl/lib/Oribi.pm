@@ -80,10 +80,11 @@ Always true: C<psgi.input> is a real handle over the complete content, in memory
 
 =item psgix.io
 
-An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. When the app reads from it, writes to it
-or asks for its descriptor, the app takes over the connection: from then on, what the app returns or gives to a responder is
-dropped. Looking at the handle, or copying the environment, changes nothing. If the app only asks for an address or sets an option
-of the socket, its response is still sent, and the connection closes after it.
+An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. When the app reads bytes from it, writes to it
+or closes it, the app takes over the connection: what the app returns or gives to a responder is dropped, and the log has a warning.
+Looking at the handle, or copying the environment, changes nothing. If the app only asks for the descriptor or an address, looks whether
+something can be read, or sets an option of the socket, its response is still sent, and the connection closes after it. A Unix socket
+counts no bytes: there, bytes that an app reads or writes by the bare descriptor may go unnoticed if it returns a response, too.
 
 =item psgix.harakiri, psgix.harakiri.commit
 

@@ -198,17 +198,17 @@ static uint32_t next_step(pTHX_ Context *context) {
 
 /* Passes the app's return value to the server. FALSE: the answer will come later. */
 static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
-    const Target target = {context->lane, context->exchange, environment, context->head_only};
+    const Target target = {context->lane, context->exchange, environment, context->head_only, context};
     const char *wrong = NULL;
     if (LIKELY(SvROK(response))) {
         SV *thing = SvRV(response);
-        if (UNLIKELY(socket_is_taken(context, context->exchange)) && SvTYPE(thing) != SVt_PVCV) {
-            socket_drop(aTHX_ context, context->exchange, "what it returned");
-            return TRUE;
-        }
         if (LIKELY(SvTYPE(thing) == SVt_PVAV)) {
             AV *array = response_settle(aTHX_ (AV *)thing);
             if (LIKELY(AvFILLp(array) == 2)) {
+                if (UNLIKELY(socket_is_used(aTHX_ context, context->exchange))) {
+                    socket_drop(aTHX_ context, context->exchange, environment, "what it returned");
+                    return TRUE;
+                }
                 wrong = response_send(aTHX_ &target, array);
                 if (UNLIKELY(wrong != NULL))
                     call_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);
@@ -240,7 +240,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     if (LIKELY(response != NULL)) {
         answered = send_response(aTHX_ context, response, environment);
     } else {
-        oribi_abandon(context->lane, context->exchange);
+        socket_give_up(aTHX_ context, context->lane, context->exchange);
         call_log_error(aTHX_ environment, "the app died");
     }
     FREETMPS;
@@ -269,8 +269,10 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     environment_forget(&context->environment);
     interruption_end(context);
     oribi_retire(context->lane);
-    if (answering)
-        oribi_abandon(context->lane, context->exchange);
+    if (answering) {
+        socket_give_up(aTHX_ context, context->lane, context->exchange);
+        socket_forget(context, context->exchange);
+    }
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
     context->retiring = TRUE;
     return next_step(aTHX_ context);

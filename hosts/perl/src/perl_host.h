@@ -139,7 +139,7 @@ typedef struct Context {
     bool cloned;             /* `perl` belongs to this context */
     bool retiring;           /* the app asked for this context to be replaced, or called exit; not yet said to the server */
     bool closing;            /* the server is done with this context: nothing may call it any more */
-    oribi_exchange *taken;   /* exchanges that are not over and for which the app speaks itself: see socket.c */
+    struct TakenSocket *taken; /* sockets that the app has, of exchanges that are not over: see socket.c */
     U32 taken_count, taken_room;
     oribi_exchange exchange; /* the one that was begun last */
     oribi_lane *lane;        /* and its lane */
@@ -227,6 +227,15 @@ bool errors_is_pristine(pTHX_ const Environment *environment, SV *glob);
 /* Binds a pristine handle to the context's present exchange. */
 void errors_rebind(Context *context, SV *glob);
 
+/* ---- position.c -------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool exact;             /* the socket counts its bytes */
+    uint64_t read, written; /* only to be compared with others of the same socket */
+} Position;
+
+Position position_of(int file);
+
 /* ---- socket.c ---------------------------------------------------------------------------------------------------------- */
 
 void socket_define(pTHX);
@@ -236,10 +245,16 @@ SV *socket_new(pTHX_ Context *context, const oribi_request *request);
 bool socket_is_pristine(const Environment *environment, SV *glob);
 /* Binds a pristine handle to the context's present exchange. FALSE: it is for another kind of address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
-/* Whether the app has used the socket of an exchange itself: then its ordinary answer is dropped. */
+/* Whether the app has the socket of an exchange: it need not answer. */
 bool socket_is_taken(const Context *context, oribi_exchange exchange);
-/* Ends an exchange whose socket is taken, and logs that `what` was dropped. */
-void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *what);
+/* Whether the app has used it: its ordinary answer is dropped. */
+bool socket_is_used(pTHX_ const Context *context, oribi_exchange exchange);
+/* The server writes to it, too. */
+void socket_note_output(const Context *context, oribi_exchange exchange);
+/* Ends an exchange whose socket is used, and logs that `what` was dropped. `environment` is that of the request, or NULL. */
+void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what);
+/* Gives an exchange up: also a client whose socket is taken, but not used, gets a 500. */
+void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange);
 /* The exchange is over. */
 void socket_forget(Context *context, oribi_exchange exchange);
 
@@ -262,6 +277,8 @@ void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, 
     __attribute__((format(printf, pTHX_3, pTHX_4)));
 /* Whether the environment of a request has cleanup handlers. */
 bool call_has_cleanup(pTHX_ Context *context, HV *environment);
+/* Called before a response: if its environment asks for the end of this context, the response says so. */
+void call_before_response(pTHX_ Context *context, HV *environment);
 /* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
  * context. */
 void call_finished(pTHX_ Context *context, HV *environment);
@@ -277,8 +294,6 @@ static inline bool text_is_quiet(const SV *value) {
 /* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
-/* Called before a response: if its environment asks for the end of this context, the response says so. */
-void call_before_response(pTHX_ Context *context, HV *environment);
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl itself
  * would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another value. */
@@ -303,6 +318,7 @@ typedef struct {
     oribi_exchange exchange;
     HV *environment; /* of the request, for messages; or NULL */
     bool head_only;  /* the request is a HEAD */
+    Context *context;
 } Target;
 
 /* Whether a response has no content, whatever its body is. */

@@ -238,6 +238,6 @@ const char *response_send(pTHX_ const Target *target, AV *response) {
             wrong = body_send(aTHX_ target, &head, body);
     }
     if (UNLIKELY(wrong != NULL))
-        oribi_abandon(target->lane, target->exchange);
+        socket_give_up(aTHX_ target->context, target->lane, target->exchange);
     return wrong;
 }

@@ -3,8 +3,12 @@
  * Every request's environment has a psgix.io, but hardly any app uses it, and a connection whose socket has been taken over
  * serves no further request. So the handle is a real IO::Socket over a PerlIO layer of our own that is not bound yet. Asking
  * for its descriptor, reading or writing takes the socket over; looking at the handle, or copying the environment, does not.
+ *
+ * A descriptor may be used without our noticing, but mostly it is only looked at: by select, stat, MSG_PEEK. So an answer is
+ * dropped only if bytes were read or written since the socket was taken, or if the app has closed it.
  */
 #include "perl_host.h"
+#include <fcntl.h>
 #include <unistd.h>
 
 typedef struct {
@@ -15,57 +19,93 @@ typedef struct {
     unsigned forks;
     const char *class_name; /* what class_of() said when the handle was made */
     bool taken;     /* it has been tried; `reader` and `writer` are NULL when that failed */
-    bool spoken;    /* it was noted that the app speaks for itself */
+    bool spoken;    /* bytes were read or written, as far as the handle knows */
+    Position start; /* where the socket was when it was taken */
     PerlIO *reader; /* two buffers over one descriptor: a socket is two streams */
     PerlIO *writer;
 } SocketLayer;
 
-bool socket_is_taken(const Context *context, oribi_exchange exchange) {
+struct TakenSocket {
+    oribi_exchange exchange;
+    const SocketLayer *layer; /* NULL: the handle is closed */
+    bool used;                /* the app speaks for itself */
+    bool server_writes;       /* what was written may be the server's */
+};
+
+static struct TakenSocket *find(const Context *context, oribi_exchange exchange) {
     for (U32 i = 0; UNLIKELY(i < context->taken_count); i++)
-        if (context->taken[i] == exchange)
-            return TRUE;
-    return FALSE;
+        if (context->taken[i].exchange == exchange)
+            return &context->taken[i];
+    return NULL;
+}
+
+static bool has_moved(pTHX_ const SocketLayer *layer, bool server_writes) {
+    Position now;
+    if (layer->spoken || !layer->reader)
+        return layer->spoken;
+    now = position_of(PerlIO_fileno(layer->reader));
+    return now.read > layer->start.read || (now.written > layer->start.written && !server_writes);
+}
+
+bool socket_is_taken(const Context *context, oribi_exchange exchange) {
+    return find(context, exchange) != NULL;
+}
+
+bool socket_is_used(pTHX_ const Context *context, oribi_exchange exchange) {
+    struct TakenSocket *socket = find(context, exchange);
+    if (LIKELY(!socket))
+        return FALSE;
+    if (!socket->used && socket->layer)
+        socket->used = has_moved(aTHX_ socket->layer, socket->server_writes);
+    return socket->used;
+}
+
+void socket_note_output(const Context *context, oribi_exchange exchange) {
+    struct TakenSocket *socket = find(context, exchange);
+    if (socket)
+        socket->server_writes = TRUE;
 }
 
 void socket_forget(Context *context, oribi_exchange exchange) {
-    for (U32 i = 0; UNLIKELY(i < context->taken_count); i++)
-        if (context->taken[i] == exchange)
-            context->taken[i] = context->taken[--context->taken_count];
+    struct TakenSocket *socket = find(context, exchange);
+    if (UNLIKELY(socket != NULL))
+        *socket = context->taken[--context->taken_count];
 }
 
-void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *what) {
-    call_log(aTHX_ NULL, ORIBI_LOG_DEBUG, "the app has used psgix.io, so %s was dropped", what);
+void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what) {
+    call_log(aTHX_ environment, ORIBI_LOG_WARN, "the app has read from psgix.io, written to it or closed it, so %s was dropped",
+             what);
     oribi_abandon(context->lane, exchange);
     socket_forget(context, exchange);
 }
 
-/* An operation that only asks for an address or sets an option is no use of the connection: the app's answer is still sent. */
-static bool only_asks(pTHX) {
+void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange) {
+    /* A connection whose socket is taken would be closed without an answer. */
+    if (UNLIKELY(socket_is_taken(context, exchange)) && !socket_is_used(aTHX_ context, exchange))
+        oribi_fail(lane, exchange, 500);
+    else
+        oribi_abandon(lane, exchange);
+}
+
+/* Whether the present operation reads or writes by the descriptor. Receiving may be only a look. */
+static bool reads_or_writes(pTHX) {
     switch (PL_op ? PL_op->op_type : OP_NULL) {
-    case OP_GETPEERNAME:
-    case OP_GETSOCKNAME:
-    case OP_GSOCKOPT:
-    case OP_SSOCKOPT:
+    case OP_SYSREAD:
+    case OP_READ:
+    case OP_SYSWRITE:
+    case OP_SEND:
         return TRUE;
     default:
         return FALSE;
     }
 }
 
-/* From now on the app uses the connection itself. */
-static void speak(SocketLayer *layer) {
-    Context *context = layer->context;
-    if (layer->spoken || layer->forks != process_forks() || context->closing)
-        return;
-    layer->spoken = TRUE;
-    /* If the app has only asked before, the exchange may be over by now. */
-    if (oribi_has_gone(layer->lane, layer->exchange))
-        return;
+static void note_taken(Context *context, const SocketLayer *layer) {
     if (context->taken_count == context->taken_room) {
         context->taken_room = 2 * context->taken_room + 4;
-        Renew(context->taken, context->taken_room, oribi_exchange);
+        Renew(context->taken, context->taken_room, struct TakenSocket);
     }
-    context->taken[context->taken_count++] = layer->exchange;
+    context->taken[context->taken_count++] = (struct TakenSocket){.exchange = layer->exchange, .layer = layer};
 }
 
 static bool take(pTHX_ PerlIO *handle) {
@@ -82,6 +122,8 @@ static bool take(pTHX_ PerlIO *handle) {
         errno = ENOTCONN;
         return FALSE;
     }
+    layer->start = position_of(file);
+    note_taken(layer->context, layer);
     /* PerlIO counts the handles of a descriptor and closes it with the last. */
     copy = file;
     layer->reader = PerlIO_fdopen(file, "r");
@@ -98,15 +140,18 @@ static bool take(pTHX_ PerlIO *handle) {
 }
 
 static PerlIO *reader_of(pTHX_ PerlIO *handle) {
-    if (!take(aTHX_ handle))
-        return NULL;
-    speak(PerlIOSelf(handle, SocketLayer));
-    return PerlIOSelf(handle, SocketLayer)->reader;
+    return take(aTHX_ handle) ? PerlIOSelf(handle, SocketLayer)->reader : NULL;
 }
 
 static IV socket_fileno(pTHX_ PerlIO *handle) {
-    PerlIO *reader = only_asks(aTHX) && take(aTHX_ handle) ? PerlIOSelf(handle, SocketLayer)->reader : reader_of(aTHX_ handle);
-    return reader ? PerlIO_fileno(reader) : -1;
+    PerlIO *reader = reader_of(aTHX_ handle);
+    SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
+    if (!reader)
+        return -1;
+    /* A socket that counts its bytes knows better. */
+    if (!layer->start.exact && reads_or_writes(aTHX))
+        layer->spoken = TRUE;
+    return PerlIO_fileno(reader);
 }
 
 static SSize_t socket_read(pTHX_ PerlIO *handle, void *buffer, Size_t size) {
@@ -116,6 +161,8 @@ static SSize_t socket_read(pTHX_ PerlIO *handle, void *buffer, Size_t size) {
         PerlIOBase(handle)->flags |= PERLIO_F_ERROR;
     else if (got == 0 && size > 0)
         PerlIOBase(handle)->flags |= PERLIO_F_EOF;
+    else
+        PerlIOSelf(handle, SocketLayer)->spoken = TRUE;
     return got;
 }
 
@@ -128,7 +175,8 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
     SSize_t written = -1;
     if (take(aTHX_ handle)) {
         PerlIO *writer = PerlIOSelf(handle, SocketLayer)->writer;
-        speak(PerlIOSelf(handle, SocketLayer));
+        if (size > 0)
+            PerlIOSelf(handle, SocketLayer)->spoken = TRUE;
         written = PerlIO_write(writer, bytes, size);
         if (written >= 0 && PerlIO_flush(writer) != 0)
             written = -1;
@@ -147,6 +195,11 @@ static IV socket_flush(pTHX_ PerlIO *handle) {
 static IV socket_popped(pTHX_ PerlIO *handle) {
     SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
     PerlIO *reader = layer->reader, *writer = layer->writer;
+    struct TakenSocket *socket = reader && layer->forks == process_forks() ? find(layer->context, layer->exchange) : NULL;
+    if (socket && socket->layer == layer) {
+        socket->used = socket->used || has_moved(aTHX_ layer, socket->server_writes);
+        socket->layer = NULL;
+    }
     layer->reader = layer->writer = NULL;
     layer->taken = TRUE;
     if (writer)
@@ -157,20 +210,24 @@ static IV socket_popped(pTHX_ PerlIO *handle) {
 }
 
 static IV socket_close(pTHX_ PerlIO *handle) {
+    /* An app that closes the client's socket wants its connection to end. A handle that is freed is closed, too. */
+    if (PL_op && PL_op->op_type == OP_CLOSE && take(aTHX_ handle))
+        PerlIOSelf(handle, SocketLayer)->spoken = TRUE;
     socket_popped(aTHX_ handle);
     PerlIOBase(handle)->flags &= ~(PERLIO_F_CANREAD | PERLIO_F_CANWRITE | PERLIO_F_OPEN);
     return 0;
 }
 
-/* A thread that the app starts does not inherit the connection. */
+/* A handle of its own for `open '+<&', $io`. A thread that the app starts does not inherit the connection. */
 static PerlIO *socket_dup(pTHX_ PerlIO *handle, PerlIO *original, CLONE_PARAMS *parameters, int flags) {
-    PERL_UNUSED_CONTEXT;
-    UNUSED_ARGUMENT(handle);
-    UNUSED_ARGUMENT(original);
+    PerlIO *reader = flags & PERLIO_DUP_CLONE ? NULL : reader_of(aTHX_ original);
+    int file;
     UNUSED_ARGUMENT(parameters);
-    UNUSED_ARGUMENT(flags);
     errno = EBADF;
-    return NULL;
+    file = reader ? PerlIO_fileno(reader) : -1;
+    if (file >= 0 && flags & PERLIO_DUP_FD)
+        file = fcntl(file, F_DUPFD_CLOEXEC, 3);
+    return file < 0 ? NULL : PerlIO_openn(aTHX_ NULL, "r+", file, 0, 0, handle, 0, NULL);
 }
 
 static PERLIO_FUNCS_DECL(socket_layer) = {

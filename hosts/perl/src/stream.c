@@ -58,8 +58,8 @@ static oribi_result ticket_start(pTHX_ Ticket *ticket) {
     oribi_result result = ORIBI_GONE;
     if (!head)
         return ORIBI_OK;
-    if (socket_is_taken(ticket->context, ticket->exchange))
-        socket_drop(aTHX_ ticket->context, ticket->exchange, "what it gave to the responder");
+    if (UNLIKELY(socket_is_used(aTHX_ ticket->context, ticket->exchange)))
+        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "what it gave to the responder");
     else
         result = oribi_start(ticket->lane, ticket->exchange, head->status, head->fields, head->field_count);
     ticket_drop_head(ticket);
@@ -169,7 +169,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     }
     if (died) {
         if (ticket->state != TICKET_OVER)
-            oribi_abandon(ticket->lane, ticket->exchange);
+            socket_give_up(aTHX_ ticket->context, ticket->lane, ticket->exchange);
         ticket_finish(aTHX_ ticket);
         call_log_error(aTHX_ environment, "the app died");
     }
@@ -211,8 +211,8 @@ XS(stream_respond) {
     count = AvFILLp(response) + 1;
     if (ticket->state != TICKET_WAITING)
         croak("the responder was called twice");
-    if (UNLIKELY(socket_is_taken(ticket->context, ticket->exchange))) {
-        socket_drop(aTHX_ ticket->context, ticket->exchange, "what it gave to the responder");
+    if (UNLIKELY(socket_is_used(aTHX_ ticket->context, ticket->exchange))) {
+        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "what it gave to the responder");
         if (count == 2) {
             ticket->state = TICKET_GONE;
             ST(0) = writer_new(aTHX_ ticket);
@@ -224,7 +224,7 @@ XS(stream_respond) {
     if (ticket_environment(ticket))
         call_before_response(aTHX_ ticket->context, ticket_environment(ticket));
     if (count == 3) {
-        const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only};
+        const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only, ticket->context};
         ticket->state = TICKET_OVER;
         wrong = response_send(aTHX_ &target, response);
         ticket_finish(aTHX_ ticket);
@@ -241,7 +241,7 @@ XS(stream_respond) {
         if (ticket->state != TICKET_WAITING)
             croak("the responder was called twice");
         if (!wrong) {
-            const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only};
+            const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only, ticket->context};
             result = response_has_no_content(&target, head.status)
                          ? oribi_start(ticket->lane, ticket->exchange, head.status, head.fields, head.field_count)
                          : oribi_check(ticket->lane, head.status, head.fields, head.field_count);
@@ -251,7 +251,7 @@ XS(stream_respond) {
                 ticket->head = head_keep(&head);
         }
         if (wrong) {
-            oribi_abandon(ticket->lane, ticket->exchange);
+            socket_give_up(aTHX_ ticket->context, ticket->lane, ticket->exchange);
             ticket_finish(aTHX_ ticket);
             croak("%s", wrong);
         }
@@ -387,8 +387,9 @@ XS(informational_send) {
         headers = response_settle_fields(aTHX_ ST(1));
     if (status < 100 || status > 199 || status == 101)
         croak("an informational status is a number from 100 to 199 without 101, not %s", text_describe(aTHX_ ST(0)));
-    if (socket_is_taken(ticket->context, ticket->exchange))
+    if (socket_is_used(aTHX_ ticket->context, ticket->exchange))
         XSRETURN_EMPTY;
+    socket_note_output(ticket->context, ticket->exchange);
     wrong = response_fields(aTHX_ headers, &head);
     if (!wrong)
         wrong = response_failure(

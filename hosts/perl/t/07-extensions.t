@@ -6,8 +6,10 @@ use lib 't/lib';
 use File::Temp ();
 use Notes;
 use Test::More;
+use IO::Select ();
 use Oribi::Options ();
 use POSIX          ();
+use Socket         qw(MSG_DONTWAIT MSG_PEEK SOL_SOCKET SO_KEEPALIVE);
 use TestServer     ();
 
 my $directory = File::Temp->newdir;
@@ -136,10 +138,68 @@ my %return = (
         waitpid $pid, 0;
         [ 200, [], ['looked'] ];
     },
+    close_io => sub { my ($env) = @_; close $env->{'psgix.io'}; [ 200, [], ['closed'] ] },
+    close_io_method => sub { my ($env) = @_; $env->{'psgix.io'}->close; [ 200, [], ['closed'] ] },
     alive => sub { my @notes = @gone; [ 200, [], ["@notes"] ] },
 );
 
+# What uses no byte of the connection.
+my %look = (
+    fileno      => sub { fileno $_[0] },
+    opened      => sub { $_[0]->opened },
+    stat        => sub { my @facts = stat $_[0] },
+    file_test   => sub { -S $_[0] },
+    can_read    => sub { IO::Select->new($_[0])->can_read(0) },
+    can_write   => sub { IO::Select->new($_[0])->can_write(0) },
+    peek        => sub { recv $_[0], my $bytes, 100, MSG_PEEK | MSG_DONTWAIT },
+    peername    => sub { getpeername $_[0] },
+    option      => sub { setsockopt $_[0], SOL_SOCKET, SO_KEEPALIVE, 1 },
+    blocking    => sub { $_[0]->blocking(0); $_[0]->blocking(1) },
+    finds_none  => sub { $_[0]->blocking(0); sysread $_[0], my $bytes, 100; $_[0]->blocking(1) },
+    duplicate   => sub { open my $copy, '+<&', $_[0] or die $! },
+    informs     => sub { my $number = fileno $_[0]; $_[1]{'psgix.informational'}->(103, [ 'X-One' => 1 ]) },
+);
+my %after_look = (
+    array   => sub { [ 200, [], ['an answer'] ] },
+    handle  => sub { open my $handle, '<', \'an answer'; [ 200, [], $handle ] },
+    stream  => sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('an answer'); $writer->close } },
+    delayed => sub { sub { $_[0]->([ 200, [], ['an answer'] ]) } },
+    forgets => sub { my ($env) = @_; delete $env->{'psgix.io'}; [ 200, [], ['an answer'] ] },
+    dies    => sub { die "after a look\n" },
+    wrong   => sub { [ 'OK', [], [] ] },
+);
+for my $look (keys %look) {
+    for my $after (keys %after_look) {
+        $return{"look_${look}_and_$after"} = sub { my ($env) = @_; $look{$look}->($env->{'psgix.io'}, $env); $after_look{$after}->($env) };
+    }
+}
+
 my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $return{$name}->($env) };
+
+# What only looks at the socket leaves the answer to the server.
+sub look_at {
+    my ($server) = @_;
+    # Whoever reads without waiting marks a socket that counts no bytes as read.
+    my @looks = grep { $_ ne 'finds_none' || !($server->path || $server->{certificate}) } sort keys %look;
+    for my $look (@looks) {
+        for my $after (sort keys %after_look) {
+            my $raw = $server->connection;
+            my $response = $raw->request(GET => "/look_${look}_and_$after");
+            $response = $raw->response('GET') if $response->{status} == 103;
+            my $expected = $after =~ /dies|wrong/ ? 500 : 200;
+            is $response->{status}, $expected, "a look by $look, then $after: it is answered";
+            is $response->{body}, 'an answer', "$look, $after: with the app's answer" if $expected == 200;
+            ok $response->{whole}, "$look, $after: a whole one";
+            is $raw->rest, q{}, "$look, $after: and the connection ends";
+        }
+    }
+    for my $way (qw(close_io close_io_method)) {
+        my $raw = $server->connection;
+        $raw->send("GET /$way HTTP/1.1\r\nHost: x\r\n\r\n");
+        is $raw->rest, q{}, "$way: an app that closes the socket ends the connection";
+    }
+    return;
+}
 
 sub test_with {
     my ($label, %options) = @_;
@@ -248,6 +308,7 @@ sub test_with {
             last if $used ne 'elsewhere';
         }
         is $used, 'sent nothing, descriptor -1', 'a handle that was kept reaches no other connection';
+        look_at($server);
         is $get->('look_io')->{body}, 'looked';
         my $same = $connection;
         is $get->('plain')->{status}, 200;
@@ -260,12 +321,21 @@ sub test_with {
             is $raw->rest, 'later bytes', 'the socket may be kept';
         }
     };
-    unlike $server->log_text, qr/dropped/, "$label: nobody dropped anything";
+    # What is dropped beside the bytes that the app has written is told.
+    my @dropped = grep {/dropped/} split /\n/, $server->log_text;
+    my %told    = map { (/(?:GET (\S+): )?the app has .* psgix\.io.* so (what it \w+(?: to the responder)?) was dropped/ ? "$2" : $_) => 1 } @dropped;
+    my $is_direct = ($ENV{ORIBI_TEST_HTTP2} || 'off') ne 'on';
+    is_deeply [ sort keys %told ], [ $is_direct ? ('what it gave to the responder', 'what it returned') : () ], "$label: nobody dropped anything else";
     is $server->stop, 0, "$label: stopped";
     return;
 }
 
 test_with('a worker');
+subtest 'io of a Unix socket' => sub {
+    my $server = TestServer->start(app => $app, unix => 1);
+    look_at($server);
+    is $server->stop, 0;
+};
 test_with('threads', threads => 2) if Oribi::Options::has_threads();
 
 done_testing;
