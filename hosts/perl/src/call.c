@@ -71,8 +71,8 @@ static bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
-/* Ends a process that code of the app has forked and left, as perl ends a program: with the message of an uncaught exception, and
- * the status of `die`. */
+/* Ends a process that code of the app has forked and left, as perl ends a program: with the message of an uncaught exception,
+ * and the status of `die`. */
 static void end_child(pTHX) __attribute__((noreturn));
 
 static void end_child(pTHX) {

@@ -6,19 +6,22 @@
 /* The layer of a handle without content: a `scalar` layer over an empty string, except for its name. The name shows whether a
  * handle is still the one made here, and not one that the app has opened in its place. */
 static PerlIO_funcs nothing_layer;
+static PerlIO_funcs *scalar;
 
 void input_define(pTHX) {
-    const PerlIO_funcs *scalar = PerlIO_find_layer(aTHX_ "scalar", 6, 1);
+    scalar = PerlIO_find_layer(aTHX_ "scalar", 6, 1);
     if (!scalar)
         croak("PerlIO::scalar cannot be loaded");
     nothing_layer = *scalar;
     nothing_layer.name = "oribi_nothing";
 }
 
-static PerlIO *open_nothing(pTHX) {
-    SV *nothing = sv_2mortal(newRV_noinc(newSVpvs("")));
+/* A handle that reads from a string. Without the layers of `open`, which the environment (PERLIO) and the app may choose:
+ * content is bytes. */
+static PerlIO *open_string(pTHX_ PerlIO_funcs *layer, SV *string) {
+    SV *source = sv_2mortal(newRV_noinc(string));
     PerlIO *handle = PerlIO_allocate(aTHX);
-    if (handle && PerlIO_push(aTHX_ handle, &nothing_layer, "r", nothing))
+    if (handle && PerlIO_push(aTHX_ handle, layer, "r", source))
         PerlIOBase(handle)->flags |= PERLIO_F_OPEN;
     return handle;
 }
@@ -37,7 +40,7 @@ static PerlIO *open_file(pTHX_ int content_file) {
     int file = fcntl(content_file, F_DUPFD_CLOEXEC, 3);
     if (file < 0)
         return NULL;
-    if (lseek(file, 0, SEEK_SET) != 0 || !(handle = PerlIO_fdopen(file, "r"))) {
+    if (lseek(file, 0, SEEK_SET) != 0 || !(handle = PerlIO_openn(aTHX_ RAW_LAYERS, "r", file, 0, 0, NULL, 0, NULL))) {
         close(file);
         return NULL;
     }
@@ -63,7 +66,7 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     SV *reference = newRV_noinc((SV *)glob);
     IO *io = GvIOp(glob);
     if (from->size == 0) {
-        IoIFP(io) = open_nothing(aTHX);
+        IoIFP(io) = open_string(aTHX_ &nothing_layer, newSVpvs(""));
         IoTYPE(io) = IoTYPE_RDONLY;
     } else if (from->file >= 0) {
         PerlIO *handle = open_file(aTHX_ from->file);
@@ -72,10 +75,8 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {
-        SV *source = newRV_noinc(copy_in_memory(aTHX_ environment, from));
-        if (!do_openn(glob, "<", 1, FALSE, O_RDONLY, 0, NULL, &source, 1))
-            call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
-        SvREFCNT_dec_NN(source);
+        IoIFP(io) = open_string(aTHX_ scalar, copy_in_memory(aTHX_ environment, from));
+        IoTYPE(io) = IoTYPE_RDONLY;
     }
     return reference;
 }

@@ -208,6 +208,9 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is unchanged. */
 bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
 
+/* Layers of a handle that passes bytes on as they are, whatever PERLIO says. */
+#define RAW_LAYERS ":unix:perlio"
+
 /* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
 bool handle_is_private(const Environment *environment, SV *glob);
 

@@ -126,8 +126,8 @@ static bool take(pTHX_ PerlIO *handle) {
     note_taken(layer->context, layer);
     /* PerlIO counts the handles of a descriptor and closes it with the last. */
     copy = file;
-    layer->reader = PerlIO_fdopen(file, "r");
-    layer->writer = layer->reader ? PerlIO_fdopen(copy, "w") : NULL;
+    layer->reader = PerlIO_openn(aTHX_ RAW_LAYERS, "r", file, 0, 0, NULL, 0, NULL);
+    layer->writer = layer->reader ? PerlIO_openn(aTHX_ RAW_LAYERS, "w", copy, 0, 0, NULL, 0, NULL) : NULL;
     if (!layer->writer) {
         if (layer->reader)
             PerlIO_close(layer->reader);
