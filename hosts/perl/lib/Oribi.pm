@@ -11,6 +11,7 @@ use IO::Socket       ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
 use PerlIO::scalar   ();
+use Oribi::Mojolicious ();
 use Oribi::Options   ();
 use Oribi::RequestTimeout ();
 

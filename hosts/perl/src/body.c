@@ -7,6 +7,9 @@
 /* The size that getline is asked for: PSGI lets a server set $/ to a reference to a number. */
 #define LINE_SIZE 65536
 
+/* After how many empty lines to look whether anybody still waits for the others. */
+#define LOOK_AFTER 64
+
 /* The IO behind a glob, a reference to one, or an IO object; NULL if there is none or it is tied. */
 static IO *plain_io(pTHX_ SV *body) {
     SV *thing = SvROK(body) ? SvRV(body) : body;
@@ -124,6 +127,27 @@ static const char *finish_lines(pTHX_ const Target *target, SV *body) {
                                                        : oribi_finish(target->lane, target->exchange));
 }
 
+/* The body of Mojo::Server::PSGI. */
+static bool is_of_mojolicious(pTHX_ SV *body) {
+    const char *name = sv_isobject(body) ? HvNAME(SvSTASH(SvRV(body))) : NULL;
+    return name && strEQ(name, "Mojo::Server::PSGI::_IO");
+}
+
+/* What is wrong with a body of Mojolicious; NULL: nothing. `empty`: its lines are empty. */
+static const char *complaint_of(pTHX_ SV *body, bool empty) {
+    CV *code = get_cv("Oribi::Mojolicious::complaint", 0);
+    AV *arguments;
+    SV *text;
+    oribi_bytes bytes;
+    if (!code)
+        return NULL;
+    arguments = (AV *)sv_2mortal((SV *)newAV());
+    av_push(arguments, newSVsv(body));
+    av_push(arguments, newSViv(empty));
+    text = call_protected(aTHX_ (SV *)code, sv_2mortal(newRV_inc((SV *)arguments)));
+    return text && text_bytes(aTHX_ text, &bytes) == TEXT_OK ? said(aTHX_ SvPVX_const(text), "") : NULL;
+}
+
 static oribi_result start_lines(const Target *target, const Head *head) {
     return oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
 }
@@ -134,6 +158,8 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     bool started = response_has_no_content(target, head->status), finished = FALSE;
     oribi_result result = started ? start_lines(target, head) : ORIBI_OK;
     const char *wrong = response_failure(aTHX_ result), *dying = "getline";
+    unsigned empty = 0;
+    bool stuck = FALSE;
     while (!wrong && result == ORIBI_OK && !finished) {
         oribi_bytes bytes;
         SV *line;
@@ -145,10 +171,16 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
         } else {
             switch (text_bytes(aTHX_ line, &bytes)) {
             case TEXT_OK:
+                /* A body that has nothing yet, and perhaps never: its client may have gone meanwhile. */
+                if (bytes.size == 0 && ++empty % LOOK_AFTER == 0) {
+                    if (is_of_mojolicious(aTHX_ body))
+                        stuck = finished = TRUE;
+                    else if (oribi_has_gone(target->lane, target->exchange))
+                        result = ORIBI_GONE;
+                }
                 if (bytes.size > 0 && !started) {
                     started = TRUE;
                     result = start_lines(target, head);
-                    wrong = response_failure(aTHX_ result);
                 }
                 if (bytes.size > 0 && result == ORIBI_OK)
                     result = oribi_write(target->lane, target->exchange, bytes.data, bytes.size);
@@ -175,6 +207,8 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     }
     if (wrong)
         return *wrong ? wrong : died_in(aTHX_ dying);
+    if (stuck)
+        return complaint_of(aTHX_ body, TRUE);
     if (!started && result == ORIBI_OK) {
         result = start_lines(target, head);
         if (result != ORIBI_OK)
@@ -200,6 +234,9 @@ const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
     if (is_object && !is_handle && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
         if (!send_path(aTHX_ target, head, body, &wrong))
             wrong = said(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
+    } else if (is_of_mojolicious(aTHX_ body) && (wrong = complaint_of(aTHX_ body, FALSE)) != NULL) {
+        close_body(aTHX_ target, body);
+        return wrong;
     } else if (!is_object && !is_handle) {
         return said(aTHX_ "the body must be an array reference, a file handle or an object with getline",
                     text_describe(aTHX_ body));

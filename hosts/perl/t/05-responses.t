@@ -112,6 +112,7 @@ my %return = (
     decoding_handle     => sub { [ 200, [], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
     decoding_length     => sub { [ 200, [ 'Content-Length' => 4 ], open_file('<:encoding(UTF-16)', \"\xfe\xff\x26\x3a") ] },
     getline_exits       => sub { [ 200, [], bless {}, 'Exiting' ] },
+    never_more    => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', (q{}) x 200, 'b' ]) ] },
     head_object   => sub { [ 200, [], Body->new(note => $note, lines => [ 'a', 'b' ]) ] },
 
     returns_undef  => sub { return undef },
@@ -254,6 +255,7 @@ subtest 'objects' => sub {
     like $server->log_like(qr/getline broke/), qr/getline of the body died: getline broke/, 'and the reason logged';
     ok !get('getline_wide')->{whole}, 'wide characters from getline cut the response';
     like noted('getline_wide'), qr/closed/, 'and the body is closed';
+    is get('never_more')->{body}, 'ab', 'empty lines are no end, however many';
     is get('head_object', 'HEAD')->{body}, q{}, 'HEAD has no body';
     like noted('head_object'), qr/closed/, 'but the body is closed';
 };
