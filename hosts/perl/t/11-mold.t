@@ -86,4 +86,88 @@ for my $without_plack (0, 1) {
     };
 }
 
+# Starts the command with a file, an environment and settings.
+sub start_mold {
+    my ($file, $environment, @settings) = @_;
+    my $port = Net::EmptyPort::empty_port();
+    my $log  = "$directory/error.log";
+    unlink $log;
+    my $pid = fork // die $!;
+    if (!$pid) {
+        open STDERR, '>', $log or POSIX::_exit(99);
+        @ENV{ keys %{$environment} } = values %{$environment};
+        exec(@mold, $file, "listen=127.0.0.1:$port", 'workers=1', @settings) or POSIX::_exit(98);
+    }
+    my $server = bless { port => $port, owner => $$, pid => $pid, log_path => $log }, 'TestServer';
+    ok TestServer::wait_for(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }), 'listens';
+    return $server;
+}
+
+subtest 'exceptions in development' => sub {
+    my $file = write_file('dies.psgi', <<'END');
+sub buy { die "no stock of <b>books</b>\n" }
+sub { my ($env) = @_; $env->{PATH_INFO} eq '/ok' ? [ 200, [], ['ok'] ] : buy() };
+END
+    my $server   = start_mold($file, { PLACK_ENV => 'development' });
+    my $response = $server->get('/');
+    is $response->{status}, 500;
+    like $response->{body}, qr/no stock of <b>books/, 'a program sees the exception';
+    like $response->{body}, qr/dies\.psgi line 1/, 'and where it was';
+    $response = $server->get('/', Accept => 'text/html');
+    like TestServer::Connection::field($response, 'Content-Type'), qr{text/html}, 'a browser gets a page';
+    like $response->{body}, qr/no stock of &lt;b&gt;books/, 'that quotes it';
+    like $server->log_like(qr/no stock/), qr/no stock of .*at \S+dies\.psgi line 1/s, 'the log has it, too';
+    is $server->get('/ok')->{body}, 'ok', 'others are answered';
+    is $server->stop, 0;
+    $server = start_mold($file, { PLACK_ENV => 'production' });
+    unlike $server->get('/')->{body}, qr/stock/, 'elsewhere nobody sees it';
+    like $server->log_like(qr/no stock/), qr/the app died: no stock/, 'but the log';
+    is $server->stop, 0;
+};
+
+subtest 'PERLIO' => sub {
+    my $file = write_file('echo.psgi', <<'END');
+sub {
+    my ($env) = @_;
+    my $content = do { local $/; readline $env->{'psgi.input'} };
+    return [ 200, [], [$content] ] if $env->{PATH_INFO} eq '/echo';
+    syswrite $env->{'psgix.io'}, q{};
+    print { $env->{'psgix.io'} } "raw\n" . readline $env->{'psgix.io'};
+    return [];
+};
+END
+    my $server = start_mold($file, { PERLIO => ':crlf' }, 'body-buffer-size=1000');
+    for my $lines (1, 1000) {
+        my $content = "a\r\nb\nc\r\n" x $lines;
+        ok $server->request(POST => '/echo', [], $content)->{body} eq $content, "content of $lines lines is as it was sent";
+    }
+    my $raw = $server->connection;
+    $raw->send("GET /io HTTP/1.1\r\nHost: x\r\n\r\n");
+    $raw->send("a line\r\n");
+    is $raw->rest, "raw\na line\r\n", 'and so is what passes by psgix.io';
+    is $server->stop, 0;
+};
+
+SKIP: {
+    skip 'Mojolicious is not installed', 1 if !eval { require Mojolicious; 1 };
+    my $file = write_file('mojolicious.psgi', <<'END');
+use Mojolicious::Lite;
+use Mojo::IOLoop;
+get '/now' => sub { shift->render(text => 'now') };
+get '/later' => sub { my ($c) = @_; $c->render_later; Mojo::IOLoop->timer(0.1 => sub { $c->render(text => 'late') }) };
+get '/chunks' => sub { my ($c) = @_; $c->write_chunk('first' => sub { my ($c) = @_; $c->write_chunk('second' => sub { shift->finish }) }) };
+get '/slow' => sub { my ($c) = @_; $c->write_chunk('first' => sub { Mojo::IOLoop->timer(0.1 => sub { $c->finish }) }) };
+app->start;
+END
+    my $server = start_mold($file, { MOJO_LOG_LEVEL => 'fatal' });
+    is $server->get('/now')->{body},         'now',         'an action that renders';
+    is $server->get('/none')->{status},      404,           'a page that is not there';
+    is $server->get('/chunks')->{body},      'firstsecond', 'content in pieces';
+    is $server->get('/later')->{status},     500,           'render_later is an error';
+    like $server->log_like(qr{GET /later}), qr{GET /later: the Mojolicious app has rendered nothing: the event loop}, 'and the log says why';
+    ok !$server->get('/slow')->{whole}, 'content that waits for a timer is cut';
+    like $server->log_like(qr{GET /slow}), qr{GET /slow: the Mojolicious app waits before the rest of its response: the event loop}, 'and the log says why';
+    is $server->stop, 0;
+}
+
 done_testing;

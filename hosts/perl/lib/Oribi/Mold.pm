@@ -26,6 +26,7 @@ sub main {
         push @settings, 'boot-request=off';
     }
     return 0 if $check;
+    $app = _with_traces($app) if $ENV{PLACK_ENV} eq 'development';
     my $status = eval {
         # The command has its own defaults, so nothing is added to the settings that it passes.
         my $options = Oribi::Options->bare('command line');
@@ -38,6 +39,13 @@ sub main {
     return $status if defined $status;
     print {*STDERR} $@;
     return 1;
+}
+
+# In development plackup shows where an app has died. Without Plack, or without what shows it, the app is as it was.
+sub _with_traces {
+    my ($app) = @_;
+    my $wrapped = eval { require Plack::Middleware::StackTrace; Plack::Middleware::StackTrace->wrap($app) };
+    return $wrapped || $app;
 }
 
 # Whether the browser of a developer, who will change the file again, is to see why the app cannot be loaded.
@@ -99,6 +107,7 @@ Oribi::Mold - what the oribi command runs
 =head1 DESCRIPTION
 
 Loads an app, with L<Plack::Util> if it is there, and serves it with the settings that follow. With C<--check> it is only loaded:
-the exit status is 0, or 1 with the reason on standard error. C<PLACK_ENV> is C<deployment> unless it is set.
+the exit status is 0, or 1 with the reason on standard error. C<PLACK_ENV> is C<deployment> unless it is set; if it is
+C<development>, L<Plack::Middleware::StackTrace> shows exceptions of the app, as under plackup.
 
 =cut
