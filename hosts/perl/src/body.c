@@ -227,6 +227,11 @@ static void close_body(pTHX_ const Target *target, SV *body) {
         call_log_error(aTHX_ target->environment, "close of the body died");
 }
 
+void body_drop(pTHX_ const Target *target, SV *body) {
+    if (sv_isobject(body) || isGV_with_GP(body) || (SvROK(body) && (isGV_with_GP(SvRV(body)) || SvTYPE(SvRV(body)) == SVt_PVIO)))
+        close_body(aTHX_ target, body);
+}
+
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
     const char *wrong = NULL;
     bool is_object = sv_isobject(body);

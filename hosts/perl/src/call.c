@@ -205,10 +205,6 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
         if (LIKELY(SvTYPE(thing) == SVt_PVAV)) {
             AV *array = response_settle(aTHX_ (AV *)thing);
             if (LIKELY(AvFILLp(array) == 2)) {
-                if (UNLIKELY(socket_is_used(aTHX_ context, context->exchange))) {
-                    socket_drop(aTHX_ context, context->exchange, environment, "what it returned");
-                    return TRUE;
-                }
                 wrong = response_send(aTHX_ &target, array);
                 if (UNLIKELY(wrong != NULL))
                     call_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);

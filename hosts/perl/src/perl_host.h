@@ -349,6 +349,8 @@ const char *response_failure(pTHX_ oribi_result result);
 
 /* Sends a body that is not an array. The head has been read. Same result as response_send. */
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body);
+/* Closes a body that is not sent. */
+void body_drop(pTHX_ const Target *target, SV *body);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 

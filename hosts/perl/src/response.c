@@ -229,9 +229,17 @@ static const char *send_array(pTHX_ const Target *target, const Head *head, AV *
 
 const char *response_send(pTHX_ const Target *target, AV *response) {
     Head head;
-    const char *wrong = response_head(aTHX_ response, &head);
-    if (LIKELY(!wrong)) {
-        SV *body = element(aTHX_ response, 2);
+    SV *body = element(aTHX_ response, 2);
+    const char *wrong;
+    if (UNLIKELY(socket_is_used(aTHX_ target->context, target->exchange))) {
+        socket_drop(aTHX_ target->context, target->exchange, target->environment, "its answer");
+        body_drop(aTHX_ target, body);
+        return NULL;
+    }
+    wrong = response_head(aTHX_ response, &head);
+    if (UNLIKELY(wrong != NULL)) {
+        body_drop(aTHX_ target, body);
+    } else {
         if (LIKELY(SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body))))
             wrong = send_array(aTHX_ target, &head, (AV *)SvRV(body));
         else

@@ -59,11 +59,22 @@ static oribi_result ticket_start(pTHX_ Ticket *ticket) {
     if (!head)
         return ORIBI_OK;
     if (UNLIKELY(socket_is_used(aTHX_ ticket->context, ticket->exchange)))
-        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "what it gave to the responder");
+        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "its answer");
     else
         result = oribi_start(ticket->lane, ticket->exchange, head->status, head->fields, head->field_count);
     ticket_drop_head(ticket);
     return result;
+}
+
+/* The request of a response that comes late is over: nothing else handles the cleanup of its environment. */
+static void finish_environment(pTHX_ Ticket *ticket) {
+    SV *environment = ticket->environment;
+    ticket->environment = NULL;
+    if (environment) {
+        if (SvROK(environment) && SvTYPE(SvRV(environment)) == SVt_PVHV)
+            call_finished(aTHX_ ticket->context, (HV *)SvRV(environment));
+        SvREFCNT_dec_NN(environment);
+    }
 }
 
 static void ticket_release(pTHX_ Ticket *ticket) {
@@ -76,6 +87,7 @@ static void ticket_release(pTHX_ Ticket *ticket) {
             call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
         socket_forget(ticket->context, ticket->exchange);
+        finish_environment(aTHX_ ticket);
     }
     SvREFCNT_dec(ticket->environment);
     ticket_drop_head(ticket);
@@ -139,17 +151,11 @@ static Ticket *ticket_new(Context *context) {
     return ticket;
 }
 
-/* The response is complete. If the app's callback has returned before, nothing else handles the environment's cleanup. */
+/* The response is complete. */
 static void ticket_finish(pTHX_ Ticket *ticket) {
-    SV *environment = ticket->environment;
     socket_forget(ticket->context, ticket->exchange);
     ticket->state = TICKET_OVER;
-    ticket->environment = NULL;
-    if (environment) {
-        if (SvROK(environment) && SvTYPE(SvRV(environment)) == SVt_PVHV)
-            call_finished(aTHX_ ticket->context, (HV *)SvRV(environment));
-        SvREFCNT_dec_NN(environment);
-    }
+    finish_environment(aTHX_ ticket);
 }
 
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
@@ -211,20 +217,16 @@ XS(stream_respond) {
     count = AvFILLp(response) + 1;
     if (ticket->state != TICKET_WAITING)
         croak("the responder was called twice");
-    if (UNLIKELY(socket_is_used(aTHX_ ticket->context, ticket->exchange))) {
-        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "what it gave to the responder");
-        if (count == 2) {
-            ticket->state = TICKET_GONE;
-            ST(0) = writer_new(aTHX_ ticket);
-            XSRETURN(1);
-        }
-        ticket_finish(aTHX_ ticket);
-        XSRETURN_EMPTY;
+    if (count == 2 && UNLIKELY(socket_is_used(aTHX_ ticket->context, ticket->exchange))) {
+        socket_drop(aTHX_ ticket->context, ticket->exchange, ticket_environment(ticket), "its answer");
+        ticket->state = TICKET_GONE;
+        ST(0) = writer_new(aTHX_ ticket);
+        XSRETURN(1);
     }
     if (ticket_environment(ticket))
         call_before_response(aTHX_ ticket->context, ticket_environment(ticket));
     if (count == 3) {
-        const Target target = {ticket->lane, ticket->exchange, NULL, ticket->head_only, ticket->context};
+        const Target target = {ticket->lane, ticket->exchange, ticket_environment(ticket), ticket->head_only, ticket->context};
         ticket->state = TICKET_OVER;
         wrong = response_send(aTHX_ &target, response);
         ticket_finish(aTHX_ ticket);

@@ -10,7 +10,8 @@ my $UNTIL = 'the event loop of Mojolicious does not run under PSGI, so timers, p
 # What is wrong with the body of a response of Mojo::Server::PSGI; undef: nothing. `empty`: it has said again and again that its content
 # comes later.
 sub complaint {
-    my ($body, $empty) = @{ $_[0] };
+    my ($arguments) = @_;
+    my ($body, $empty) = @{$arguments};
     return "the Mojolicious app waits before the rest of its response: $UNTIL" if $empty;
     my $transaction = eval { $body->{tx} };
     return if !$transaction || defined $transaction->res->code;

@@ -1,0 +1,114 @@
+# However a request ends, what PSGI promises is kept, once: the body is closed, the cleanup handlers run, the environment is freed.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use Notes;
+use Test::More;
+use TestServer ();
+
+package Body {
+    sub new { my ($class, $name, @lines) = @_; return bless { name => $name, lines => \@lines }, $class }
+
+    sub getline {
+        my ($self) = @_;
+        my $line = shift @{ $self->{lines} };
+        return ref $line ? $line->($self) : $line;
+    }
+    sub close { my ($self) = @_; main::note_down("$self->{name}: closed"); return }
+}
+
+package Guard {
+    sub DESTROY { my ($self) = @_; main::note_down("$self->{name}: freed"); return }
+}
+
+package main;
+
+our ($late_writer, $late_responder);
+
+my $endless;
+$endless = sub { my ($self) = @_; unshift @{ $self->{lines} }, $endless; return 'x' x 100_000 };
+my $waits = sub { sleep 1 while 1 };
+
+# Each end: what the app does, and whether there is a body to close.
+my %end = (
+    'array'              => [ sub { [ 200, [], ['whole'] ] }, 0 ],
+    'body'               => [ sub { [ 200, [], Body->new($_[0], 'a', 'b') ] } ],
+    'HEAD'               => [ sub { [ 200, [], Body->new($_[0], 'a', 'b') ] } ],
+    '204'                => [ sub { [ 204, [], Body->new($_[0]) ] } ],
+    '304'                => [ sub { [ 304, [], Body->new($_[0]) ] } ],
+    'empty'              => [ sub { [ 200, [], Body->new($_[0]) ] } ],
+    'dies'               => [ sub { die "on purpose\n" }, 0 ],
+    'getline_dies'       => [ sub { [ 200, [], Body->new($_[0], sub { die "on purpose\n" }) ] } ],
+    'getline_dies_later' => [ sub { [ 200, [], Body->new($_[0], 'a', sub { die "on purpose\n" }) ] } ],
+    'getline_wide'       => [ sub { [ 200, [], Body->new($_[0], 'a', "\x{263a}") ] } ],
+    'too_long'           => [ sub { [ 200, [ 'Content-Length' => 1 ], Body->new($_[0], 'a', 'b', 'c') ] } ],
+    'too_short'          => [ sub { [ 200, [ 'Content-Length' => 9 ], Body->new($_[0], 'a') ] } ],
+    'wrong_status'       => [ sub { [ 'OK', [], Body->new($_[0], 'a') ] } ],
+    'wrong_fields'       => [ sub { [ 200, ['X-One'], Body->new($_[0], 'a') ] } ],
+    'wrong_value'        => [ sub { [ 200, [ 'X-One' => "a\nb" ], Body->new($_[0], 'a') ] } ],
+    'client_leaves_body' => [ sub { [ 200, [], Body->new($_[0], $endless) ] } ],
+    'client_leaves_idle' => [ sub { my $idle; $idle = sub { unshift @{ $_[0]{lines} }, $idle; q{} }; [ 200, [], Body->new($_[0], $idle) ] } ],
+    'client_leaves_stream' => [ sub { sub { my $writer = $_[0]->([ 200, [] ]); 1 while $writer->write('x' x 100_000) } }, 0 ],
+    'late_in_app'        => [ sub { $waits->() }, 0 ],
+    'late_in_getline'    => [ sub { [ 200, [], Body->new($_[0], 'a', $waits) ] } ],
+    'late_in_stream'     => [ sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('a'); $waits->() } }, 0 ],
+    'delayed'            => [ sub { my ($name) = @_; sub { $_[0]->([ 200, [], Body->new($name, 'a') ]) } } ],
+    'delayed_wrong'      => [ sub { my ($name) = @_; sub { $_[0]->([ 'OK', [], Body->new($name, 'a') ]) } } ],
+    'delayed_dies'       => [ sub { sub { die "on purpose\n" } }, 0 ],
+    'stream'             => [ sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('a'); $writer->close } }, 0 ],
+    'stream_dies'        => [ sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('a'); die "on purpose\n" } }, 0 ],
+    'responder_dropped'  => [ sub { sub { } }, 0 ],
+    'writer_dropped'     => [ sub { sub { my $writer = $_[0]->([ 200, [] ]) } }, 0 ],
+    'later_answered'     => [ sub { sub { ($late_responder) = @_ } }, 0, sub { $late_responder->([ 200, [], [] ]); $late_responder = undef } ],
+    'later_dropped'      => [ sub { sub { ($late_responder) = @_ } }, 0, sub { $late_responder // die; $late_responder = undef } ],
+    'later_writer_dropped' => [ sub { sub { $late_writer = $_[0]->([ 200, [] ]) } }, 0, sub { $late_writer // die; $late_writer = undef } ],
+    'taken'              => [ sub { my ($name, $env) = @_; syswrite $env->{'psgix.io'}, 'raw'; [ 200, [], Body->new($name, 'a') ] } ],
+    'taken_delayed'      => [
+        sub { my ($name, $env) = @_; sub { syswrite $env->{'psgix.io'}, 'raw'; $_[0]->([ 200, [], Body->new($name, 'a') ]) } }
+    ],
+);
+
+my $app = sub {
+    my ($env) = @_;
+    my ($name) = $env->{PATH_INFO} =~ m{/(\w+)};
+    if ($env->{QUERY_STRING} eq 'then') {
+        $end{$name}[2]->();
+        return [ 200, [], ['done'] ];
+    }
+    $env->{'test.guard'} = bless { name => $name }, 'Guard';
+    push @{ $env->{'psgix.cleanup.handlers'} }, sub { my ($given) = @_; note_down("$name: cleaned up"); return };
+    return $end{$name}[0]->($name, $env);
+};
+
+sub test_with {
+    my (%options) = @_;
+    my $server = TestServer->start(app => $app, options => { request_timeout => '500ms', request_kill => '60s', %options });
+    for my $name (sort keys %end) {
+        my (undef, $has_body, $then) = @{ $end{$name} };
+        forget_notes();
+        my $connection = $server->connection;
+        if ($name =~ /\Aclient_leaves/) {
+            $connection->send("GET /$name HTTP/1.1\r\nHost: x\r\n\r\n");
+            $connection->fill if $name !~ /idle/;
+            $connection->socket->close;
+        } elsif ($then) {
+            $connection->send("GET /$name HTTP/1.1\r\nHost: x\r\n\r\n");
+            # One worker answers in the order of arrival, once it has the first.
+            TestServer::wait_for(sub { $server->get("/$name?then")->{status} == 200 });
+            $connection->response('GET');
+        } else {
+            $connection->request($name eq 'HEAD' ? 'HEAD' : 'GET', "/$name", [ Connection => 'close' ]);
+        }
+        like noted_like(qr/$name: freed/), qr/$name: freed/, "$name: the environment is freed";
+        is times_noted(qr/^$name: cleaned up$/m), 1, "$name: the cleanup handlers run once";
+        is times_noted(qr/^$name: closed$/m), $has_body // 1, "$name: the body is closed once" if ($has_body // 1) || noted() =~ /closed/;
+        is times_noted(qr/^$name: freed$/m), 1, "$name: once";
+    }
+    is $server->stop, 0, 'stopped';
+    return;
+}
+
+test_with();
+
+done_testing;
