@@ -181,6 +181,10 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     }
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {
+        /* The app has nothing yet, but is content so far: its client learns that the response has begun. */
+        if (ticket->head && (ticket_start(aTHX_ ticket) != ORIBI_OK
+                             || oribi_write(ticket->lane, ticket->exchange, NULL, 0) == ORIBI_GONE))
+            ticket->state = TICKET_GONE;
         ticket->environment = newRV_inc((SV *)environment);
         /* If it has no handlers yet, only the app keeps the environment alive: the environment may well contain the responder.
          */

@@ -64,6 +64,7 @@ my %return = (
     keep_responder => sub { ($kept_responder) = @_ },
     use_responder  => sub { $kept_responder->([ 200, [], ['late'] ]); undef $kept_responder; $_[0]->([ 200, [], ['now'] ]) },
     keep_writer    => sub { $kept_writer = $_[0]->([ 200, [] ]); $kept_writer->write('first ') },
+    open_writer    => sub { $kept_writer = $_[0]->([ 200, [ 'X-Early' => 1 ] ]) },
     use_writer     => sub {
         $kept_writer->write('second');
         $kept_writer->close;
@@ -232,6 +233,12 @@ subtest 'later' => sub {
     $waiting->fill while $waiting->{buffer} !~ /first/;
     is get('use_writer')->{body}, 'now';
     is $waiting->response('GET')->{body}, 'first second', 'a writer that was kept';
+
+    $waiting->send("GET /open_writer HTTP/1.1\r\nHost: x\r\n\r\n");
+    $waiting->fill while $waiting->{buffer} !~ /\r\n\r\n/;
+    like $waiting->{buffer}, qr/X-Early: 1/i, 'a head is sent when the app has returned';
+    is get('use_writer')->{body}, 'now';
+    is $waiting->response('GET')->{body}, 'second', 'and the content later';
     is $waiting->request(GET => '/array')->{body}, 'ab', 'the connection goes on';
 };
 
