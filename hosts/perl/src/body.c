@@ -227,22 +227,25 @@ static void close_body(pTHX_ const Target *target, SV *body) {
         call_log_error(aTHX_ target->environment, "close of the body died");
 }
 
+static bool is_handle(const SV *body) {
+    return isGV_with_GP(body) || (SvROK(body) && (isGV_with_GP(SvRV(body)) || SvTYPE(SvRV(body)) == SVt_PVIO));
+}
+
 void body_drop(pTHX_ const Target *target, SV *body) {
-    if (sv_isobject(body) || isGV_with_GP(body) || (SvROK(body) && (isGV_with_GP(SvRV(body)) || SvTYPE(SvRV(body)) == SVt_PVIO)))
+    if (sv_isobject(body) || is_handle(body))
         close_body(aTHX_ target, body);
 }
 
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
     const char *wrong = NULL;
     bool is_object = sv_isobject(body);
-    bool is_handle = isGV_with_GP(body) || (SvROK(body) && (isGV_with_GP(SvRV(body)) || SvTYPE(SvRV(body)) == SVt_PVIO));
-    if (is_object && !is_handle && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
+    if (is_object && !is_handle(body) && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
         if (!send_path(aTHX_ target, head, body, &wrong))
             wrong = said(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
     } else if (is_of_mojolicious(aTHX_ body) && (wrong = complaint_of(aTHX_ body, FALSE)) != NULL) {
         close_body(aTHX_ target, body);
         return wrong;
-    } else if (!is_object && !is_handle) {
+    } else if (!is_object && !is_handle(body)) {
         return said(aTHX_ "the body must be an array reference, a file handle or an object with getline",
                     text_describe(aTHX_ body));
     } else if (!send_plain_file(aTHX_ target, head, body, &wrong) && !send_path(aTHX_ target, head, body, &wrong)) {

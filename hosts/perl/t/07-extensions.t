@@ -331,7 +331,7 @@ sub test_with {
 }
 
 test_with('a worker');
-subtest 'io of a Unix socket' => sub {
+subtest 'a Unix socket: io' => sub {
     my $server = TestServer->start(app => $app, unix => 1);
     look_at($server);
     is $server->stop, 0;
