@@ -19,7 +19,7 @@ mod identity;
 mod material;
 mod outcome;
 mod outgoing;
-mod pem_error;
+mod pem;
 mod server;
 mod session;
 mod suites;
