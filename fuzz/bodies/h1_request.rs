@@ -26,6 +26,7 @@ fn limits_of(choice: u8) -> Limits {
             strict_target: small % 2 == 0,
             content_bytes: u64::from(choice % 16),
             chunk_line_bytes: small % 24,
+            chunk_extra_bytes: small % 40,
             trailer_bytes: small % 48,
         },
     }

@@ -36,6 +36,7 @@ fn limits_of(choice: u8) -> Limits {
             field_frames: choice % 5,
             resets: u16::from(choice % 6),
             nuisances: u32::from(choice % 32),
+            restoring_nanoseconds: u64::MAX,
             connect_protocol: small % 2 == 1,
         },
     }

@@ -1,6 +1,6 @@
 //! Requests to an authority, over HTTPS alone.
 
-use crate::printable::printable;
+use oribi_tls::printable;
 use rustls::crypto::ring::default_provider;
 use std::io;
 use std::path::Path;

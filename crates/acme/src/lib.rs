@@ -20,7 +20,6 @@ mod https;
 mod order;
 mod pace;
 mod pem;
-mod printable;
 mod problem;
 mod request;
 mod session;

@@ -1,7 +1,7 @@
 //! What an authority says when it refuses something: problem documents (RFC 7807; RFC 8555, section 6.7).
 
-use crate::printable::printable;
 use crate::settings::Challenge;
+use oribi_tls::printable;
 use serde_json::Value;
 use std::fmt;
 

@@ -2,9 +2,9 @@
 
 use crate::account_key::{AccountKey, Signer};
 use crate::https::{Answer, World};
-use crate::printable::printable;
 use crate::problem::Problem;
 use crate::settings::{Challenge, Settings};
+use oribi_tls::printable;
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;

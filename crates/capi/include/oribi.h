@@ -100,7 +100,7 @@ typedef uint64_t oribi_exchange;
 
 typedef enum oribi_result {
     ORIBI_OK = 0,
-    ORIBI_GONE = 1,    /* the client has gone, or the exchange is already answered: stop producing */
+    ORIBI_GONE = 1,    /* the client has gone, the exchange is already answered, or no more content can be sent: stop producing */
     ORIBI_INVALID = 2, /* the response breaks HTTP; the client got 500 if nothing was sent. oribi_last_error() says why */
     ORIBI_FAILED = 3,  /* the system refused (out of descriptors, ...); oribi_last_error() says what */
     ORIBI_WOKEN = 4    /* oribi_write() only, see there */
@@ -121,7 +121,8 @@ oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *f
 /* Send a response piece by piece. While too much waits for a slow client, oribi_write() blocks. If the lane's waker is used
  * meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and will be
  * sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has neither
- * waker nor lock never gets ORIBI_WOKEN. */
+ * waker nor lock never gets ORIBI_WOKEN. A piece that the response has no room for ends it, and oribi_write() returns ORIBI_GONE:
+ * behind its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);

@@ -96,6 +96,37 @@ fn mistakes_are_explained() {
 }
 
 #[test]
+fn an_iterator_without_end_is_left_where_no_content_can_be_sent() {
+    const ENDLESS: &str = "local asked = 0
+        return function(request)
+            if request.path == '/asked' then return 200, {}, tostring(asked) end
+            asked = 0
+            local head = request.path == '/sized' and { ['Content-Length'] = '10' } or {}
+            return tonumber(request.query) or 200, head, function() asked = asked + 1; return asked < 100000 and 'a piece' or nil end
+        end";
+    for edge in ["on", "off"] {
+        let place = Place::new();
+        place.file("app.lua", ENDLESS);
+        let _server = place.serve(&["app.lua", "--edge", edge, "--workers", "1", "--states", "1"]);
+        for (method, target) in [("HEAD", "/"), ("GET", "/?204"), ("GET", "/?304")] {
+            let mut stream = place.connect();
+            stream.write_all(request(target, "close").replace("GET", method).as_bytes()).expect("sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("the end");
+            assert!(answer.ends_with("\r\n\r\n"), "{method} {target}, edge {edge}: {answer}");
+            assert!(place.get("/asked").ends_with("\r\n\r\n1"), "{method} {target}, edge {edge}");
+        }
+        let mut stream = place.connect();
+        stream.write_all(request("/sized", "close").as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        // The end of the connection, which is cut, may be an error.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(String::from_utf8_lossy(&answer).ends_with("a piecea p"));
+        assert!(!place.get("/asked").ends_with("\r\n\r\n100000"), "edge {edge}");
+    }
+}
+
+#[test]
 fn another_lua_is_a_program_beside_this_one() {
     let place = Place::new();
     place.file("app.lua", HELLO);

@@ -15,6 +15,10 @@ use std::sync::Arc;
 /// of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand.
 pub(crate) const SMALL: u64 = 16 << 10;
 
+/// Earlier times say nothing: what packs files often gives all of them the same one, so that only their content decides what the package
+/// is. Known are 1970 (images of containers; Nix has its first second), 1980 (archives of ZIP) and 1985 (npm). 1990 began at this second.
+const TELLING: u64 = 631_152_000;
+
 /// The metadata of a file that changes whenever its content does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState {
@@ -42,6 +46,11 @@ impl FileState {
     pub(crate) fn second(&self) -> i64 {
         self.modified.0
     }
+
+    /// The same, if that says anything.
+    fn telling_second(&self) -> Option<u64> {
+        u64::try_from(self.modified.0).ok().filter(|second| *second >= TELLING)
+    }
 }
 
 /// A file that can be sent.
@@ -50,8 +59,10 @@ pub struct Representation {
     pub(crate) state: FileState,
     pub(crate) media_type: &'static str,
     pub(crate) coding: Option<Coding>,
+    /// Empty: none.
     etag: Box<[u8]>,
-    modified: u64,
+    /// `None`: its time says nothing.
+    modified: Option<u64>,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
     /// The fields of a response with the whole file, if they are always the same.
@@ -69,19 +80,17 @@ impl Representation {
     /// Makes it from an open file.
     pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
         let state = FileState::of(status);
-        let (seconds, nanoseconds) = state.modified;
-        let time = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) as u64;
-        let etag = format!("\"{time:x}-{:x}-{:x}\"", state.size, state.inode);
+        let content = Content::of(file, &state);
         // The time of modification is never in the future (RFC 9110, section 8.8.2.1).
-        let modified = u64::try_from(seconds).unwrap_or(0).min(date::now());
+        let modified = state.telling_second().map(|second| second.min(date::now()));
         Self {
             state,
             media_type,
             coding,
-            etag: etag.into_bytes().into(),
+            etag: etag(&state, coding, &content).into(),
             modified,
-            last_modified: date::write(modified).into_bytes().into(),
-            content: Content::of(file, &state),
+            last_modified: modified.map(date::write).unwrap_or_default().into_bytes().into(),
+            content,
             prepared: None,
         }
     }
@@ -110,13 +119,36 @@ impl Representation {
     /// Entity-tag and date.
     #[must_use]
     pub fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.etag, modified: Some(self.modified) }
+        Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// The Last-Modified field.
+    /// The Last-Modified field; empty: none.
     pub(crate) fn last_modified(&self) -> &[u8] {
         &self.last_modified
     }
+}
+
+/// A strong entity-tag, the same on every machine that has the same file: of the time and the size or, if the time says nothing, of the
+/// content of a small file. A larger one has none then, because another content could have the same.
+fn etag(state: &FileState, coding: Option<Coding>, content: &Content) -> Vec<u8> {
+    let (seconds, nanoseconds) = state.modified;
+    let state_of_content = match content {
+        _ if state.telling_second().is_some() => {
+            format!("{:x}", seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) as u64)
+        }
+        Content::Memory(bytes) => format!("{:032x}", hash(bytes)),
+        Content::File(_) => return Vec::new(),
+    };
+    // Variants of a file often have its time, and could have its size.
+    let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding.name()));
+    format!("\"{state_of_content}-{:x}{dash}{coding}\"", state.size).into_bytes()
+}
+
+/// FNV-1a with 128 bits: not for those who look for two texts with one hash, but they only deceive their own visitors.
+fn hash(bytes: &[u8]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
 impl Content {
@@ -152,4 +184,62 @@ fn read_all(file: &File, size: usize) -> Option<Box<[u8]>> {
     }
     bytes.truncate(size);
     Some(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{FileTimes, write};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    /// The representation of a new file with this content and time.
+    fn file(content: &[u8], second: u64, coding: Option<Coding>) -> Representation {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        write(&path, content).expect("written");
+        let file = File::options().write(true).read(true).open(&path).expect("opened");
+        file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(second))).expect("dated");
+        let status = fstat(&file).expect("its status");
+        Representation::new(file.into(), &status, "text/plain", coding)
+    }
+
+    fn tag(content: &[u8], second: u64) -> String {
+        String::from_utf8(file(content, second, None).validators().etag.to_vec()).expect("ASCII")
+    }
+
+    #[test]
+    fn two_machines_with_the_same_file_have_the_same_tag() {
+        const TIME: u64 = 1_700_000_000;
+        let large = vec![b'x'; SMALL as usize + 1];
+        for content in [b"a", &large[..]] {
+            assert_eq!(tag(content, TIME), tag(content, TIME));
+            assert_ne!(tag(content, TIME), tag(content, TIME + 1));
+        }
+        assert_ne!(tag(b"a", TIME), tag(b"ab", TIME));
+        let codings = [None, Coding::ALL.first().copied(), Coding::ALL.last().copied()];
+        let tags = codings.map(|coding| file(b"a", TIME, coding).validators().etag.to_vec());
+        assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
+    }
+
+    #[test]
+    fn times_that_say_nothing_validate_nothing() {
+        let large = vec![b'x'; SMALL as usize + 1];
+        for second in [0, 1, 315_532_800, 499_162_500, TELLING - 1] {
+            let small = file(b"a", second, None);
+            assert_eq!((small.validators().modified, small.last_modified()), (None, &b""[..]), "{second}");
+            assert_ne!(tag(b"a", second), tag(b"b", second), "{second}");
+            assert_eq!(tag(b"a", second), tag(b"a", second), "{second}");
+            let validators = file(&large, second, None);
+            assert_eq!((validators.validators().etag, validators.validators().modified), (&b""[..], None), "{second}");
+        }
+        let known = file(&large, TELLING, None);
+        assert_eq!(known.validators().modified, Some(TELLING));
+        assert_eq!(known.last_modified(), b"Mon, 01 Jan 1990 00:00:00 GMT");
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_specification() {
+        assert_eq!(hash(b""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        assert_eq!(hash(b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+    }
 }

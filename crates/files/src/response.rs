@@ -133,10 +133,11 @@ impl<'a> Response<'a> {
         if let Some(coding) = representation.coding {
             add(list, (b"Content-Encoding", coding.name().as_bytes()));
         }
-        if !named(b"etag") {
-            add(list, (b"ETag", representation.validators().etag));
+        let etag = representation.validators().etag;
+        if !etag.is_empty() && !named(b"etag") {
+            add(list, (b"ETag", etag));
         }
-        if !named(b"last-modified") {
+        if !representation.last_modified().is_empty() && !named(b"last-modified") {
             add(list, (b"Last-Modified", representation.last_modified()));
         }
         if response.status == 200 {
@@ -178,8 +179,9 @@ impl Sender<'_> {
             let of_file = of_file.iter().any(|lower| is(name, lower));
             !(of_content(name) || is(name, b"accept-ranges") || of_file)
         }));
-        if status == 304 && self.response.field(b"etag").is_none() {
-            fields.push((b"ETag", self.response.representation.validators().etag));
+        let etag = self.response.representation.validators().etag;
+        if status == 304 && !etag.is_empty() && self.response.field(b"etag").is_none() {
+            fields.push((b"ETag", etag));
         }
         let parts: &[&[u8]] = if self.response.is_head() { &[] } else { &[page] };
         self.outlet.respond(self.exchange, ResponseHead { status, fields: &fields }, parts)

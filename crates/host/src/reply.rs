@@ -17,7 +17,7 @@ pub struct ExchangeId(pub u64);
 /// Why a reply was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// The client has gone, or the exchange has been answered or given up: stop producing.
+    /// The client has gone, or the exchange has been answered or given up, or no more content can be sent: stop producing.
     Gone,
     /// The response breaks a rule of HTTP. If nothing of it had been sent, the client gets a 500 instead.
     Invalid(&'static str),
@@ -102,7 +102,8 @@ pub trait Outlet {
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 
     /// Sends a piece of content. While too much waits for a slow client this call blocks, until the lane is woken
-    /// ([`ReplyError::Woken`]). Other connections are served meanwhile as far as they need no app.
+    /// ([`ReplyError::Woken`]). Other connections are served meanwhile as far as they need no app. A piece that the response has no
+    /// room for ends it ([`ReplyError::Gone`]): behind its Content-Length, or where it has no content (HEAD, 204, 205, 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.

@@ -7,7 +7,7 @@ use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm, Trailers
 /// encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
-    /// An address without brackets or a host name; empty for the peer of a Unix socket.
+    /// An address or a host name; empty for the peer of a Unix socket. An address of IPv6 has brackets if it is the server's.
     pub address: &'a [u8],
     /// The port in decimal; `0` for a Unix socket.
     pub port: &'a [u8],
@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub server: Endpoint<'a>,
     /// The port of `server` is the one that clients connect to, as a trusted proxy says, and Host has none.
     pub forwarded_port: bool,
+    /// The name of `server` was chosen (`--server-name`), and Host does not change it.
+    pub chosen_name: bool,
     /// Whether the connection is encrypted, or a trusted proxy says that the client's connection is.
     pub https: bool,
     /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
@@ -51,21 +53,41 @@ impl<'a> Request<'a> {
         if self.remote.address.is_empty() { b"127.0.0.1" } else { self.remote.address }
     }
 
+    /// SERVER_NAME, from which apps make URLs for their clients, together with the port: the name in Host, an address of IPv6 with its
+    /// brackets (RFC 3875, section 4.1.14). The listener's name is for clients that send no Host, unless it was chosen. What a web
+    /// server says by FastCGI overrides all of these.
+    #[must_use]
+    pub fn server_name(&self) -> &'a [u8] {
+        if self.chosen_name || self.is_told(KnownVariable::ServerName) {
+            return self.server.address;
+        }
+        let name = self.host().map(name_of).unwrap_or_default();
+        if name.is_empty() { self.server.address } else { name }
+    }
+
     /// SERVER_PORT, from which apps make URLs for their clients: the port in Host, or that of the scheme if Host has none. The
     /// listener's port is what clients connect to only if there is no proxy in front, and then Host has it, too; so it is used
     /// only for clients that send no Host. What a web server says by FastCGI overrides all of these.
     #[must_use]
     pub fn server_port(&self) -> &'a [u8] {
-        let is_told = |gateway: &Gateway<'_>| gateway.get(KnownVariable::ServerPort).is_some_and(|port| !port.is_empty());
-        if self.forwarded_port || self.gateway.as_ref().is_some_and(is_told) {
+        if self.forwarded_port || self.is_told(KnownVariable::ServerPort) {
             return self.server.port;
         }
-        let host = self.absolute_authority().or_else(|| self.head.field(KnownField::Host));
-        match host.filter(|host| !host.is_empty()) {
+        match self.host().filter(|host| !host.is_empty()) {
             Some(host) => port_of(host).unwrap_or_else(|| self.default_port()),
             None if self.server.port == b"0" => self.default_port(),
             None => self.server.port,
         }
+    }
+
+    /// Whether a web server in front has said the value of a variable.
+    fn is_told(&self, wanted: KnownVariable) -> bool {
+        self.gateway.as_ref().is_some_and(|gateway| gateway.get(wanted).is_some_and(|value| !value.is_empty()))
+    }
+
+    /// The name and port that the client has asked for.
+    fn host(&self) -> Option<&'a [u8]> {
+        self.absolute_authority().or_else(|| self.head.field(KnownField::Host))
     }
 
     /// The authority of a target in absolute form, which overrides Host.
@@ -92,6 +114,13 @@ pub fn port_of(authority: &[u8]) -> Option<&[u8]> {
     (!port.is_empty() && rest.last() == Some(&b':')).then_some(port)
 }
 
+/// What stands before the port, and its colon.
+fn name_of(authority: &[u8]) -> &[u8] {
+    let digits = port_of(authority).map_or(0, <[u8]>::len);
+    let name = &authority[..authority.len() - digits];
+    name.strip_suffix(b":").unwrap_or(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Endpoint, Request};
@@ -100,6 +129,15 @@ mod tests {
 
     /// SERVER_PORT of a request with this Host.
     fn port(host: Option<&str>, listener: &str, https: bool) -> String {
+        with_host(host, listener, https, |request| request.server_port().to_vec())
+    }
+
+    /// SERVER_NAME of a request with this Host.
+    fn name(host: Option<&str>, chosen_name: bool) -> String {
+        with_host(host, "5000", false, |request| Request { chosen_name, ..*request }.server_name().to_vec())
+    }
+
+    fn with_host(host: Option<&str>, listener: &str, https: bool, wanted: impl Fn(&Request<'_>) -> Vec<u8>) -> String {
         let mut layout = HeadLayout::default();
         let bytes = host.unwrap_or_default().as_bytes();
         let value = Span::new(0, bytes.len());
@@ -107,7 +145,7 @@ mod tests {
             layout.fields.push(FieldLayout { name: Span::default(), value, known: Some(KnownField::Host) });
         }
         let request = request(RequestHead::new(bytes, &layout), listener, https);
-        String::from_utf8(request.server_port().to_vec()).expect("digits")
+        String::from_utf8(wanted(&request)).expect("ASCII")
     }
 
     fn request<'a>(head: RequestHead<'a>, listener: &'a str, https: bool) -> Request<'a> {
@@ -118,6 +156,7 @@ mod tests {
             remote: Endpoint { address: b"", port: b"0" },
             server: Endpoint { address: b"localhost", port: listener.as_bytes() },
             forwarded_port: false,
+            chosen_name: false,
             https,
             underscores: false,
             gateway: None,
@@ -147,6 +186,24 @@ mod tests {
     }
 
     #[test]
+    fn the_name_is_the_one_that_clients_ask_for() {
+        for (host, expected) in [
+            ("example.org:8080", "example.org"),
+            ("Example.org", "Example.org"),
+            ("example.org:", "example.org"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[::1]:5000", "[::1]"),
+            ("[2001:db8::443]", "[2001:db8::443]"),
+            ("", "localhost"),
+            (":80", "localhost"),
+        ] {
+            assert_eq!(name(Some(host), false), expected, "{host}");
+            assert_eq!(name(Some(host), true), "localhost", "{host}");
+        }
+        assert_eq!(name(None, false), "localhost");
+    }
+
+    #[test]
     fn what_a_trusted_proxy_says_stands_above_host() {
         let layout = HeadLayout::default();
         for (https, port, missing) in [(true, "443", None), (true, "8443", Some("8443")), (false, "443", Some("443"))] {
@@ -163,7 +220,8 @@ mod tests {
         let mut layout = HeadLayout { form: TargetForm::Absolute, authority: Some(Span::new(0, 4)), ..HeadLayout::default() };
         let (name, value) = (Span::default(), Span::new(4, 8));
         layout.fields.push(FieldLayout { name, value, known: Some(KnownField::Host) });
-        assert_eq!(request(RequestHead::new(bytes, &layout), "5000", false).server_port(), b"81");
+        let request = request(RequestHead::new(bytes, &layout), "5000", false);
+        assert_eq!((request.server_name(), request.server_port()), (&b"a"[..], &b"81"[..]));
     }
 
     #[test]
@@ -175,6 +233,15 @@ mod tests {
             let mut request = request(RequestHead::new(bytes, &layout), listener, false);
             request.gateway = Some(Gateway::new(Role::Responder, bytes, &variables, Content::None));
             assert_eq!(request.server_port(), expected);
+        }
+        let (bytes, mut layout) = (b"front.exampleclient.example", HeadLayout::default());
+        let value = Span::new(13, 27);
+        layout.fields.push(FieldLayout { name: Span::default(), value, known: Some(KnownField::Host) });
+        for (value, expected) in [(Span::new(0, 13), "localhost"), (Span::default(), "client.example")] {
+            let variables = [Variable { name: Span::default(), value, known: Some(KnownVariable::ServerName) }];
+            let mut request = request(RequestHead::new(bytes, &layout), "80", false);
+            request.gateway = Some(Gateway::new(Role::Responder, bytes, &variables, Content::None));
+            assert_eq!(request.server_name(), expected.as_bytes(), "the gateway's value is in `server`");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The way to a collector: OTLP/HTTP, in the binary format.
 
-use crate::printable::printable;
 use crate::response::{Partial, partial_success, reason};
 use crate::settings::{Settings, headers};
+use oribi_tls::printable;
 use rustls::crypto::ring::default_provider;
 use std::io;
 use std::sync::Arc;

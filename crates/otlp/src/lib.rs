@@ -12,7 +12,6 @@ mod collector;
 mod exporter;
 mod message;
 mod patience;
-mod printable;
 mod queue;
 mod record;
 pub mod request;

@@ -1,7 +1,7 @@
 //! What a collector answers.
 
-use crate::printable::printable;
 use crate::wire::{Fields, Value};
+use oribi_tls::printable;
 
 /// What has been refused of a message that was taken.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -36,6 +36,7 @@ fn limits_of(case: &Case) -> Limits {
             "strict_target" => limits.strict_target = value != 0,
             "content_bytes" => limits.content_bytes = value,
             "chunk_line_bytes" => limits.chunk_line_bytes = value as usize,
+            "chunk_extra_bytes" => limits.chunk_extra_bytes = value as usize,
             "trailer_bytes" => limits.trailer_bytes = value as usize,
             _ => panic!("{}: there is no limit {name}", case.name),
         }

@@ -88,6 +88,7 @@ impl<'a> Boot<'a> {
             remote: Endpoint { address: b"127.0.0.1", port: b"0" },
             server: Endpoint { address: b"localhost", port: port.as_deref().unwrap_or("0").as_bytes() },
             forwarded_port: false,
+            chosen_name: false,
             https: false,
             underscores: self.settings.underscore_headers,
             gateway: None,

@@ -240,6 +240,8 @@ pub struct Lane<'a, S: Source> {
     named: Option<Named>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
     underscores: bool,
+    /// See [`Request::chosen_name`](oribi_host::Request::chosen_name).
+    chosen_name: bool,
     /// See [`oribi_host::Outlet::tells_queue_times`].
     tells_queue_times: bool,
     /// See [`ContextSupply::ends_with_context`].
@@ -277,6 +279,7 @@ impl<'a, S: Source> Lane<'a, S> {
             front: None,
             named: None,
             underscores: false,
+            chosen_name: false,
             tells_queue_times: false,
             ends_with_context: Cell::new(false),
             app_chunks: AppChunks::default(),
@@ -291,7 +294,8 @@ impl<'a, S: Source> Lane<'a, S> {
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
-        Self { named, underscores, tells_queue_times, deadlines, ..self }.with_front(settings)
+        let chosen_name = settings.server_name.is_some();
+        Self { named, underscores, chosen_name, tells_queue_times, deadlines, ..self }.with_front(settings)
     }
 
     /// Sets the attention that its source watches.
@@ -364,6 +368,7 @@ impl<'a, S: Source> Lane<'a, S> {
         }
         let mut request = exchange.request(listeners);
         request.underscores = self.underscores;
+        request.chosen_name = self.chosen_name;
         if let Some(running) = &self.running {
             running.begin(id, &request.head, self.source.borrow().now());
         }

@@ -1,7 +1,7 @@
 //! Who may vouch for servers that this one asks.
 
+use crate::pem;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::path::Path;
 
 /// Where systems keep the certificates of those whom they trust: Debian, Fedora, SUSE, Alpine.
@@ -24,7 +24,7 @@ pub fn authorities(file: Option<&Path>, option: &str) -> Result<Vec<CertificateD
     };
     let failed = |why: String| format!("cannot use the file of authorities {}: {why}", file.display());
     let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
+    let certificates: Vec<_> = pem::certificates(&text).into_iter().filter_map(Result::ok).collect();
     if certificates.is_empty() {
         return Err(failed("there is no certificate in it".to_owned()));
     }

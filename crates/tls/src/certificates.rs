@@ -3,10 +3,10 @@
 use crate::clients::authorities;
 use crate::der::{SEQUENCE, expect};
 use crate::material::{Material, Pair};
-use crate::pem_error::of_pem;
+use crate::pem;
 use crate::validity::Validity;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::Error as PemError;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
@@ -112,9 +112,8 @@ impl Certificates {
 impl Certificate {
     pub(crate) fn of(pair: &Pair) -> Result<Self, String> {
         let wrong = |why: &str| format!("cannot use the certificate {}: {why}", pair.certificate);
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pair.certificate_bytes)
-            .collect::<Result<_, _>>()
-            .map_err(|error| wrong(&of_pem(&error)))?;
+        let chain: Vec<CertificateDer<'static>> =
+            pem::certificates(&pair.certificate_bytes).into_iter().collect::<Result<_, _>>().map_err(|why| wrong(&why))?;
         let Some(first) = chain.first() else {
             return Err(wrong("there is no certificate in this file; it must have lines that say BEGIN CERTIFICATE (PEM)"));
         };
@@ -123,15 +122,16 @@ impl Certificate {
         let names = parsed.valid_dns_names().map(str::to_ascii_lowercase).collect();
         let validity = Validity::of(first);
         let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
-        let key = PrivateKeyDer::from_pem_slice(&pair.key_bytes).map_err(|error| match error {
-            pem::Error::NoItemsFound if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
+        let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
+            // In the traditional form, a line of the section says so.
+            PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
                 "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
                  openssl pkey -in KEY -out NEWKEY",
             ),
-            pem::Error::NoItemsFound => {
+            PemError::NoItemsFound => {
                 refused("there is no private key in this file; it must have lines that say BEGIN PRIVATE KEY (PEM)")
             }
-            error => refused(&of_pem(&error)),
+            error => refused(&pem::of_pem(&error)),
         })?;
         let key = rustls::crypto::ring::sign::any_supported_type(&key)
             .map_err(|_| refused("its kind is not known; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are"))?;

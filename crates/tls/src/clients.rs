@@ -2,11 +2,10 @@
 
 use crate::der::Outline;
 use crate::distinguished_name::distinguished_name;
-use crate::pem_error::of_pem;
+use crate::pem;
 use crate::validity::Validity;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
@@ -46,8 +45,8 @@ impl Verify {
 pub(crate) fn authorities(file: &str, bytes: &[u8]) -> Result<Arc<RootCertStore>, String> {
     let wrong = |why: &str| format!("cannot use the authorities in {file}: {why}");
     let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(bytes) {
-        let certificate = certificate.map_err(|error| wrong(&of_pem(&error)))?;
+    for certificate in pem::certificates(bytes) {
+        let certificate = certificate.map_err(|why| wrong(&why))?;
         store.add(certificate).map_err(|error| wrong(&format!("a certificate cannot be understood ({error})")))?;
     }
     if store.is_empty() {
@@ -195,6 +194,7 @@ fn pem(certificate: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::pem::PemObject;
 
     #[test]
     fn certificates_are_written_as_text_and_read_again() {

@@ -203,7 +203,8 @@ impl Session {
                     false
                 }
                 Err(error) => {
-                    self.fail(&error, &mut received[discard..]);
+                    let old = old_version(received);
+                    self.fail(&error, old, &mut received[discard..]);
                     return;
                 }
             };
@@ -286,8 +287,8 @@ impl Session {
         }
     }
 
-    /// The client has broken the protocol: what rustls wants it to be told is left in `waiting`.
-    fn fail(&mut self, error: &Error, received: &mut [u8]) {
+    /// The client has broken the protocol, or has asked for an `old` version of it: what rustls wants it to be told is left in `waiting`.
+    fn fail(&mut self, error: &Error, old: Option<u8>, received: &mut [u8]) {
         match error {
             Error::NoCertificatesPresented => log::info!("refused a TLS client: it has shown no certificate"),
             Error::InvalidCertificate(why) => log::info!("refused a TLS client because of its certificate: {}", words(why)),
@@ -313,6 +314,9 @@ impl Session {
         } else if is_refused {
             self.waiting.clear();
             self.waiting.extend_from_slice(NO_PROOF);
+        } else if let Some(minor) = old.filter(|_| self.facts.is_none()) {
+            self.waiting.clear();
+            self.waiting.extend_from_slice(&[21, 3, minor, 0, 2, 2, 70]);
         }
         self.said_goodbye = true;
     }
@@ -417,6 +421,15 @@ fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out:
                 return None;
             }
         }
+    }
+}
+
+/// The minor version that a client asks for at most, if its hello begins `received` and the version is older than TLS 1.2. Such a client
+/// gets the alert protocol_version (RFC 8446, section 6.2). rustls would miss an extension that came later (handshake_failure).
+fn old_version(received: &[u8]) -> Option<u8> {
+    match received {
+        [22, 3, _, _, _, 1, _, _, _, 3, minor @ 0..=2, ..] => Some(*minor),
+        _ => None,
     }
 }
 

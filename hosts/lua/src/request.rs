@@ -142,7 +142,7 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
             Property::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
             Property::RemoteAddress => push_bytes(l, request.remote_address()),
             Property::RemotePort => push_port(l, request.remote.port),
-            Property::ServerName => push_bytes(l, request.server.address),
+            Property::ServerName => push_bytes(l, request.server_name()),
             Property::ServerPort => push_port(l, request.server_port()),
             Property::ScriptName => push_bytes(l, variables::script_name(exchange)),
             Property::PathInfo => variables::push_path_info(l, exchange),

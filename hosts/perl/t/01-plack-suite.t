@@ -24,9 +24,9 @@ sub client {
     my ($server, $number) = @_;
     return sub {
         my ($request) = @_;
-        # SERVER_PORT is that of Host, which is sent without one.
+        # SERVER_NAME and SERVER_PORT are those of Host, which is sent without a port.
         $request->uri->port(80);
-        my @fields = ('X-Plack-Test' => $number, Connection => 'close');
+        my @fields = (Host => $request->uri->host, 'X-Plack-Test' => $number, Connection => 'close');
         for my $name ($request->headers->header_field_names) {
             next if lc $name eq 'host' || lc $name eq 'content-length';
             push @fields, $name => $_ for $request->header($name);
@@ -46,7 +46,6 @@ for my $handler (OverHTTP2::is_on() ? 'Oribi' : qw(Oribi EVHTP Cacilheiro)) {
         for my $unix (0, 1) {
             subtest "$handler, $label, " . ($unix ? 'Unix socket' : 'TCP') => sub {
                 my %options = $handler eq 'Oribi' ? %{$of_oribi} : %{$of_others};
-                $options{server_name} = '127.0.0.1' if $unix;
                 my $server = TestServer->start(
                     handler => $handler,
                     options => \%options,

@@ -45,7 +45,7 @@ my $path = $http2 ? '/a%20b/c' : '/a%20b//c';
         PATH_INFO                => $path =~ s/%20/ /r,
         REQUEST_URI              => "$path?x=%31&y",
         QUERY_STRING             => 'x=%31&y',
-        SERVER_NAME              => '127.0.0.1',
+        SERVER_NAME              => 'localhost',
         SERVER_PORT              => '80',
         SERVER_PROTOCOL          => $http2 ? 'HTTP/2.0' : 'HTTP/1.1',
         REMOTE_ADDR              => '127.0.0.1',
@@ -91,7 +91,7 @@ subtest 'HTTP/1.0' => sub {
     my $old = seen($connection->response('GET'));
     is $old->{SERVER_PROTOCOL}, 'HTTP/1.0';
     ok !exists $old->{HTTP_HOST}, 'without a Host there is none';
-    is $old->{SERVER_PORT}, $port, 'and the port is the one that was connected to';
+    is "$old->{SERVER_NAME}:$old->{SERVER_PORT}", "127.0.0.1:$port", 'and name and port are those that were connected to';
 };
 
 subtest 'a Unix socket' => sub {

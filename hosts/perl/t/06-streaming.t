@@ -144,6 +144,11 @@ my %return = (
     use overload q{""} => sub { ${ $_[0] } }, fallback => 1;
     sub new { my ($class, $text) = @_; return bless \$text, $class }
 
+    package Endless;
+    sub new { return bless { count => 0 }, $_[0] }
+    sub getline { return $_[0]{count}++ >= 100_000 ? undef : 'a piece' }
+    sub close { main::note_down("endless getline: $_[0]{count}, closed"); return }
+
     package Body;
     sub new { my ($class, @pieces) = @_; return bless { pieces => \@pieces }, $class }
     sub getline { return shift @{ $_[0]{pieces} } }
@@ -158,6 +163,17 @@ my $app = sub {
         my $body = Body->new('one ', 'two');
         $body->{ $env->{QUERY_STRING} } = 1;
         return [ 200, [], $body ];
+    }
+    if ($name =~ /^endless/) {
+        my @head = ($env->{QUERY_STRING} || 200, [ $env->{PATH_INFO} =~ m{/sized} ? ('Content-Length' => 10) : () ]);
+        return [ @head, Endless->new ] if $name eq 'endless_body';
+        return sub {
+            my $writer = $_[0]->(\@head);
+            my $count  = 0;
+            while ($writer->write('a piece')) { last if ++$count >= 100_000 }
+            note_down("endless writer: $count, " . ($writer->write('more') ? 'true' : 'false'));
+            $writer->close;
+        };
     }
     # An environment that holds its responder, and is never answered through it.
     if ($name eq 'cycle') {
@@ -192,6 +208,24 @@ subtest 'a stream' => sub {
     my $connection = $server->connection;
     is $connection->request(HEAD => '/stream')->{body}, q{}, 'HEAD';
     is $connection->request(GET => '/stream')->{body}, 'ab0', 'and the connection goes on';
+};
+
+subtest 'a stream without end' => sub {
+    my %promise = (endless => 'endless writer: %d, false', endless_body => 'endless getline: %d, closed');
+    for my $name (sort keys %promise) {
+        for my $case ([ HEAD => q{} ], [ GET => '?204' ], [ GET => '?304' ]) {
+            my ($method, $query) = @$case;
+            is get("$name$query", $method)->{body}, q{}, "$method /$name$query has no content";
+            my $noted = sprintf $promise{$name}, $name eq 'endless' ? 0 : 1;
+            like noted_like(qr/^\Q$noted\E$/m), qr/^\Q$noted\E$/m, 'it is stopped at its first piece';
+            forget_notes();
+        }
+        get("$name/sized");
+        my $noted = $promise{$name} =~ s/%d/\\d+/r;
+        like noted_like(qr/^$noted$/m), qr/^$noted$/m, 'and behind its Content-Length';
+        unlike noted(), qr{: 10000\d,}, q{at once};
+        forget_notes();
+    }
 };
 
 # All that comes back on a connection that ends with it, without the head.

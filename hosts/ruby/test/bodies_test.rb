@@ -257,6 +257,24 @@ module Bodies
     assert_equal "5", server.request("HEAD", "/fields/length")["Content-Length"]
   end
 
+  def test_a_stream_is_not_run_without_content
+    { "HEAD" => 200, "GET" => 204 }.each do |method, code|
+      connection = server.connection
+      id = new_id
+      assert_equal "", connection.request(method, "/stream/without-content?code=#{code}&id=#{id}").body
+      assert_closed_once(id, connection)
+      refute_includes server.events(id), "called"
+    end
+  end
+
+  def test_a_body_without_end_is_left_behind_its_length
+    connection = server.connection
+    fields = OverHTTP2.on? ? { "Connection" => "close" } : {}
+    connection.send_request("GET", "/bare/bodies/endless?id=#{id = new_id}", fields)
+    assert_equal "a piecea p", connection.rest[/\r\n\r\n(.*)/m, 1]
+    assert_closed_once(id, server.connection)
+  end
+
   # ---- Files ---------------------------------------------------------------------------------------------------------
 
   def test_files_are_sent_without_reading_them

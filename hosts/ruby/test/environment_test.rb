@@ -62,14 +62,15 @@ module Environment
     env = decoded(connection.get("/environment"))
     if unix?
       assert_equal ["127.0.0.1", "0"], env.values_at("REMOTE_ADDR", "REMOTE_PORT")
-      refute_empty env["SERVER_NAME"]
     else
       own = connection.socket.to_io.local_address
       assert_equal [own.ip_address, own.ip_port.to_s], env.values_at("REMOTE_ADDR", "REMOTE_PORT")
-      assert_equal "127.0.0.1", env["SERVER_NAME"]
     end
+    assert_equal "example.org", env["SERVER_NAME"]
     assert_equal encrypted? ? "443" : "80", env["SERVER_PORT"]
-    assert_equal "8080", decoded(connection.get("/environment", "Host" => "example.org:8080"))["SERVER_PORT"]
+    { "shop.example:8080" => %w[shop.example 8080], "[::1]:8080" => %w[[::1] 8080] }.each do |host, expected|
+      assert_equal expected, decoded(connection.get("/environment", "Host" => host)).values_at("SERVER_NAME", "SERVER_PORT")
+    end
   end
 
   def test_keys_are_the_strings_of_the_source

@@ -1,5 +1,6 @@
 //! Answers as people read them.
 
+use oribi_server::log::is_plain;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -266,9 +267,9 @@ pub fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A text without anything that a terminal obeys: parts of it come from clients.
+/// A text without anything that a terminal obeys, or that changes how it is read: parts of it come from clients.
 pub fn harmless(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+    text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }
 
 /// A time in the unit that suits it.
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_not_printed() {
-        assert_eq!(harmless("a\u{1b}[2Jb\u{9b}c\n"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        assert_eq!(harmless("a\u{1b}[2Jb\u{9b}c\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}");
         let answer = serde_json::json!({ "ok": true, "state": "serving\u{7}", "addresses": ["http://127.0.0.1:5000"] });
         let lines = status(&answer);
         assert!(lines.starts_with("server      serving\u{fffd}, pid , "), "{lines}");

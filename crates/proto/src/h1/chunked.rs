@@ -13,6 +13,12 @@ const SIZE_DIGITS: u32 = 16;
 /// The most lines of a trailer, whatever the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
+/// The most bytes of size lines that sizes do not need, for the same reason; a limit of so many is none.
+const MOST_EXTRA: usize = u16::MAX as usize;
+
+/// So much content makes up for one of these bytes.
+const CONTENT_FOR_EXTRA: u64 = 64;
+
 /// What the next byte belongs to, in the order of the coding; from `Line` on, the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
@@ -42,8 +48,8 @@ pub(super) struct Chunks {
     total: u64,
     /// Bytes of the size line so far; in the trailer, bytes of the trailer so far.
     bytes: u32,
-    /// Complete trailer lines.
-    fields: u16,
+    /// Bytes of the size lines so far that the sizes did not need; in the trailer, complete trailer lines.
+    count: u16,
 }
 
 /// The result of [`Chunks::read`].
@@ -60,7 +66,7 @@ pub(super) enum Found {
 }
 
 impl Chunks {
-    pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, fields: 0 };
+    pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, count: 0 };
 
     /// Reads up to the end of the next piece of content or of the trailer section, the end of the content, or the end of the input.
     pub(super) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<Found, Refusal> {
@@ -110,13 +116,13 @@ impl Chunks {
                 }
                 Part::DataLf => {
                     expect(byte, b'\n', Refusal::CHUNK_END)?;
-                    *self = Self { total: self.total, ..Self::START };
+                    *self = Self { total: self.total, count: self.count, ..Self::START };
                 }
                 Part::Line => match byte {
                     b'\r' => self.part = Part::EndLf,
                     b'\n' => return Err(Refusal::BARE_LF),
                     b' ' | b'\t' => return Err(Refusal::FIELD_FOLDED),
-                    _ if usize::from(self.fields) >= limits.fields.min(MOST_FIELDS) => return Err(Refusal::FIELD_COUNT),
+                    _ if usize::from(self.count) >= limits.fields.min(MOST_FIELDS) => return Err(Refusal::FIELD_COUNT),
                     byte if grammar::is(byte, grammar::TOKEN) => self.part = Part::Name,
                     _ => return Err(Refusal::FIELD_NAME),
                 },
@@ -134,7 +140,7 @@ impl Chunks {
                 },
                 Part::ValueLf => {
                     expect(byte, b'\n', Refusal::BARE_CR)?;
-                    self.fields += 1;
+                    self.count += 1;
                     self.part = Part::Line;
                 }
                 Part::EndLf => {
@@ -177,8 +183,15 @@ impl Chunks {
         if self.total > limits.content_bytes {
             return Err(Refusal::CONTENT_SIZE);
         }
+        let needed = self.size.checked_ilog2().map_or(1, |log| log / 4 + 1);
+        let extra = (usize::from(self.count) + (self.bytes - needed) as usize).min(MOST_EXTRA);
+        if extra > limits.chunk_extra_bytes {
+            return Err(Refusal::CHUNK_EXTRA);
+        }
         self.bytes = 0;
-        self.part = if self.size == 0 { Part::Line } else { Part::Data };
+        // Some clients give all sizes as many digits, however large their content is.
+        let left = (extra as u64).saturating_sub(self.size / CONTENT_FOR_EXTRA) as u16;
+        (self.part, self.count) = if self.size == 0 { (Part::Line, 0) } else { (Part::Data, left) };
         Ok(())
     }
 
@@ -223,7 +236,7 @@ impl FramedContent {
     /// # Errors
     /// The rule that the framing has broken. Content before that place has been given to `sink`.
     pub fn read<'a>(&mut self, input: &'a [u8], mut sink: impl FnMut(&'a [u8])) -> Result<(), Refusal> {
-        let limits = Limits { content_bytes: u64::MAX, ..Limits::default() };
+        let limits = Limits { content_bytes: u64::MAX, chunk_extra_bytes: usize::MAX, ..Limits::default() };
         let mut rest = input;
         self.begun |= !input.is_empty();
         while !rest.is_empty() {

@@ -19,6 +19,10 @@ pub struct Limits {
     /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and
     /// no extension is in use (RFC 9112, section 7.1.1, asks recipients to bound them).
     pub chunk_line_bytes: usize,
+    /// Bytes of all chunk-size lines of a content that sizes do not need: extensions, white space and leading zeros. One more than every
+    /// 64 bytes of a chunk make up for is a 400; 65535 is no limit. Default 16 KiB, as in hyper (RFC 9112, section 7.1.1, asks for a bound
+    /// of the sum).
+    pub chunk_extra_bytes: usize,
     /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
     pub trailer_bytes: usize,
 }
@@ -32,6 +36,7 @@ impl Default for Limits {
             strict_target: false,
             content_bytes: 1 << 30,
             chunk_line_bytes: 256,
+            chunk_extra_bytes: 16 << 10,
             trailer_bytes: 8 << 10,
         }
     }

@@ -288,6 +288,7 @@ mod tests {
             strict_target: true,
             content_bytes: 1,
             chunk_line_bytes: 1,
+            chunk_extra_bytes: 0,
             trailer_bytes: 1,
         };
         for place in 1..input.len() {

@@ -78,6 +78,7 @@ refusals! {
     pub(crate) EXPECTATION = 417 "unknown expectation";
     pub(super) CHUNK_SIZE = 400 "invalid chunk size";
     pub(super) CHUNK_LINE = 400 "chunk-size line too long";
+    pub(super) CHUNK_EXTRA = 400 "too many bytes of chunk extensions";
     pub(super) CHUNK_EXTENSION = 400 "invalid chunk extension";
     pub(super) CHUNK_END = 400 "chunk data not followed by CR LF";
 }

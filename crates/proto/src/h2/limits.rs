@@ -26,12 +26,15 @@ pub struct Limits {
     pub connection_window: u32,
     /// Frames that may bring the fields of one message. Default 10: one HEADERS of 16 KiB holds them all, mostly.
     pub field_frames: u8,
-    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, more than
-    /// requests that have a response; one more ends the connection. Default 100, as many as it may have at once.
+    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, more than time and
+    /// responses restore, each response four; behind one more, no further request is served on the connection. Default 100, as many
+    /// as it may have at once.
     pub resets: u16,
     /// Frames that may bring nothing (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) more than
-    /// requests and content account for; one more ends the connection. Default 10000.
+    /// time, requests and content account for; one more ends the connection. Default 10000.
     pub nuisances: u32,
+    /// The time that restores one of either. Default 30 ms: 33 in a second, as in nghttp2.
+    pub restoring_nanoseconds: u64,
     /// Whether a client may open tunnels by an extended CONNECT (RFC 8441). Read when the connection begins. Default false.
     pub connect_protocol: bool,
 }
@@ -50,6 +53,7 @@ impl Default for Limits {
             field_frames: 10,
             resets: 100,
             nuisances: 10_000,
+            restoring_nanoseconds: 30_000_000,
             connect_protocol: false,
         }
     }

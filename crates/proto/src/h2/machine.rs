@@ -124,6 +124,8 @@ enum Answer {
     },
     /// The second step of leaving.
     Leave,
+    /// The same, because too many requests have ended without a response.
+    Calm,
     /// The connection is refused.
     Goaway(ErrorCode),
 }
@@ -149,6 +151,8 @@ pub struct Machine {
     /// The next frame must be SETTINGS.
     first: bool,
     leaving: Leaving,
+    /// It is leaving because too many requests have ended without a response.
+    calming: bool,
     /// The last stream at the first step of leaving, if none was active then.
     last_of_all: Option<u32>,
     tunnels: bool,
@@ -202,6 +206,7 @@ impl Machine {
             padding: 0,
             first: true,
             leaving: Leaving::No,
+            calming: false,
             last_of_all: None,
             tunnels: limits.connect_protocol,
             continuing: false,
@@ -276,6 +281,10 @@ impl Machine {
             if self.answer.is_some() || self.owes_credit() {
                 return Step { consumed: pos, event: Event::Answer };
             }
+            if self.allowance.has_too_many_resets(limits) && (!self.calming || self.streams.len() == 0) {
+                self.calm();
+                continue;
+            }
             if self.room {
                 self.room = false;
                 return Step { consumed: pos, event: Event::Room };
@@ -283,7 +292,7 @@ impl Machine {
             let rest = &input[pos..];
             let read = match self.part {
                 Part::Header => self.read_frame(rest, text, layout, limits),
-                Part::Content => self.read_content(rest, pos, limits),
+                Part::Content => Ok(self.read_content(rest, pos)),
                 Part::Fields => self.read_fields(rest, text, layout, limits),
                 Part::Settings => self.read_settings(rest),
                 Part::Skipped => Ok(self.skip(rest)),
@@ -308,6 +317,24 @@ impl Machine {
         if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
     }
 
+    /// Why [`Event::Answer`] has announced that no further request is served; `None`: it has not.
+    #[must_use]
+    pub const fn calms(&self) -> Option<Violation> {
+        if let Some(Answer::Calm) = self.answer { Some(Violation::RESETS) } else { None }
+    }
+
+    /// Whether that has been said, and only the requests that were active go on.
+    #[must_use]
+    pub const fn is_calming(&self) -> bool {
+        self.calming
+    }
+
+    /// Tells the machine the time, in nanoseconds on a clock that begins anywhere: it restores what the client may burden the server with.
+    #[inline]
+    pub fn pass_time(&mut self, now: u64, limits: &Limits) {
+        self.allowance.pass_time(now, limits);
+    }
+
     /// Writes what [`Event::Answer`] has announced.
     pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         match self.answer.take() {
@@ -316,6 +343,7 @@ impl Machine {
             Some(Answer::Pong(opaque)) => frame::write(frame::PING, flag::ACK, 0, &opaque, out),
             Some(Answer::Reset { id, code }) => frame::write_reset(id, code, out),
             Some(Answer::Leave) => self.leave(out),
+            Some(Answer::Calm) => frame::write_goaway(self.last_served, ErrorCode::ENHANCE_YOUR_CALM, out),
             Some(Answer::Goaway(code)) => frame::write_goaway(self.last_served, code, out),
             None => {}
         }
@@ -385,23 +413,33 @@ impl Machine {
 
     /// Ends a stream because the client has broken a rule. The event for the caller, if it knows the stream.
     #[cold]
-    fn fail(&mut self, id: u32, error: StreamError, limits: &Limits) -> Result<Option<Event>, Violation> {
-        let event = self.lose(id, limits)?;
+    fn fail(&mut self, id: u32, error: StreamError) -> Option<Event> {
+        let known = self.lose(id);
         self.answer = Some(Answer::Reset { id, code: error.code() });
-        Ok(event.then_some(Event::Reset { id, error: Some(error) }))
+        known.then_some(Event::Reset { id, error: Some(error) })
     }
 
     /// Forgets a stream that the client has ended in another way than by completing its request. Whether there was one.
-    fn lose(&mut self, id: u32, limits: &Limits) -> Result<bool, Violation> {
-        let Some(stream) = self.streams.remove(id) else { return Ok(false) };
+    fn lose(&mut self, id: u32) -> bool {
+        let Some(stream) = self.streams.remove(id) else { return false };
         self.credit += stream.held;
         if stream.reading != Reading::Ended {
             self.streams.abandon(id);
         }
         if stream.writing == super::streams::Writing::Nothing {
-            self.allowance.reset(limits)?;
+            self.allowance.reset();
         }
-        Ok(true)
+        true
+    }
+
+    /// Too many requests have ended without a response: no further one is served, but those that are active go on.
+    #[cold]
+    fn calm(&mut self) {
+        if self.streams.len() == 0 {
+            return self.refuse(Violation::RESETS);
+        }
+        (self.calming, self.leaving, self.last_of_all) = (true, Leaving::Decided, None);
+        self.answer = Some(Answer::Calm);
     }
 
     #[cold]

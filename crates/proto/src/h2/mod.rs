@@ -23,7 +23,8 @@
 //! * the table of compressed fields has 4096 bytes, and an update of its size is only taken at the beginning of a block;
 //! * streams: active ones [`Limits::streams`], of 80 bytes, of which memory for 16 stays; of ended ones that the client was still sending on, 256 ids;
 //! * requests without a response (reset by the client, or by the machine because of what the client sent) and frames that bring
-//!   nothing have an allowance each, which work restores: [`Limits::resets`], [`Limits::nuisances`];
+//!   nothing have an allowance each, which work and time restore: [`Limits::resets`], [`Limits::nuisances`]; behind too many resets
+//!   what is active is still served, and nothing else;
 //! * the machine has at most one answer of its own to write, of 60 bytes, and reads nothing before it is written, so the caller
 //!   bounds what waits for a client that reads nothing;
 //! * content is at most what the windows allow, until the caller says that it has consumed some.

@@ -1,8 +1,9 @@
 //! What a client can make a machine spend, in memory and in work: the numbers that the description of `h2` states.
 
 use crate::frames::{self, Frame, HEADERS, PREFACE, SETTINGS};
-use oribi_message::HeadLayout;
-use oribi_proto::h2::{Event, Limits, Machine, Violation};
+use oribi_message::{HeadLayout, ResponseHead};
+use oribi_proto::h2::{Event, Limits, Machine, Preset, Violation};
+use std::cell::Cell;
 
 /// A machine that has read the beginning of a connection, and what it has said.
 struct Fed {
@@ -69,7 +70,89 @@ fn resets_end_after_as_many_as_may_be_active() {
     assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), Frame::new(2, 0, id, b"x")]), 100);
     assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![Frame::new(HEADERS, 5, id, b"\x82")]), 100);
     // A hundred streams that are active, and a hundred that are too many.
-    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id)]), 200);
+    let mut fed = Fed::new(limits());
+    let borne = (0..1000).take_while(|number| {
+        fed.send(&get(1 + 2 * number).to_bytes()).expect("those that are active go on");
+        !fed.machine.is_calming()
+    });
+    assert_eq!(borne.count(), 200);
+    assert_eq!((fed.machine.active(), fed.heads), (100, 100));
+}
+
+/// Requests of streams from `first` on, all of which but the last are given up; the last is answered.
+/// `false`: that was too much.
+fn scroll(fed: &mut Fed, first: u32, count: u32) -> bool {
+    for id in (first..first + 2 * count).step_by(2) {
+        fed.send(&Frame::new(HEADERS, 5, id, GET).to_bytes()).expect("a request");
+    }
+    for id in (first..first + 2 * (count - 1)).step_by(2) {
+        fed.send(&Frame::new(frames::RST_STREAM, 0, id, &[0, 0, 0, 8]).to_bytes()).expect("one is active");
+    }
+    if fed.machine.is_calming() {
+        return false;
+    }
+    let (id, head) = (first + 2 * (count - 1), ResponseHead { status: 200, fields: &[] });
+    fed.machine.write_head(id, head, Some(0), &Preset::default(), &mut fed.out).expect("a valid head");
+    let _ = fed.machine.finish(id, &mut fed.out);
+    true
+}
+
+#[test]
+fn responses_and_time_restore_what_resets_use() {
+    // A gallery that is scrolled: three of four requests are given up.
+    let mut fed = Fed::new(Limits::default());
+    assert!((0..1000).all(|round| scroll(&mut fed, 1 + 8 * round, 4)), "people may do that");
+    assert_eq!(fed.heads, 4000);
+    // Nine of ten are too many, unless they take their time.
+    let mut fed = Fed::new(Limits::default());
+    let borne = (0..1000).take_while(|round| scroll(&mut fed, 1 + 20 * round, 10)).count();
+    assert!((15..=25).contains(&borne), "{borne}");
+    let mut fed = Fed::new(Limits::default());
+    for round in 0..1000 {
+        fed.machine.pass_time(u64::from(round) * 200_000_000, &fed.limits);
+        assert!(scroll(&mut fed, 1 + 20 * round, 10), "it has time");
+    }
+    // What was not used is not added.
+    let mut fed = Fed::new(Limits::default());
+    let get_and_reset = |id| {
+        [Frame::new(HEADERS, 5, id, GET).to_bytes(), Frame::new(frames::RST_STREAM, 0, id, &[0, 0, 0, 8]).to_bytes()].concat()
+    };
+    for (time, borne) in [(1, 100), (31_000_000, 1), (30_000_000_000, 100)] {
+        fed.machine.pass_time(time, &fed.limits);
+        for _ in 0..borne {
+            let id = 1 + 2 * fed.heads as u32;
+            fed.send(&get_and_reset(id)).expect("as many are allowed");
+        }
+    }
+    let id = 1 + 2 * fed.heads as u32;
+    assert!(fed.send(&get_and_reset(id)).is_err());
+}
+
+#[test]
+fn what_is_active_is_served_behind_too_many_resets() {
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 5, 1, GET).to_bytes()).expect("a request");
+    for id in (3..3 + 2 * 101).step_by(2) {
+        let reset = Frame::new(frames::RST_STREAM, 0, id, &[0, 0, 0, 8]).to_bytes();
+        fed.send(&[Frame::new(HEADERS, 5, id, GET).to_bytes(), reset].concat()).expect("one is active");
+    }
+    assert!(fed.machine.is_calming() && !fed.machine.must_close());
+    let goaway = Frame::new(frames::GOAWAY, 0, 0, &[0, 0, 0, 203, 0, 0, 0, 11]);
+    assert_eq!(frames::decode(&fed.out).iter().filter(|frame| **frame == goaway).count(), 1);
+    // Further ones are not served, and not without end.
+    let heads = fed.heads;
+    let id = Cell::new(203);
+    let further = |_| {
+        id.set(id.get() + 2);
+        vec![Frame::new(HEADERS, 5, id.get(), GET)]
+    };
+    let head = ResponseHead { status: 200, fields: &[] };
+    let mut served = fed.machine.clone();
+    served.write_head(1, head, Some(0), &Preset::default(), &mut Vec::new()).expect("it is active");
+    let _ = served.finish(1, &mut Vec::new());
+    assert!(served.must_close());
+    let count = fed.repeat(20_000, further);
+    assert!((9_000..=10_000).contains(&count) && fed.heads == heads, "{count}");
 }
 
 #[test]

@@ -277,7 +277,7 @@ pub struct Settings {
     pub socket_mode: Option<u32>,
     /// Length of the queue of connections that wait to be accepted.
     pub backlog: u32,
-    /// SERVER_NAME for the app; `None`: the host of the listener.
+    /// SERVER_NAME for the app; `None`: the name in Host, or that of the listener.
     pub server_name: Option<String>,
     /// Whether apps get fields with underscores in their names, if these cannot be mistaken for others.
     pub underscore_headers: bool,

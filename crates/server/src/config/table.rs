@@ -103,7 +103,7 @@ static TABLE: &[Setting] = &[
     acme::AUTHORITIES,
     fastcgi::CLIENTS,
     Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
-        .default_words("the host listened on")
+        .default_words("the name in Host")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
     // ---- Workers and threads

@@ -8,6 +8,10 @@ use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+/// Smaller pieces on their way to a file are gathered up to this size: a client may send content in chunks of one byte, and each write
+/// costs the same.
+const GATHERED_BYTES: usize = 16 << 10;
+
 /// The content of one request, complete or being received.
 #[derive(Debug, Default)]
 pub(super) enum StoredContent {
@@ -18,8 +22,8 @@ pub(super) enum StoredContent {
     Inline { start: usize, size: usize },
     /// In memory. `bytes` has room for everything that is expected, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize },
-    /// In an unlinked file.
-    File { file: File, size: u64 },
+    /// In an unlinked file, behind which small pieces are gathered; `size` bytes altogether.
+    File { file: File, gathered: Vec<u8>, size: u64 },
 }
 
 /// The places for content that is about to arrive.
@@ -67,7 +71,7 @@ impl StoredContent {
 
     /// A file in `directory`.
     fn file(directory: &Path) -> io::Result<Self> {
-        Ok(Self::File { file: tempfile::tempfile_in(directory)?, size: 0 })
+        Ok(Self::File { file: tempfile::tempfile_in(directory)?, gathered: Vec::new(), size: 0 })
     }
 
     /// Adds a piece. Content in memory that grows above `largest` moves to a file.
@@ -90,8 +94,16 @@ impl StoredContent {
                 bytes[*filled..end].copy_from_slice(piece);
                 *filled = end;
             }
-            Self::File { file, size } => {
-                file.write_all(piece)?;
+            Self::File { file, gathered, size } => {
+                if gathered.len() + piece.len() > GATHERED_BYTES {
+                    file.write_all(gathered)?;
+                    gathered.clear();
+                }
+                if piece.len() < GATHERED_BYTES {
+                    gathered.extend_from_slice(piece)
+                } else {
+                    file.write_all(piece)?
+                }
                 *size += piece.len() as u64;
             }
         }
@@ -117,7 +129,10 @@ impl StoredContent {
     /// Prepares it for reading from its start.
     pub(super) fn complete(&mut self) -> io::Result<()> {
         match self {
-            Self::File { file, .. } => file.rewind(),
+            Self::File { file, gathered, .. } => {
+                file.write_all(&std::mem::take(gathered))?;
+                file.rewind()
+            }
             _ => Ok(()),
         }
     }
@@ -129,7 +144,40 @@ impl StoredContent {
             Self::None => Content::None,
             Self::Inline { start, size } => Content::Memory(&input[*start..*start + *size]),
             Self::Memory { bytes, filled } => Content::Memory(&bytes[..*filled]),
-            Self::File { file, size } => Content::File { file: file.as_fd(), size: *size },
+            Self::File { file, size, .. } => Content::File { file: file.as_fd(), size: *size },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GATHERED_BYTES, StoredContent};
+    use oribi_host::Content;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn small_pieces_reach_a_file_in_blocks_and_in_order() {
+        let directory = std::env::temp_dir();
+        let (mut content, mut all) = (StoredContent::file(&directory).expect("a file"), Vec::new());
+        let mut lengths = Vec::new();
+        let sizes =
+            [1; 3 * GATHERED_BYTES].into_iter().chain([GATHERED_BYTES - 1, 2, 3 * GATHERED_BYTES, 5, GATHERED_BYTES, 7]);
+        for size in sizes {
+            let piece: Vec<u8> = (all.len()..all.len() + size).map(|number| (number % 251) as u8).collect();
+            content.add(&piece, 0, &directory).expect("there is room");
+            all.extend(piece);
+            let StoredContent::File { file, .. } = &content else { panic!("it stays a file") };
+            lengths.push(file.metadata().expect("it is open").len());
+        }
+        lengths.dedup();
+        assert!(lengths.len() < 12, "{} writes", lengths.len());
+        content.complete().expect("there is room");
+        let Content::File { file, size } = content.view(&[]) else { panic!("it stays a file") };
+        assert_eq!(size, all.len() as u64);
+        let file = std::fs::File::from(file.as_fd().try_clone_to_owned().expect("a descriptor"));
+        let mut read = vec![0; all.len()];
+        file.read_exact_at(&mut read, 0).expect("all has been written");
+        assert!(read == all && file.metadata().expect("it is open").len() == size);
     }
 }

@@ -100,6 +100,7 @@ impl Exchange {
             remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
             server,
             forwarded_port: received.forwarded.port.is_some(),
+            chosen_name: false,
             https: received.forwarded.https,
             underscores: false,
             gateway: None,

@@ -47,8 +47,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the end of a connection of HTTP/2 on which a rule was broken, or a bound reached.
-    pub(super) fn count_violation(&self, violation: Violation) {
+    /// Logs and counts the end of a connection of HTTP/2 on which a rule was broken, or a bound reached.
+    pub(super) fn note_violation(&self, violation: Violation) {
+        log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
         self.tally.count(match violation.excess() {
             Some(Excess::Resets) => Counter::Http2EndedForResets,
             Some(Excess::Nuisances) => Counter::Http2EndedForNuisances,

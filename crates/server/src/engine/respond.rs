@@ -319,14 +319,15 @@ impl<B: Backend> Engine<'_, B> {
         self.open(index).or_gone()
     }
 
-    /// Sends a piece of content and returns how many bytes wait for the client now.
+    /// Sends a piece of content and returns how many bytes wait for the client now. A response that takes no more is finished, and
+    /// nobody waits for the rest.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
         match self.write_body(exchange, Body::Parts(&[piece]), false)? {
             Progress::Waiting(bytes) => Ok(bytes),
-            Progress::Finished => Ok(0),
+            Progress::Finished => Err(ReplyError::Gone),
         }
     }
 
@@ -348,9 +349,12 @@ impl<B: Backend> Engine<'_, B> {
         let mut target = Target::find(connections, streams, exchange)?;
         let index = target.index;
         target.response.line.output.get_or_insert_with(|| outputs.take());
-        let way = target.response.add_content(body, body.size(), gaps);
+        let (size, before) = (body.size(), target.response.answer.sent);
+        let way = target.response.add_content(body, size, gaps);
         let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
-        let finished = ends && !taken && target.response.framing.is_complete();
+        // Where something is dropped, all that follows would be, too: an app that never ends by itself must learn of it.
+        let is_over = || target.response.answer.sent - before < size;
+        let finished = !taken && if ends { target.response.framing.is_complete() } else { is_over() };
         let place = target.place;
         if finished {
             let output = target.response.line.output.get_or_insert_default();

@@ -167,9 +167,11 @@ impl Intake<'_> {
         self.head.clear();
         encode_head(&head, Content::Started, &mut self.head);
         self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
+        let status = head.status;
         let Self { opened, pools, head, .. } = self;
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
         open.step = Step::Started;
+        open.bodiless |= matches!(status, 204 | 205 | 304);
         let put = open.put_head(&mut pools[open.pool], head);
         if put.is_err() {
             self.drop_open(exchange);
@@ -177,11 +179,15 @@ impl Intake<'_> {
         put
     }
 
-    /// Sends a piece of content and returns how many bytes wait for room.
+    /// Sends a piece of content and returns how many bytes wait for room. A response that has no content ends here.
     pub(super) fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
         self.look_up(exchange, Step::Started, "the content came before the response began")?;
         let Self { opened, pools, .. } = self;
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
+        if open.bodiless && !piece.is_empty() {
+            self.finish(exchange)?;
+            return Err(ReplyError::Gone);
+        }
         let worker = &mut pools[open.pool];
         open.put_content(worker, piece);
         worker.flush(&open.taken);

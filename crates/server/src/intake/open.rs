@@ -36,6 +36,8 @@ pub(super) struct Open {
     pub(super) gateway: bool,
     /// Its connection carries other requests, too.
     pub(super) shared: bool,
+    /// The response has no content, whatever its app writes.
+    pub(super) bodiless: bool,
 }
 
 /// The exchanges whose answers are not complete. There are at most as many as the pools have areas for this worker.
@@ -61,12 +63,13 @@ impl Opened {
         waited: Option<Duration>,
         gateway: bool,
         shared: bool,
+        bodiless: bool,
     ) -> ExchangeId {
         self.serial = self.serial.wrapping_add(1);
         self.count += 1;
         let (step, backlog) = (Step::Unanswered, Backlog::default());
         let (serial, lent, gone, broken) = (self.serial, true, false, false);
-        let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared };
+        let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared, bodiless };
         let index = self.vacant();
         self.places[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)

@@ -63,7 +63,8 @@ impl Intake<'_> {
         let gateway = received.stored.has_gateway();
         let shared = gateway || received.stored.head().version() == Version::Http2;
         let waited = received.stored.complete_at().map(|complete| Duration::from_nanos(self.now.0.saturating_sub(complete)));
-        let id = self.opened.add(pool, taken, waited, gateway, shared);
+        let bodiless = received.stored.head().method() == b"HEAD";
+        let id = self.opened.add(pool, taken, waited, gateway, shared, bodiless);
         if let Some(running) = &self.running {
             running.enter(id, &received.stored.head());
         }

@@ -76,8 +76,13 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         self.note_progress(exchange);
-        if self.named.as_ref().is_some_and(|named| named.drops_content(exchange)) {
-            return Ok(());
+        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
+            if piece.is_empty() {
+                return Ok(());
+            }
+            // A file was sent: nothing of this is, and all that follows from the host need not be known.
+            named.end(exchange);
+            return Err(ReplyError::Gone);
         }
         match self.app_chunks.read(exchange, piece) {
             None => self.write_content(exchange, piece),

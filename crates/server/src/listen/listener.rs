@@ -457,10 +457,11 @@ fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// The default of SERVER_NAME: the host as the user wrote it or, for all interfaces, the name of this machine.
+/// SERVER_NAME for clients that send no Host: the host as the user wrote it, an address of IPv6 in brackets, or, for all interfaces,
+/// the name of this machine.
 fn server_name(host: &str, bound: IpAddr) -> String {
     if !bound.is_unspecified() {
-        return host.to_owned();
+        return if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     }
     let system = rustix::system::uname();
     match system.nodename().to_str() {

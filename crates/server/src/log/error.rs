@@ -21,7 +21,8 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The longest message in bytes: the stack trace of a deep app fits, but a whole response that an app died with does not.
+/// The longest message in bytes, beyond which it is cut: the stack trace of a deep app fits, but a whole response that an app died with
+/// does not.
 const MESSAGE_BYTES: usize = 32 << 10;
 
 /// How long the reader of a pipe is waited for that has stopped reading: the messages of a moment fit into no pipe. Once it has been
@@ -366,7 +367,8 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut() {
-        let line = line(Level::Error, false, &"x".repeat(MESSAGE_BYTES + 1));
-        assert!(line.len() < 100 && line.ends_with("...\n"), "{line}");
+        let line = line(Level::Error, false, &format!("GET /: the app died: {}", "x".repeat(MESSAGE_BYTES)));
+        assert!(line.contains(" GET /: the app died: xxx") && line.ends_with("xxx...\n"), "{line}");
+        assert!((MESSAGE_BYTES..MESSAGE_BYTES + 100).contains(&line.len()), "{}", line.len());
     }
 }

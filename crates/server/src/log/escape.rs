@@ -1,5 +1,6 @@
 //! Makes untrusted text harmless in a log.
 
+use oribi_tls::is_plain;
 use std::fmt::{self, Write};
 
 /// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash; bytes that are not printable ASCII are
@@ -50,13 +51,7 @@ pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
 
 #[inline]
 fn is_escaped_in_json(character: char) -> bool {
-    match character {
-        '"' | '\\' => true,
-        ' '..='~' => false,
-        // Ends of lines and paragraphs; and the marks of the Unicode Bidirectional Algorithm that embed, override and isolate.
-        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        _ => character.is_control(),
-    }
+    matches!(character, '"' | '\\') || !is_plain(character)
 }
 
 /// Copies runs of bytes that are `plain` and passes each other byte to `escape`.
@@ -74,7 +69,7 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit & 15)]
 }
 
-/// Appends the text of a message with its control characters escaped, up to a number of bytes. Line ends inside the text become
+/// Appends the text of a message up to a number of bytes, with control characters and those that change directions escaped. Line ends inside the text become
 /// `\n`; those at its end are dropped, because Perl's messages end with one.
 pub struct Message<'a> {
     line: &'a mut Vec<u8>,
@@ -95,6 +90,8 @@ impl<'a> Message<'a> {
             return;
         }
         if text.len() > self.room {
+            // What stands in front says what it is about: the request, and what has happened.
+            self.line.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(self.room)]);
             self.cut = true;
             self.line.extend_from_slice(b"...");
             return;
@@ -103,16 +100,29 @@ impl<'a> Message<'a> {
         self.line.extend_from_slice(text.as_bytes());
     }
 
+    /// A part of an escape would be none.
+    fn push_escape(&mut self, digits: &[u8]) {
+        if digits.len() > self.room && !self.cut {
+            self.room = 0;
+        }
+        self.push(std::str::from_utf8(digits).unwrap_or_default());
+    }
+
     fn escape(&mut self, character: char) {
         match character {
-            '\n' => self.push("\\n"),
-            '\r' => self.push("\\r"),
-            '\t' => self.push("\\t"),
-            _ => {
-                // Control characters end at U+009F: two digits are enough.
+            '\n' => self.push_escape(b"\\n"),
+            '\r' => self.push_escape(b"\\r"),
+            '\t' => self.push_escape(b"\\t"),
+            ..='\u{ff}' => {
                 let code = character as u32 as u8;
                 let digits = [b'\\', b'x', hexadecimal(code >> 4), hexadecimal(code)];
-                self.push(std::str::from_utf8(&digits).unwrap_or_default());
+                self.push_escape(&digits);
+            }
+            _ => {
+                // None of them is beyond U+FFFF.
+                let [high, low] = (character as u32 as u16).to_be_bytes();
+                let [a, b, c, d] = [high >> 4, high, low >> 4, low].map(hexadecimal);
+                self.push_escape(&[b'\\', b'u', b'{', a, b, c, d, b'}']);
             }
         }
     }
@@ -120,12 +130,12 @@ impl<'a> Message<'a> {
 
 impl Write for Message<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for run in text.split_inclusive(char::is_control) {
-            let control = run.chars().next_back().filter(|character| character.is_control());
+        for run in text.split_inclusive(|character| !is_plain(character)) {
+            let control = run.chars().next_back().filter(|character| !is_plain(*character));
             let plain = &run[..run.len() - control.map_or(0, char::len_utf8)];
             if !plain.is_empty() || control.is_some_and(|control| control != '\n') {
                 for _ in 0..std::mem::take(&mut self.line_ends) {
-                    self.push("\\n");
+                    self.push_escape(b"\\n");
                 }
             }
             self.push(plain);
@@ -186,6 +196,7 @@ mod tests {
             ("\u{e9}\u{1f98c}".as_bytes(), "\u{e9}\u{1f98c}"),
             (b"a\xffb\xc3", "a\u{fffd}b\u{fffd}"),
             ("\u{80}\u{9b}31m\u{a0}\u{85}".as_bytes(), "\\u0080\\u009b31m\u{a0}\\u0085"),
+            ("\u{200e}\u{200f}\u{61c}".as_bytes(), "\\u200e\\u200f\\u061c"),
             ("a\u{202e}b\u{2066}\u{2069}\u{2070}\u{2028}".as_bytes(), "a\\u202eb\\u2066\\u2069\u{2070}\\u2028"),
         ] {
             assert_eq!(json(bytes), expected);
@@ -210,12 +221,18 @@ mod tests {
             (&["one\n\n", "\ttwo"], "one\\n\\n\\ttwo"),
             (&["\u{1b}[31m", "\u{9b}", "\u{7f}"], "\\x1b[31m\\x9b\\x7f"),
             (&["\u{e9}\0"], "\u{e9}\\x00"),
+            (&["/\u{202e}gpj.\u{2066}x\u{200f}\u{61c}\u{2028}"], "/\\u{202e}gpj.\\u{2066}x\\u{200f}\\u{061c}\\u{2028}"),
             (&["\n"], ""),
         ] {
             assert_eq!(message(pieces, 1000), expected);
         }
         assert_eq!(message(&["12345", "6"], 5), "12345...");
         assert_eq!(message(&["12345\n", "", "\n"], 5), "12345");
-        assert_eq!(message(&["123456", "7"], 5), "...");
+        assert_eq!(message(&["123456", "7"], 5), "12345...");
+        assert_eq!(message(&["12\u{1f980}"], 5), "12...");
+        for room in 4..7 {
+            assert_eq!(message(&["1234\u{1b}x"], room), "1234...");
+            assert_eq!(message(&["1234\u{202e}x"], room), "1234...");
+        }
     }
 }

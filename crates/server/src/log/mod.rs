@@ -17,6 +17,7 @@ mod stamp;
 pub use access::AccessLog;
 pub use entry::{AccessEntry, Ending, Noted, Parts, TraceIds};
 pub(crate) use escape::{append_json, append_quoted};
+pub use oribi_tls::is_plain;
 pub(crate) use slow::SlowLog;
 
 use crate::config::{LogTarget, Settings};

@@ -90,6 +90,7 @@ mod tests {
             remote: Endpoint { address: b"192.0.2.7", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
             forwarded_port: false,
+            chosen_name: false,
             https: false,
             underscores: false,
             gateway: None,

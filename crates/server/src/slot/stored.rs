@@ -186,6 +186,7 @@ impl Stored {
             remote: Endpoint { address, port },
             server: Endpoint { address: name, port: own_port },
             forwarded_port: self.forwarded_port,
+            chosen_name: false,
             https: self.https,
             underscores: self.underscores,
             gateway: self.role.map(|role| match self.own {
@@ -374,6 +375,7 @@ mod tests {
                 remote: Endpoint { address, port },
                 server: Endpoint { address: name, port: own_port },
                 forwarded_port: self.flags & 4 != 0,
+                chosen_name: false,
                 https: self.flags & 1 != 0,
                 underscores: self.flags & 2 != 0,
                 gateway: self.role.map(|role| Gateway::new(role, bytes, &self.variables, content(1))),
@@ -530,6 +532,7 @@ mod tests {
             remote: endpoint,
             server: endpoint,
             forwarded_port: false,
+            chosen_name: false,
             https: false,
             underscores: false,
             gateway: None,

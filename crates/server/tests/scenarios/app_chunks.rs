@@ -45,7 +45,11 @@ fn ways() -> Vec<String> {
 
 #[test]
 fn the_client_gets_the_content_framed_once() {
-    let mut server = Server::standard(|request, reply| send(request, reply).expect("the chunks are right"));
+    let mut server = Server::standard(|request, reply| match send(request, reply) {
+        // A stream ends where there is no content.
+        Err(ReplyError::Gone) if request.head.method() == b"HEAD" => {}
+        sent => sent.expect("the chunks are right"),
+    });
     let client = server.connect();
     for way in ways() {
         let asked = format!("GET /{way} HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -228,6 +228,8 @@ fn a_connection_has_as_many_requests_as_it_may() {
     let last = frames.of(GOAWAY).last().expect("the second").content.clone();
     assert_eq!((frames.of(GOAWAY).len(), &last[..4]), (2, &[0, 0, 0, 9][..]));
     assert_eq!([1, 3, 5, 7, 9, 11].map(|id| frames.content(id).1), [true, true, true, true, true, false]);
+    // It may be repeated elsewhere, because the word says so; no stream is refused by itself.
+    assert!(frames.of(RST_STREAM).is_empty());
     assert!(client.saw_end() && !client.saw_reset());
 }
 

@@ -295,13 +295,42 @@ fn responses_without_content_have_none() {
 }
 
 #[test]
+fn a_stream_without_end_is_stopped_where_no_content_can_be_sent() {
+    for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 205), ("GET", 304), ("GET", 200)] {
+        let mut server = Server::standard(move |request, reply| {
+            let fields: &[FieldPair<'_>] = &[(b"Content-Length", b"10")];
+            let fields = if request.head.target() == b"/sized" { fields } else { &[] };
+            let mut writer = reply.start(ResponseHead { status, fields }).expect("the client is there");
+            let pieces = (0..4).find_map(|number| writer.write(b"a piece").err().map(|stopped| (number, stopped)));
+            assert_eq!(pieces, Some((usize::from((method, status) == ("GET", 200)), ReplyError::Gone)));
+            assert_eq!(writer.finish(), Err(ReplyError::Gone));
+        });
+        let client = server.connect();
+        let request = format!("{method} /sized HTTP/1.1\r\nHost: a\r\n\r\n");
+        let received = server.exchange(&client, request.as_bytes());
+        if (method, status) == ("GET", 200) {
+            assert_eq!(read_only(&received).text(), "a piecea p");
+            assert!(client.saw_end() || client.saw_reset());
+        } else {
+            assert_eq!(read_head(&received).status, status);
+            assert!(!client.closed());
+            let received = server.exchange(&client, request.replace("/sized", "/").as_bytes());
+            assert_eq!(read_head(&received).status, status);
+        }
+    }
+}
+
+#[test]
 fn streams_to_each_kind_of_client() {
     let mut server = Server::standard(|_, reply| {
         let mut writer = reply.start(ok()).expect("the client is there");
         for piece in [b"one ".as_slice(), b"", b"two ", b"three"] {
-            writer.write(piece).expect("the client is there");
+            if let Err(stopped) = writer.write(piece) {
+                assert_eq!(stopped, ReplyError::Gone);
+                break;
+            }
         }
-        writer.finish().expect("the client is there");
+        let _ = writer.finish();
     });
     let client = server.connect();
     let modern = read_only(&server.exchange(&client, GET));
@@ -338,8 +367,9 @@ fn a_wrong_content_length_never_looks_right() {
             if streamed {
                 let mut writer = reply.start(head).expect("the client is there");
                 writer.write(b"six").expect("the client is there");
-                writer.write(b"six").expect("the client is there");
-                writer.finish().expect("the client is there");
+                let outcome = if length == "3" { Err(ReplyError::Gone) } else { Ok(()) };
+                assert_eq!(writer.write(b"six"), outcome);
+                assert_eq!(writer.finish(), outcome);
             } else {
                 reply.send(head, &[b"six", b"six"]).expect("the client is there");
             }

@@ -24,7 +24,12 @@ fn sized(request: &Request<'_>, reply: Reply<'_>) {
     let fields: [FieldPair<'_>; 1] = [(b"Content-Length", announced.as_bytes())];
     let fields = if announced.is_empty() { &[][..] } else { &fields };
     let mut writer = reply.start(ResponseHead { status: 200, fields }).expect("its client waits");
-    writer.write(&vec![b'x'; size.parse().expect("a number")]).expect("its client waits");
+    let written = writer.write(&vec![b'x'; size.parse().expect("a number")]);
+    if request.head.method() == b"HEAD" {
+        // There is no content, and so nothing can stand behind it.
+        return assert_eq!(written, Err(ReplyError::Gone));
+    }
+    written.expect("its client waits");
     writer.finish_with_trailers(TRAILERS).expect("they are valid");
 }
 

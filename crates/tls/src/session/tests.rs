@@ -48,6 +48,35 @@ fn a_handshake_ends_once_and_only_if_it_has_begun() {
     }
 }
 
+/// The hello of a client that speaks this version at most, without extensions, as clients of TLS 1.1 send it.
+fn old_hello(minor: u8) -> Vec<u8> {
+    let mut hello = vec![3, minor];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 2, 0xc0, 0x14, 1, 0]);
+    let mut record = vec![22, 3, 1, 0, hello.len() as u8 + 4, 1, 0, 0, hello.len() as u8];
+    record.extend(hello);
+    record
+}
+
+#[test]
+fn a_client_of_an_old_version_is_told_so() {
+    for (minor, alert) in [(0, 70), (1, 70), (2, 70), (3, 40)] {
+        for size in [1, 7, 100] {
+            let mut session = session();
+            let mut kept = Vec::new();
+            for piece in old_hello(minor).chunks(size) {
+                let before = session.restore(&mut kept, piece.len());
+                kept.truncate(before);
+                kept.extend_from_slice(piece);
+                session.handle(&mut kept);
+            }
+            assert_eq!(session.waiting, [21, 3, minor, 0, 2, 2, alert], "3.{minor} by {size}");
+            assert_eq!(session.over, Some(Over::Broken));
+            assert_eq!(session.outcome(), Some(Outcome::Failed(Failure::Incompatible)));
+        }
+    }
+}
+
 #[test]
 fn a_panic_costs_one_session() {
     let mut session = session();

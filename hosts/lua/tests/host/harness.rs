@@ -139,6 +139,7 @@ impl Site {
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             forwarded_port: false,
+            chosen_name: false,
             https: call.https,
             underscores: false,
             gateway,

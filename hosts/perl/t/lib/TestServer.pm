@@ -250,7 +250,8 @@ sub rest {
 sub request {
     my ($self, $method, $target, $fields, $content) = @_;
     my @fields = @{ $fields || [] };
-    my $text   = "$method $target HTTP/1.1\r\nHost: localhost\r\n";
+    my $named  = grep { lc $fields[ 2 * $_ ] eq 'host' } 0 .. @fields / 2 - 1;
+    my $text   = "$method $target HTTP/1.1\r\n" . ($named ? q{} : "Host: localhost\r\n");
     while (my ($name, $value) = splice @fields, 0, 2) {
         $text .= "$name: $value\r\n";
     }

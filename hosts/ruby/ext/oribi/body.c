@@ -230,12 +230,11 @@ void body_send(Call *call) {
             return;
         }
     }
-    if (rb_respond_to(body, names.each)) {
-        if (!is_bodiless(call)) {
-            send_pieces(call);
-        } else if (start(call)) {
+    if (is_bodiless(call) && (rb_respond_to(body, names.each) || rb_respond_to(body, names.call))) {
+        if (start(call))
             finish(call);
-        }
+    } else if (rb_respond_to(body, names.each)) {
+        send_pieces(call);
     } else if (rb_respond_to(body, names.call)) {
         stream_send(call);
     } else {

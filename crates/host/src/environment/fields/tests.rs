@@ -34,6 +34,7 @@ impl Asked {
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             forwarded_port: false,
+            chosen_name: false,
             https: false,
             underscores: false,
             gateway: None,

@@ -59,7 +59,7 @@ impl Machine {
         };
         if let Some(error) = error {
             self.credit += length;
-            let event = self.fail(id, error, limits)?;
+            let event = self.fail(id, error);
             if ends {
                 self.streams.forget(id);
             }
@@ -89,48 +89,48 @@ impl Machine {
             return Ok(Some((taken, None)));
         }
         // Nothing but padding, which is skipped.
-        let event = if ends { self.end_content(id, limits)? } else { None };
+        let event = if ends { self.end_content(id) } else { None };
         Ok(Some((taken, event)))
     }
 
     /// Gives out content, and ends it.
-    pub(super) fn read_content(&mut self, rest: &[u8], pos: usize, limits: &Limits) -> Result<Read, Violation> {
+    pub(super) fn read_content(&mut self, rest: &[u8], pos: usize) -> Read {
         let id = self.frame.id;
         if self.frame.length > 0 {
             let length = rest.len().min(self.frame.length as usize);
             if length == 0 {
-                return Ok(None);
+                return None;
             }
             self.frame.length -= length as u32;
             // The caller may have ended the stream in the meantime; what it held has been returned then.
             let is_active = self.streams.get(id).is_some_and(|stream| stream.reading == Reading::Open);
             let event = is_active.then(|| Event::Content { id, range: pos..pos + length });
-            return Ok(Some((length, event)));
+            return Some((length, event));
         }
         self.frame.length = u32::from(self.padding);
         self.part = if self.padding > 0 { Part::Skipped } else { Part::Header };
         if !self.frame.has(flag::END_STREAM) {
-            return Ok(Some((0, None)));
+            return Some((0, None));
         }
         let is_active = self.streams.get(id).is_some();
         if !is_active {
             self.streams.forget(id);
         }
-        let event = if is_active { self.end_content(id, limits)? } else { None };
-        Ok(Some((0, event)))
+        let event = if is_active { self.end_content(id) } else { None };
+        Some((0, event))
     }
 
     /// The client has ended a stream whose request was open or is skipped.
-    pub(super) fn end_content(&mut self, id: u32, limits: &Limits) -> Result<Option<Event>, Violation> {
-        let Some(stream) = self.streams.find(id) else { return Ok(None) };
+    pub(super) fn end_content(&mut self, id: u32) -> Option<Event> {
+        let stream = self.streams.find(id)?;
         let reading = core::mem::replace(&mut stream.reading, Reading::Ended);
         if reading != Reading::Open {
-            return Ok(None);
+            return None;
         }
         if stream.announced && stream.left > 0 {
-            return self.fail(id, StreamError::CONTENT_SHORT, limits);
+            return self.fail(id, StreamError::CONTENT_SHORT);
         }
-        Ok(Some(Event::End { id, trailers: false }))
+        Some(Event::End { id, trailers: false })
     }
 
     /// Tells the machine that `size` bytes of content have been consumed, or that there is room for as many more; the client is

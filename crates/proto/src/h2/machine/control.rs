@@ -72,7 +72,7 @@ impl Machine {
                     5 => None,
                     // On a stream that is not open, a reset would break a rule itself.
                     _ if self.streams.get(id).is_none() => return Err(Violation::FRAME_LENGTH),
-                    _ => self.fail(id, StreamError::PRIORITY_LENGTH, limits)?,
+                    _ => self.fail(id, StreamError::PRIORITY_LENGTH),
                 };
                 let read = self.skip_rest(header, 0);
                 Ok(read.map(|(length, _)| (length, event)))
@@ -170,7 +170,7 @@ impl Machine {
         if id > self.last {
             return Err(Violation::STREAM_IDLE);
         }
-        let known = self.lose(id, limits)?;
+        let known = self.lose(id);
         self.streams.forget(id);
         if known {
             return Ok(Some(Event::Reset { id, error: None }));
@@ -196,11 +196,11 @@ impl Machine {
         // It may have been sent before the client knew that the stream had ended.
         let Some(stream) = self.streams.find(id) else { return Ok(None) };
         if increment == 0 {
-            return self.fail(id, StreamError::WINDOW_ZERO, limits);
+            return Ok(self.fail(id, StreamError::WINDOW_ZERO));
         }
         let before = stream.window;
         let Some(window) = before.checked_add(increment as i32) else {
-            return self.fail(id, StreamError::WINDOW_OVERFLOW, limits);
+            return Ok(self.fail(id, StreamError::WINDOW_OVERFLOW));
         };
         stream.window = window;
         self.room = before <= 0 && window > 0 && self.window > 0 && self.streams.any_waits();

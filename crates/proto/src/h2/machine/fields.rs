@@ -161,11 +161,12 @@ impl Machine {
         self.last_but_one = self.last;
         self.last = id;
         if self.leaving == Leaving::Decided {
-            return self.skip_block(block, text, limits).map(|()| None);
+            self.skip_block(block, text, limits)?;
+            return self.allowance.frame(limits).map(|()| None);
         }
         if self.streams.len() >= limits.streams as usize {
             self.skip_block(block, text, limits)?;
-            self.reject(id, ErrorCode::REFUSED_STREAM, limits)?;
+            self.reject(id, ErrorCode::REFUSED_STREAM);
             return Ok(None);
         }
         let ends = self.block_ends;
@@ -196,7 +197,7 @@ impl Machine {
                 Ok(Some(Event::Refused { id, refusal }))
             }
             Err(Trouble::Malformed(why)) => {
-                self.reject(id, ErrorCode::PROTOCOL_ERROR, limits)?;
+                self.reject(id, ErrorCode::PROTOCOL_ERROR);
                 Ok(Some(Event::Malformed { id, why }))
             }
             Err(Trouble::Fault(fault)) => Err(violation(fault)),
@@ -212,12 +213,12 @@ impl Machine {
 
     /// Resets a stream that has never become one.
     #[cold]
-    fn reject(&mut self, id: u32, code: ErrorCode, limits: &Limits) -> Result<(), Violation> {
+    fn reject(&mut self, id: u32, code: ErrorCode) {
         if !self.block_ends {
             self.streams.abandon(id);
         }
         self.answer = Some(Answer::Reset { id, code });
-        self.allowance.reset(limits)
+        self.allowance.reset();
     }
 
     #[cold]
@@ -238,22 +239,22 @@ impl Machine {
         };
         if stream.reading == Reading::Ended {
             self.skip_block(block, text, limits)?;
-            return self.fail(id, StreamError::HALF_CLOSED, limits);
+            return Ok(self.fail(id, StreamError::HALF_CLOSED));
         }
         let read = head::read_trailers(&mut self.decoder, block, text, layout, limits);
         if let Err(Trouble::Fault(fault)) = read {
             return Err(violation(fault));
         }
         if !self.block_ends {
-            return self.fail(id, StreamError::TRAILERS_OPEN, limits);
+            return Ok(self.fail(id, StreamError::TRAILERS_OPEN));
         }
         match read {
             Err(Trouble::Refused(refusal, _)) if stream.reading == Reading::Open => {
                 stream.reading = Reading::Ended;
                 Ok(Some(Event::Refused { id, refusal }))
             }
-            Err(Trouble::Malformed(_)) => self.fail(id, StreamError::MALFORMED_TRAILERS, limits),
-            _ => Ok(match self.end_content(id, limits)? {
+            Err(Trouble::Malformed(_)) => Ok(self.fail(id, StreamError::MALFORMED_TRAILERS)),
+            _ => Ok(match self.end_content(id) {
                 Some(Event::End { id, .. }) => Some(Event::End { id, trailers: !layout.fields.is_empty() }),
                 other => other,
             }),

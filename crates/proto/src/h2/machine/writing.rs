@@ -285,7 +285,7 @@ impl Machine {
             encoder::content_length(length, out);
         }
         self.end_block_of(id, !sends_content, start, out);
-        self.allowance.response();
+        self.allowance.refusal();
         if !sends_content {
             return;
         }

@@ -1,5 +1,6 @@
 //! Makes complete requests of frames.
 
+use super::super::carrier::Carrier;
 use super::super::connection::{Connection, Fate, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
@@ -20,6 +21,10 @@ use oribi_proto::h2::{Event, Outline, Refusal, Violation};
 impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more.
     pub(in super::super) fn parse_frames(&mut self, index: u32) -> Still {
+        let now = self.backend.now().as_nanos() as u64;
+        if let Some(machine) = self.connections[index].carrier().and_then(Carrier::http2) {
+            machine.pass_time(now, &self.frame_limits);
+        }
         loop {
             let Connection { line, input, state, .. } = &mut self.connections[index];
             let State::Carrying(carrier) = state else { return Still::Open };
@@ -64,10 +69,13 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 Event::Room => self.send_waiting(index),
                 Event::Answer => {
-                    let reset = machine.resets();
+                    let (reset, calms) = (machine.resets(), machine.calms());
                     machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
                     line.trim(&mut self.outputs);
                     self.count_reset(reset);
+                    if let Some(violation) = calms {
+                        self.note_violation(violation);
+                    }
                     self.flush_and_rest(index)
                 }
                 Event::Refuse(violation) => return self.refuse_client(index, violation),
@@ -219,16 +227,20 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Ends a connection on which a rule was broken, and tells the client.
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
-        log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
-        self.count_violation(violation);
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
+        // What ends behind its last request has been noted before that.
+        let mut noted = false;
         if let Some(machine) = carrier.http2() {
+            noted = machine.is_calming();
             machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
             line.trim(&mut self.outputs);
         }
         input.release(&mut self.pool);
         self.deadlines.clear(index);
+        if !noted {
+            self.note_violation(violation);
+        }
         self.lose_streams(*carrier);
         if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
     }

@@ -137,6 +137,20 @@ fn a_stream_is_passed_on_as_it_is_written() {
 }
 
 #[test]
+fn a_stream_ends_where_its_response_has_no_content() {
+    let mut site = Site::new();
+    for status in [204, 205, 304] {
+        let ticket = site.ask("/");
+        let exchange = site.take();
+        site.intake.start(exchange, ResponseHead { status, ..OK }).expect("its client waits");
+        assert_eq!(site.intake.write(exchange, b""), Ok(0));
+        assert_eq!(site.intake.write(exchange, b"piece"), Err(ReplyError::Gone));
+        assert_eq!(site.hear_of(ticket), [Said::Head(status, None), Said::Finished]);
+        assert_eq!(site.intake.finish(exchange), Err(ReplyError::Gone));
+    }
+}
+
+#[test]
 fn an_app_that_writes_more_than_there_is_room_for_waits_until_the_edge_has_read() {
     let mut site = Site::new();
     let large = large();

@@ -175,6 +175,7 @@ fn submit(edge: &mut Edge, target: &str, content: Content<'_>) -> Ticket {
         remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
         server: Endpoint { address: b"example.org", port: b"80" },
         forwarded_port: false,
+        chosen_name: false,
         https: false,
         underscores: false,
         gateway: None,

@@ -56,7 +56,18 @@ fn trailers_are_lent_with_their_request_and_not_with_the_next() {
     for trailers in [sent.as_deref(), None] {
         submit_request(
             &mut site.edge,
-            &Request { head, content, trailers, remote, server, forwarded_port, https, underscores, gateway },
+            &Request {
+                head,
+                content,
+                trailers,
+                remote,
+                server,
+                forwarded_port,
+                chosen_name: false,
+                https,
+                underscores,
+                gateway,
+            },
         );
         let lent = site.lend();
         assert_eq!(lent.request(&[]).trailers, trailers);
@@ -89,7 +100,18 @@ fn content_in_a_file_is_asked_for() {
     let (remote, server) = (endpoint, endpoint);
     let gateway = Some(gateway);
     let (trailers, forwarded_port) = (None, false);
-    let request = Request { head, content, trailers, remote, server, forwarded_port, https: true, underscores: false, gateway };
+    let request = Request {
+        head,
+        content,
+        trailers,
+        remote,
+        server,
+        forwarded_port,
+        chosen_name: false,
+        https: true,
+        underscores: false,
+        gateway,
+    };
     submit_request(edge, &request);
     thread::scope(|scope| {
         scope.spawn(|| fulfil(edge, Wish::Data, data.as_fd()));

@@ -49,14 +49,19 @@ fn answers(script: Script, requests: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-const WAYS: [Script; 5] = [
+const WAYS: [Script; 6] = [
     |outlet, exchange, fields| {
         outlet.respond(exchange, ResponseHead { status: 200, fields }, &[b"not wanted"]).expect("it is sent");
     },
     |outlet, exchange, fields| {
         outlet.start(exchange, ResponseHead { status: 200, fields }).expect("it is sent");
-        outlet.write(exchange, b"not wanted").expect("it is dropped");
-        outlet.write(exchange, b"not wanted").expect("it is dropped");
+        assert_eq!(outlet.write(exchange, b""), Ok(()));
+        assert_eq!(outlet.write(exchange, b"not wanted"), Err(ReplyError::Gone));
+        assert_eq!(outlet.write(exchange, b"not wanted"), Err(ReplyError::Gone));
+        assert_eq!(outlet.finish(exchange), Err(ReplyError::Gone));
+    },
+    |outlet, exchange, fields| {
+        outlet.start(exchange, ResponseHead { status: 200, fields }).expect("it is sent");
         outlet.finish(exchange).expect("it is over");
     },
     |outlet, exchange, fields| {

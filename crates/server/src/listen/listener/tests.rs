@@ -72,6 +72,13 @@ fn the_name_that_was_set_wins() {
 }
 
 #[test]
+fn a_name_that_is_an_address_of_ipv6_has_brackets() {
+    for (host, expected) in [("::1", "[::1]"), ("localhost", "localhost")] {
+        assert_eq!(server_name(host, Ipv6Addr::LOCALHOST.into()), expected);
+    }
+}
+
+#[test]
 fn an_address_meant_twice_is_opened_once() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let port = free.local_addr().expect("it is bound").port();

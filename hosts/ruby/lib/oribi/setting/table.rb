@@ -81,7 +81,7 @@ module Oribi
           "all",
           "IP addresses, separated by commas, of the web servers that may send FastCGI requests; does not affect Unix sockets"),
       new("server-name", %w[], %w[], nil, "NAME",
-          "the host listened on",
+          "the name in Host",
           "The value of SERVER_NAME for the app"),
       new("workers", %w[max-workers worker-processes nproc], %w[], "WEB_CONCURRENCY", "NUMBER",
           "the CPUs that the process may use, cgroup quota included",

@@ -179,6 +179,11 @@ module Probe
     [200, {}, Body.new(env, pieces)]
   end
 
+  # It has no end, as far as its client can see.
+  on "/bodies/endless" do |env|
+    [parameter(env, "code", "200").to_i, { "content-length" => "10" }, Body.new(env, Array.new(10_000) { "a piece" })]
+  end
+
   # ---- Files ---------------------------------------------------------------------------------------------------------
 
   on("/files/sized") { |env| [200, { "content-length" => size(env).to_s }, FileBody.new(env, file(size(env)))] }
@@ -225,6 +230,10 @@ module Probe
         note(env, "done")
       end
     end]
+  end
+
+  on "/stream/without-content" do |env|
+    [parameter(env, "code").to_i, {}, StreamBody.new(env) { note(env, "called") }]
   end
 
   on "/stream/gone" do |env|

@@ -1,0 +1,112 @@
+//! Certificates and keys in PEM (RFC 7468), as OpenSSL reads them, and what is wrong with a file, in words that help and quote nothing of
+//! it: it may hold a key.
+
+use crate::der::element;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::borrow::Cow;
+
+/// What some editors write in front of a text, or of each part of one that was put together.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The labels of certificates (`openssl x509 -trustout`, and old ones). Behind a trusted certificate stands what it is trusted for.
+const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
+const OLD: &[u8] = b"X509 CERTIFICATE-----";
+const USUAL: &[u8] = b"CERTIFICATE-----";
+
+/// The certificates in a text, or what is wrong with one.
+pub(crate) fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
+    let text = plain(text);
+    let all = CertificateDer::pem_slice_iter(&text);
+    all.map(|read| read.map(without_trust).map_err(|error| of_pem(&error))).collect()
+}
+
+/// The first private key in a text.
+pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, pem::Error> {
+    PrivateKeyDer::from_pem_slice(&plain(text))
+}
+
+/// What is wrong with a text.
+pub(crate) fn of_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
+        pem::Error::IllegalSectionStart { .. } => {
+            "it is no PEM file: on a line that says BEGIN nothing may stand behind the five hyphens".to_owned()
+        }
+        pem::Error::Base64Decode(_) => "it is no PEM file: what stands between BEGIN and END is not base64".to_owned(),
+        _ => "it is no PEM file".to_owned(),
+    }
+}
+
+/// The text as its readers know it: without byte order marks, and with the usual labels.
+fn plain(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut plain = Cow::Borrowed(text);
+    for (unusual, usual) in [(BYTE_ORDER_MARK, &b""[..]), (TRUSTED, USUAL), (OLD, USUAL)] {
+        if plain.windows(unusual.len()).any(|bytes| bytes == unusual) {
+            plain = Cow::Owned(replaced(&plain, unusual, usual));
+        }
+    }
+    plain
+}
+
+fn replaced(mut text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(text.len());
+    while let Some(place) = text.windows(old.len()).position(|bytes| bytes == old) {
+        all.extend_from_slice(&text[..place]);
+        all.extend_from_slice(new);
+        text = &text[place + old.len()..];
+    }
+    all.extend_from_slice(text);
+    all
+}
+
+/// The certificate without what it is trusted for, which stands behind it.
+fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static> {
+    let Some((_, _, behind)) = element(&certificate) else { return certificate };
+    let size = certificate.len() - behind.len();
+    if behind.is_empty() { certificate } else { certificate[..size].to_vec().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(label: &str, base64: &str) -> String {
+        format!("-----BEGIN {label}-----\n{base64}\n-----END {label}-----\n")
+    }
+
+    fn read(text: &str) -> Vec<Vec<u8>> {
+        certificates(text.as_bytes()).into_iter().map(|read| read.expect("a certificate").to_vec()).collect()
+    }
+
+    #[test]
+    fn certificates_are_found_in_every_form() {
+        // A sequence of one number, which is certificate enough here; behind it another one.
+        let (alone, followed) = ("MAMCAQE=", "MAMCAQEwAwIBAg==");
+        let certificate = vec![0x30, 3, 2, 1, 1];
+        for label in ["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"] {
+            assert_eq!(read(&pem(label, alone)), [&certificate[..]], "{label}");
+            assert_eq!(read(&format!("\u{feff}{}", pem(label, alone))), [&certificate[..]], "{label} behind a mark");
+        }
+        assert_eq!(read(&pem("TRUSTED CERTIFICATE", followed)), [&certificate[..]]);
+        let both = format!("{}\u{feff}{}", pem("CERTIFICATE", alone), pem("TRUSTED CERTIFICATE", followed));
+        assert_eq!(read(&both), [&certificate[..], &certificate]);
+        assert!(private_key(format!("\u{feff}{}", pem("PRIVATE KEY", alone)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn nothing_of_a_key_is_quoted() {
+        let secret = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC";
+        for text in [
+            format!("-----BEGIN PRIVATE KEY----- {secret}"),
+            format!("-----BEGIN PRIVATE KEY-----{secret}-----END PRIVATE KEY-----"),
+            format!("-----BEGIN PRIVATE KEY-----\n{secret}"),
+            format!("-----BEGIN PRIVATE KEY-----\n{secret}?\n-----END PRIVATE KEY-----\n"),
+            secret.to_owned(),
+        ] {
+            let error = private_key(text.as_bytes()).expect_err("it is no key");
+            let said = of_pem(&error);
+            assert!((4..secret.len()).all(|end| !said.contains(&secret[end - 4..end])), "{said}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Texts of others, such as authorities, collectors and clients, for logs and terminals.
+
+/// The longest text of others that is shown.
+const LONGEST: usize = 400;
+
+/// The beginning of `text`, in one line and without what steers terminals.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let mut shown: String = letters.by_ref().take(LONGEST).map(|letter| if is_plain(letter) { letter } else { ' ' }).collect();
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction in which those around
+/// it are read (Unicode Standard Annex 9), by which a text could look like another one.
+#[must_use]
+pub fn is_plain(letter: char) -> bool {
+    match letter {
+        ' '..='~' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
+        _ => !letter.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_pretends_to_be_another_line() {
+        assert_eq!(printable(" a\nb\x1b[31m\u{202e}c "), "a b [31m c");
+        assert_eq!(printable(&"é".repeat(400)), "é".repeat(400));
+        assert_eq!(printable(&"é".repeat(401)), format!("{}…", "é".repeat(400)));
+    }
+
+    #[test]
+    fn what_steers_is_not_plain() {
+        let steering = (0..=0x10_ffff).filter_map(char::from_u32).filter(|letter| !is_plain(*letter) && !letter.is_control());
+        let marks: Vec<u32> = steering.map(u32::from).collect();
+        let expected = [0x61c, 0x200e, 0x200f].into_iter().chain(0x2028..=0x202e).chain(0x2066..=0x2069);
+        assert_eq!(marks, expected.collect::<Vec<_>>());
+    }
+}
