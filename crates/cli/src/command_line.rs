@@ -1,5 +1,6 @@
 //! The command line: flags for every row of the table of settings, and some that concern the app.
 
+use crate::advice;
 use crate::help;
 use crate::options::{LuaOptions, Mode, Options};
 use clap::builder::OsStringValueParser;
@@ -73,7 +74,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     if worded {
         arguments.remove(1);
     }
-    let matches = command().try_get_matches_from(arguments)?;
+    let matches = command().try_get_matches_from(arguments).map_err(|mut error| {
+        advice::improve(&mut error, &command());
+        error
+    })?;
     let mode = match mode {
         _ if matches.get_flag("version") => Mode::Version,
         Some(Mode::Check) => Mode::Check,
@@ -312,5 +316,6 @@ fn valued(arg: Arg, placeholder: &'static str) -> Arg {
     if placeholder.is_empty() {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off");
     }
-    arg.value_name(placeholder)
+    // A negative number is a bad value, not an unknown flag.
+    arg.value_name(placeholder).allow_negative_numbers(true)
 }

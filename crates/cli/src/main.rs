@@ -5,6 +5,7 @@
 //! command line is invalid.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod ahttpd;
 mod command_line;
 mod configuration;
@@ -26,9 +27,10 @@ use command_line::{Content, Subject};
 use language::{App, Home, Runner};
 use options::Mode;
 use oribi_host::Native;
-use oribi_server::config::{Config, Origin, Plan, Resolved, Served, Settings};
+use oribi_server::config::{Config, Origin, masked, Plan, Resolved, Served, Settings};
 use oribi_server::process::Directory;
 use oribi_server::{log, process};
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
         Err(Trouble { message, status }) => {
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
             // If standard error is closed, only the exit status is left.
-            let _ = write!(io::stderr(), "oribi: {message}\n{hint}");
+            let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
             ExitCode::from(status)
         }
     }
@@ -59,9 +61,13 @@ fn run() -> Result<u8, Trouble> {
     if let Some(arguments) = top::arguments(std::env::args_os()) {
         return top::run(arguments);
     }
-    let command_line = match command_line::parse(std::env::args_os()) {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let command_line = match command_line::parse(arguments.iter().cloned()) {
         Ok(command_line) => command_line,
-        Err(said) => return Ok(explain(&said)),
+        Err(said) => match advice::command_like(&arguments).filter(|_| said.use_stderr()) {
+            Some(advice) => return Err(Trouble::usage(advice)),
+            None => return Ok(explain(&said)),
+        },
     };
     if let Some(version) = &command_line.lua {
         lua::change_over(version)?;
@@ -82,7 +88,8 @@ fn run() -> Result<u8, Trouble> {
             if options.lua.document_root.is_some() {
                 return lua::document_root(command_line.mode, path.as_deref(), &options, config);
             }
-            let app = languages::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
+            let app = languages::find(path.as_deref(), language.as_deref())
+                .map_err(|why| Trouble::usage(advice::command_like(&arguments).unwrap_or(why)))?;
             name_app(&mut config, &app.path)?;
             place::set_restart_file(&mut config, &app.path);
             match &app.language.home {

@@ -1,5 +1,9 @@
 //! Why the command ends early.
 
+use oribi_server::config::masked;
+use std::borrow::Cow;
+use std::io::{self, Write};
+
 /// A message for the user, and the exit status.
 #[derive(Debug)]
 pub struct Trouble {
@@ -27,7 +31,13 @@ impl Trouble {
 /// Prints what clap has to say: help, which goes to standard output, or an error, which goes to standard error. Returns the exit
 /// status.
 pub fn explain(said: &clap::Error) -> u8 {
-    // If that is closed, there is no reader.
-    let _ = said.print();
+    let text = said.to_string();
+    // If the output is closed, there is no reader.
+    let _ = match masked(&text) {
+        Cow::Borrowed(_) => said.print(),
+        // An error quotes an argument.
+        Cow::Owned(shown) if said.use_stderr() => io::stderr().write_all(shown.as_bytes()),
+        Cow::Owned(_) => said.print(),
+    };
     if said.use_stderr() { Trouble::USAGE } else { 0 }
 }

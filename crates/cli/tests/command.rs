@@ -137,7 +137,7 @@ fn mistakes_are_explained() {
     place.file("app.cbl", "");
     place.perl(0);
     for (arguments, parts) in [
-        (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "'--workers'", "--help"][..]),
+        (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "did you mean `--workers`?", "--help"][..]),
         (
             &["app.psgi", "--workers", "many"],
             &["oribi: bad value `many` for workers: expected a whole number from 0 to 1024, or auto"],
@@ -150,6 +150,10 @@ fn mistakes_are_explained() {
         (&["app.psgi", "--listen", ":80", "--port", "81"], &["bad value `81` for port: it would have no effect beside"]),
         (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
+        (&["--chroot", "/srv"], &["unexpected argument '--chroot'", "RootDirectory="]),
+        (&["--workers", "-1"], &["bad value `-1` for workers: expected a whole number"]),
+        (&["chekc"], &["there is no command `chekc`", "did you mean `oribi check`?"]),
+        (&["chekc", "app.psgi"], &["there is no command `chekc`", "did you mean `oribi check`?"]),
         (&["app.psgi", "--native", "text"], &["cannot be used with"]),
         (&["app.psgi", "--native-file", "app.cbl"], &["cannot be used with"]),
         (&["--native-file", "app.cbl", "--native", "text"], &["cannot be used with"]),

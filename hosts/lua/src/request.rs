@@ -151,7 +151,7 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
                 None => ffi::lua_pushnil(l),
             },
             Property::ContentLength => match request.content.size() {
-                Some(size) => ffi::lua_pushnumber(l, size as ffi::lua_Number),
+                Some(size) => push_size(l, size),
                 None => ffi::lua_pushnil(l),
             },
             Property::Read => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(READ)),
@@ -243,6 +243,19 @@ impl Property {
             b"lines" => Self::Lines,
             _ => return None,
         })
+    }
+}
+
+/// Pushes a number of bytes: an integer where Lua has integers of 64 bits, and otherwise a number, of which `LuaJIT` makes no
+/// difference.
+unsafe fn push_size(l: *mut lua_State, size: u64) {
+    // SAFETY: as for `property`.
+    unsafe {
+        if cfg!(feature = "luajit") {
+            ffi::lua_pushnumber(l, size as ffi::lua_Number);
+        } else {
+            ffi::lua_pushinteger(l, size as ffi::lua_Integer);
+        }
     }
 }
 

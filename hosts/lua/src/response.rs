@@ -138,6 +138,7 @@ fn collect<'q>(
             }
         }
         ffi::LUA_TSTRING if shape == Shape::Wsapi => answer.status = status_line(quiet)?,
+        ffi::LUA_TSTRING if shape == Shape::Oribi && has_content(quiet, FIELDS) => return Err(no_status(quiet)),
         ffi::LUA_TSTRING | ffi::LUA_TFUNCTION if shape == Shape::Oribi => body = STATUS,
         _ => return Err(unexpected(quiet, STATUS, "its status is")),
     }
@@ -165,6 +166,21 @@ fn collect<'q>(
     Ok(None)
 }
 
+/// Whether the value at `index` can only be fields or a body. A number cannot: `return text:gsub("a", "b")` returns one.
+fn has_content(quiet: &Quiet<'_>, index: c_int) -> bool {
+    matches!(quiet.kind(index), ffi::LUA_TTABLE | ffi::LUA_TSTRING | ffi::LUA_TFUNCTION)
+}
+
+/// The error for a text in front of fields or of a body.
+#[cold]
+fn no_status(quiet: &Quiet<'_>) -> Message {
+    let text = quiet.string(STATUS).unwrap_or_default();
+    match status_of(text) {
+        Some(status) => Message::new(format_args!("the handler has returned its status as a string: return the number {status}")),
+        None => Message::new(format_args!("the handler has returned a string where its status is expected: return a number first")),
+    }
+}
+
 #[cold]
 fn unexpected(quiet: &Quiet<'_>, index: c_int, what: &str) -> Message {
     let hint = if what == "its body is" { ": a string, a list of strings or an iterator" } else { "" };
@@ -178,6 +194,20 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize
         ffi::LUA_TSTRING => quiet.string(index),
         ffi::LUA_TNUMBER => {
             numbers.add(quiet, index, place);
+            Some(b"")
+        }
+        _ => None,
+    }
+}
+
+/// The value of a field on top of the stack. An integral float is written as an integer, because no field has a value like `5.0`
+/// for a length or an age.
+#[inline]
+fn field_value<'q>(quiet: &Quiet<'q>, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
+    match quiet.kind(-1) {
+        ffi::LUA_TSTRING => quiet.string(-1),
+        ffi::LUA_TNUMBER => {
+            numbers.add_for_field(quiet, -1, place);
             Some(b"")
         }
         _ => None,
@@ -200,7 +230,7 @@ fn collect_fields<'q>(
 ) -> Result<(), Message> {
     quiet.pairs(index, || {
         let Some(name) = quiet.string(-2) else { return collect_pair(quiet, fields, numbers) };
-        match text(quiet, -1, numbers, fields.len()) {
+        match field_value(quiet, numbers, fields.len()) {
             Some(value) => {
                 fields.push((name, value));
                 Ok(())
@@ -224,7 +254,7 @@ fn collect_values<'q>(
         if quiet.kind(-1) == ffi::LUA_TNIL {
             break;
         }
-        let value = text(quiet, -1, numbers, fields.len()).ok_or_else(|| no_value(quiet, name))?;
+        let value = field_value(quiet, numbers, fields.len()).ok_or_else(|| no_value(quiet, name))?;
         fields.push((name, value));
         quiet.cut(list);
     }
@@ -242,7 +272,7 @@ fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers:
     quiet.push_element(pair, 1);
     quiet.push_element(pair, 2);
     let name = quiet.string(-2);
-    let value = text(quiet, -1, numbers, fields.len());
+    let value = field_value(quiet, numbers, fields.len());
     quiet.cut(pair);
     let (Some(name), Some(value)) = (name, value) else {
         return Err(Message::new(format_args!("the fields of the response hold a list that is no pair of a name and a value")));
@@ -331,6 +361,8 @@ fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>)
         }
     };
     let goes_on = match exchange.progress() {
+        // An empty piece commits nothing, so that a later failure still has its own status.
+        Progress::Nothing if piece.is_empty() => true,
         Progress::Nothing => with_head(fields, head, |whole| exchange.start(whole)),
         Progress::Started => true,
         Progress::Done => false,

@@ -1,5 +1,6 @@
 //! Why a setting was not accepted.
 
+use super::masked::{masked, quoted};
 use std::fmt;
 
 /// Why a setting was not accepted.
@@ -40,16 +41,16 @@ impl fmt::Display for SettingError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, suggestion: None } => {
-                write!(formatter, "unknown setting `{}`; `oribi --help` lists all that there are", name.escape_debug())
+                write!(formatter, "unknown setting `{}`; `oribi --help` lists all that there are", quoted(name))
             }
             Self::Protective { name, instead } => {
-                write!(formatter, "cannot do what `{}` asks for: {instead}", name.escape_debug())
+                write!(formatter, "cannot do what `{}` asks for: {instead}", quoted(name))
             }
             Self::Unknown { name, suggestion: Some(suggestion) } => {
-                write!(formatter, "unknown setting `{}`; did you mean `{suggestion}`?", name.escape_debug())
+                write!(formatter, "unknown setting `{}`; did you mean `{suggestion}`?", quoted(name))
             }
             Self::Bad { name, value, why } => {
-                write!(formatter, "bad value `{}` for {}: {why}", value.escape_debug(), name.escape_debug())
+                write!(formatter, "bad value `{}` for {}: {}", quoted(value), quoted(name), masked(why))
             }
         }
     }

@@ -21,6 +21,7 @@ mod histogram;
 mod https;
 mod life;
 mod life_values;
+mod masked;
 mod metrics_address;
 mod metrics_path;
 mod names;
@@ -52,8 +53,10 @@ pub use dashboard::{Dashboard, DashboardShows};
 pub use edge_decision::Served;
 pub use error::SettingError;
 pub use handshakes::{Handshakes, Offer};
+pub use masked::{masked, quoted};
 pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use metrics_path::MetricsPath;
+pub use names::closest;
 pub use origin::Origin;
 pub use plan::Plan;
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
@@ -76,6 +79,13 @@ pub use traces::SampleRatio;
 use given::Given;
 use names::{find, squash, suggest};
 use setting::Draft;
+
+/// What to do instead of giving an option of other servers that protects something and that Oribi does not have; `None`: this name
+/// is none of them.
+#[must_use]
+pub fn instead_of(name: &str) -> Option<&'static str> {
+    protective::instead_of(&squash(name), "")
+}
 
 /// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
 ///

@@ -22,11 +22,14 @@ pub(super) fn find(name: &str) -> Option<(usize, bool)> {
 
 /// The known name that is closest to an unknown one, if one is close enough.
 pub(super) fn suggest(name: &str) -> Option<&'static str> {
+    closest(name, table().iter().flat_map(|setting| names(setting).chain(setting.opposites.iter().copied())))
+}
+
+/// The candidate that is closest to a name, if one is close enough: of three letters, one may differ.
+pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = squash(name);
     let tolerated = (wanted.chars().count() / 3).min(3);
-    table()
-        .iter()
-        .flat_map(|setting| names(setting).chain(setting.opposites.iter().copied()))
+    candidates
         .map(|candidate| (distance(&wanted, &squash(candidate)), candidate))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, _)| *distance <= tolerated)
@@ -38,20 +41,25 @@ fn names(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.aliases.iter().copied())
 }
 
-/// How many letters must be inserted, removed or changed to turn one word into the other (Levenshtein).
+/// How many letters must be inserted, removed, changed or exchanged with their neighbours to turn one word into the other
+/// (Damerau and Levenshtein).
 fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut rows: [Vec<usize>; 3] = [Vec::new(), Vec::new(), (0..=right.len()).collect()];
+    for (line, letter) in left.iter().enumerate() {
+        rows.rotate_left(1);
+        let [before, last, row] = &mut rows;
+        row.clear();
+        row.push(line + 1);
         for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+            let mut least = (last[column] + usize::from(letter != other)).min(last[column + 1] + 1).min(row[column] + 1);
+            if line > 0 && column > 0 && *letter == right[column - 1] && left[line - 1] == *other {
+                least = least.min(before[column - 1] + 1);
+            }
+            row.push(least);
         }
     }
-    row[right.len()]
+    rows[2][right.len()]
 }
 
 #[cfg(test)]
@@ -107,6 +115,7 @@ mod tests {
         assert_eq!(suggest("worker"), Some("workers"));
         assert_eq!(suggest("max_reqs_per_chld"), Some("max-reqs-per-child"));
         assert_eq!(suggest("acces-log"), Some("access-log"));
+        assert_eq!(suggest("threasd"), Some("threads"));
         assert_eq!(suggest("zzzzzz"), None);
         assert_eq!(suggest("x"), None);
     }

@@ -2,6 +2,7 @@
 
 use super::LuaSettings;
 use crate::script_path::ScriptSource;
+use oribi_server::config::{masked, quoted};
 use oribi_server::config::value::{
     boolean, count, duration_or_off, limit, show_duration, show_limit, show_size, show_switch, size,
 };
@@ -34,7 +35,7 @@ impl LuaSetting {
     /// # Errors
     /// A message that tells which values are valid.
     pub fn set(&self, settings: &mut LuaSettings, text: &str) -> Result<(), String> {
-        (self.apply)(settings, text).map_err(|why| format!("bad value `{}` for {}: {why}", text.escape_debug(), self.name))
+        (self.apply)(settings, text).map_err(|why| format!("bad value `{}` for {}: {}", quoted(text), self.name, masked(&why)))
     }
 
     /// Its value, as [`LuaSetting::set`] would read it.

@@ -20,6 +20,7 @@ const ENDLESS: &[&str] = &[
     "while true do local co = coroutine.wrap(function() coroutine.wrap(function() while true do end end)() end) pcall(co) end",
     "repeat local text = tostring({}) until false",
     "return 200, {}, function() while true do end end",
+    "local pieces = 0 return 200, {}, function() pieces = pieces + 1 if pieces > 1 then while true do end end return '' end",
 ];
 
 #[test]

@@ -226,6 +226,34 @@ fn many_numbers_in_an_answer_are_kept_apart() {
 }
 
 #[test]
+fn integral_floats_are_integers_in_fields() {
+    let script = "return function(request)
+        local half = request.content_length / 2
+        return 200, { Half = half, List = { half, 2.5 }, { 'Pair', half } }, { tostring(request.content_length) }
+    end";
+    let response = Site::new(script).answer(&Call::post(b"four"));
+    let mut values: Vec<(&str, &str)> = response.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    values.sort_unstable();
+    assert_eq!(values, [("Half", "2"), ("List", "2"), ("List", "2.5"), ("Pair", "2")]);
+    assert_eq!(response.body, "4");
+}
+
+#[test]
+fn a_status_that_is_a_string_is_reported_and_not_sent_as_the_page() {
+    for (results, message) in [
+        ("'404', { A = 1 }, 'gone'", "the handler has returned its status as a string: return the number 404"),
+        ("'404 Not Found', 'gone'", "the handler has returned its status as a string: return the number 404"),
+        ("'gone', function() end", "the handler has returned a string where its status is expected"),
+    ] {
+        let response = Site::new(&format!("return function() return {results} end")).get("/");
+        assert_eq!((response.status, response.ended), (500, Ended::Whole), "{results}");
+        assert!(logged(message), "{results}");
+    }
+    let page = Site::new("return function() return ('a-b'):gsub('-', '+') end").get("/");
+    assert_eq!((page.status, &*page.body), (200, "a+b"));
+}
+
+#[test]
 fn an_iterator_is_sent_piece_by_piece() {
     let script = "return function()
         local left = 3

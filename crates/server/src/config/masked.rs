@@ -1,0 +1,137 @@
+//! Messages that quote input, without the secrets that it may hold.
+//!
+//! A value in the wrong option may be a key, a password or a token, and an error is written to a journal that many can read. So
+//! every message that quotes a value passes through [`masked`].
+
+use std::borrow::Cow;
+
+/// Longer words without a path's or a name's form are taken for tokens.
+const TOKEN_BYTES: usize = 32;
+
+/// A quoted value shows at most this many bytes.
+const QUOTED_BYTES: usize = 256;
+
+/// Parts of names whose values are secret.
+const SECRET_NAMES: &[&str] = &["key", "secret", "token", "pass", "pwd", "auth", "credential", "signature", "cookie"];
+
+/// Stands for a secret.
+const MASK: &str = "***";
+
+/// `text` without what may be secret: documents in PEM, passwords in URLs, the values of names such as `password=`, and tokens.
+#[must_use]
+pub fn masked(text: &str) -> Cow<'_, str> {
+    if let Some(start) = text.find("-----BEGIN") {
+        let behind = text[start..].rfind("-----END").map_or("", |end| &text[start + end + "-----END".len()..]);
+        let rest = behind.split_once("-----").map_or("", |(_, rest)| rest);
+        return Cow::Owned(format!("{}{MASK}{}", masked(&text[..start]), masked(rest)));
+    }
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(ends_word) {
+        let word = part.trim_end_matches(ends_word);
+        shown.push_str(&masked_word(word));
+        shown.push_str(&part[word.len()..]);
+    }
+    if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+}
+
+/// A value as a message quotes it: masked, without control characters, and cut if it is long.
+#[must_use]
+pub fn quoted(value: &str) -> String {
+    let masked = masked(value);
+    match masked.char_indices().nth(QUOTED_BYTES) {
+        Some((end, _)) => format!("{}... ({} bytes)", masked[..end].escape_debug(), value.len()),
+        None => masked.escape_debug().to_string(),
+    }
+}
+
+fn ends_word(letter: char) -> bool {
+    letter.is_whitespace() || "`'\"?&;,()".contains(letter)
+}
+
+fn masked_word(word: &str) -> Cow<'_, str> {
+    if let Some((scheme, rest)) = word.split_once("://")
+        && let Some((user, host)) = rest.split('/').next().and_then(|authority| authority.rsplit_once('@'))
+    {
+        return Cow::Owned(format!("{scheme}://{MASK}@{}{}", host, &rest[user.len() + 1 + host.len()..]));
+    }
+    if let Some((name, value)) = word.split_once('=') {
+        let lower = name.to_ascii_lowercase();
+        let secret = SECRET_NAMES.iter().any(|part| lower.contains(part)) && !is_path(value);
+        let value = if secret && !value.is_empty() { Cow::Borrowed(MASK) } else { masked_word(value) };
+        return Cow::Owned(format!("{name}={value}"));
+    }
+    if is_token(word) { Cow::Borrowed(MASK) } else { Cow::Borrowed(word) }
+}
+
+/// Whether a value names a file, as the keys of addresses do.
+fn is_path(value: &str) -> bool {
+    let ending = value.rsplit_once('.').map_or("", |(_, ending)| ending);
+    value.starts_with(['/', '.', '~']) || ["pem", "key", "crt", "cer", "der"].contains(&ending)
+}
+
+/// Whether a word looks like a key or a token: long, of the letters of base64 or hexadecimal digits, with digits among them.
+fn is_token(word: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-.".contains(&byte);
+    word.len() >= TOKEN_BYTES
+        && !is_path(word)
+        && word.bytes().all(known)
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+        // A path, or a name of words: their parts are short.
+        && word.split(['/', '-', '_', '.']).any(|part| part.len() >= TOKEN_BYTES / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Secrets in the forms in which they come, each with the part that no message may hold.
+    const SECRETS: &[(&str, &str)] = &[
+        ("-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBM\nhunter2\n-----END PRIVATE KEY-----\n", "hunter2"),
+        ("-----BEGIN PRIVATE KEY-----\nhunter2 without an end", "hunter2"),
+        ("-----BEGIN PRIVATE KEY-----\\nhunter2\\n-----END PRIVATE KEY-----\\n", "hunter2"),
+        ("http://me:hunter2@collector:4318/v1", "hunter2"),
+        ("redis://:hunter2@localhost", "hunter2"),
+        ("https://0.0.0.0:443?cert=a.pem&key_pem=hunter2&verify=none", "hunter2"),
+        ("password=hunter2", "hunter2"),
+        ("Authorization=Bearer,hunter2", "Bearer"),
+        ("host=db;PASSWD=hunter2", "hunter2"),
+        ("4f1c0b6e8d7a49d2b3c5e6f708192a3b", "4f1c0b6e"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", "eyJzdWIi"),
+        ("MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg", "MIGHAg"),
+    ];
+
+    #[test]
+    fn no_secret_is_quoted() {
+        for (text, secret) in SECRETS {
+            for shown in [masked(text).into_owned(), quoted(text), masked(&format!("bad value `{text}` for key")).into_owned()] {
+                assert!(!shown.contains(secret) && shown.contains(MASK), "{text}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_values_are_quoted_as_they_are() {
+        for text in [
+            "",
+            "twelve",
+            "0.0.0.0:80",
+            "https://[::1]:443?cert=/etc/ssl/a.pem&key=/etc/ssl/private/shop.key",
+            "/srv/shop/releases/20261128123456/tmp/sockets/oribi-of-the-shop.sock",
+            "releases/20261128123456/config/environments/production-of-shop.rb",
+            "unknown setting `wrkers`; did you mean `workers`?",
+            "max-age=63072000; includeSubDomains",
+            "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
+            "tcp://172.17.0.1:8080",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let shown = quoted(&"long ".repeat(1000));
+        assert!(shown.len() < 300 && shown.ends_with("(5000 bytes)"), "{shown}");
+        assert_eq!(quoted("a\nb\u{1b}"), "a\\nb\\u{1b}");
+    }
+}
