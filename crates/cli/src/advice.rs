@@ -58,7 +58,8 @@ fn advice_for(argument: &str, known: &clap::Command) -> Option<String> {
         let aliases = argument.get_all_aliases().unwrap_or_default();
         argument.get_long().into_iter().chain(aliases)
     });
-    closest(name.strip_prefix("--")?, names.filter(|name| !name.contains('_'))).map(|close| format!("did you mean `--{close}`?"))
+    closest(name.strip_prefix("--")?, names.filter(|name| !name.contains('_')))
+        .map(|close| format!("did you mean `--{close}`?"))
 }
 
 /// The command that the first argument may be a misspelling of. A file, or a name with an ending, is an app.

@@ -27,7 +27,7 @@ use command_line::{Content, Subject};
 use language::{App, Home, Runner};
 use options::Mode;
 use oribi_host::Native;
-use oribi_server::config::{Config, Origin, masked, Plan, Resolved, Served, Settings};
+use oribi_server::config::{Config, Origin, Plan, Resolved, Served, Settings, masked};
 use oribi_server::process::Directory;
 use oribi_server::{log, process};
 use std::ffi::OsString;

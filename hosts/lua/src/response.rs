@@ -176,8 +176,12 @@ fn has_content(quiet: &Quiet<'_>, index: c_int) -> bool {
 fn no_status(quiet: &Quiet<'_>) -> Message {
     let text = quiet.string(STATUS).unwrap_or_default();
     match status_of(text) {
-        Some(status) => Message::new(format_args!("the handler has returned its status as a string: return the number {status}")),
-        None => Message::new(format_args!("the handler has returned a string where its status is expected: return a number first")),
+        Some(status) => {
+            Message::new(format_args!("the handler has returned its status as a string: return the number {status}"))
+        }
+        None => {
+            Message::new(format_args!("the handler has returned a string where its status is expected: return a number first"))
+        }
     }
 }
 

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn no_secret_is_quoted() {
         for (text, secret) in SECRETS {
-            for shown in [masked(text).into_owned(), quoted(text), masked(&format!("bad value `{text}` for key")).into_owned()] {
+            for shown in [masked(text).into_owned(), quoted(text), masked(&format!("bad value `{text}` for key")).into_owned()]
+            {
                 assert!(!shown.contains(secret) && shown.contains(MASK), "{text}: {shown}");
             }
         }

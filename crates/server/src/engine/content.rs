@@ -100,9 +100,9 @@ impl StoredContent {
                     gathered.clear();
                 }
                 if piece.len() < GATHERED_BYTES {
-                    gathered.extend_from_slice(piece)
+                    gathered.extend_from_slice(piece);
                 } else {
-                    file.write_all(piece)?
+                    file.write_all(piece)?;
                 }
                 *size += piece.len() as u64;
             }

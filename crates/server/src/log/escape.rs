@@ -91,7 +91,8 @@ impl<'a> Message<'a> {
         }
         if text.len() > self.room {
             // What stands in front says what it is about: the request, and what has happened.
-            self.line.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(self.room)]);
+            let end = (0..=self.room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+            self.line.extend_from_slice(&text.as_bytes()[..end]);
             self.cut = true;
             self.line.extend_from_slice(b"...");
             return;

@@ -2,10 +2,10 @@
 
 use super::LuaSettings;
 use crate::script_path::ScriptSource;
-use oribi_server::config::{masked, quoted};
 use oribi_server::config::value::{
     boolean, count, duration_or_off, limit, show_duration, show_limit, show_size, show_switch, size,
 };
+use oribi_server::config::{masked, quoted};
 use std::time::Duration;
 
 /// The most states of a process that a user may ask for: more is a typing error.
