@@ -25,7 +25,7 @@ fn a_request_has_its_parts() {
         ("request.scheme", "http"),
         ("request.remote_address", "192.0.2.1"),
         ("request.remote_port + 1", "4712"),
-        ("request.server_name", "localhost"),
+        ("request.server_name", "example.org"),
         ("request.server_port == 80", "true"),
         ("request.script_name", ""),
         ("request.path_info", "/a b/c"),
