@@ -11,7 +11,7 @@ const COMMANDS: &[&str] = &["serve", "check", "help", "ctl", "top", "luafcgid", 
 /// Options of other servers that have no counterpart of a similar name, and what to do instead.
 const FOREIGN: &[(&[&str], &str)] = &[
     (
-        &["--preload-app", "--preload", "--lazy", "--lazy-apps", "--prune-bundler"],
+        &["--preload-app", "--preload", "--lazy", "--lazy-apps", "--prune-bundler", "--loader"],
         "the app is always loaded before the workers are forked",
     ),
     (
@@ -21,7 +21,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "--listen ADDRESS says where to listen"),
     (&["--psgi", "--rack", "--app", "--wsgi-file", "--rackup"], "the app is an argument: oribi app.psgi"),
     (&["--master", "--vacuum", "--die-on-term", "--single-interpreter", "--need-app"], "the server always does so"),
-    (&["--loader", "--server"], "the app is always loaded once, before the workers are forked"),
+    (&["--server"], "Oribi is the server"),
     (&["-w"], "--workers NUMBER says how many processes there are"),
     (&["-t"], "--threads NUMBER says how many threads a worker has"),
     (&["-c"], "--config FILE reads a configuration file of a Ruby app"),

@@ -114,7 +114,7 @@ pub fn port_of(authority: &[u8]) -> Option<&[u8]> {
     (!port.is_empty() && rest.last() == Some(&b':')).then_some(port)
 }
 
-/// What stands before the port, and its colon.
+/// The name in front of the colon and the port.
 fn name_of(authority: &[u8]) -> &[u8] {
     let digits = port_of(authority).map_or(0, <[u8]>::len);
     let name = &authority[..authority.len() - digits];

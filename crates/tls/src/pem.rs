@@ -6,7 +6,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::borrow::Cow;
 
-/// What some editors write in front of a text, or of each part of one that was put together.
+/// The mark of UTF-8 that some editors write in front of a text, also within one that was put together.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The labels of certificates (`openssl x509 -trustout`, and old ones). Behind a trusted certificate stands what it is trusted for.
@@ -26,7 +26,7 @@ pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, pem::Er
     PrivateKeyDer::from_pem_slice(&plain(text))
 }
 
-/// What is wrong with a text.
+/// The fault of a text.
 pub(crate) fn of_pem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),

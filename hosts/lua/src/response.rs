@@ -208,14 +208,11 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize
 /// for a length or an age.
 #[inline]
 fn field_value<'q>(quiet: &Quiet<'q>, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
-    match quiet.kind(-1) {
-        ffi::LUA_TSTRING => quiet.string(-1),
-        ffi::LUA_TNUMBER => {
-            numbers.add_for_field(quiet, -1, place);
-            Some(b"")
-        }
-        _ => None,
+    if quiet.kind(-1) == ffi::LUA_TNUMBER {
+        numbers.add_for_field(quiet, -1, place);
+        return Some(b"");
     }
+    text(quiet, -1, numbers, place)
 }
 
 /// The status at the beginning of a string: "404 Not Found".

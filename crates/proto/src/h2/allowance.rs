@@ -10,7 +10,7 @@ use super::error::Violation;
 /// What a request restores of the allowance for frames: some acknowledgements, window updates and priorities belong to it.
 const REQUEST: u32 = 16;
 
-/// What a response restores of the allowance for resets: browsers give up most of the pictures of a page that is scrolled.
+/// Resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
 const RESPONSE: u16 = 4;
 
 /// Content restores the cost of its frame if it is at least this long.

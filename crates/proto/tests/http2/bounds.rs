@@ -112,7 +112,7 @@ fn responses_and_time_restore_what_resets_use() {
         fed.machine.pass_time(u64::from(round) * 200_000_000, &fed.limits);
         assert!(scroll(&mut fed, 1 + 20 * round, 10), "it has time");
     }
-    // What was not used is not added.
+    // Time adds nothing beyond the full allowance.
     let mut fed = Fed::new(Limits::default());
     let get_and_reset = |id| {
         [Frame::new(HEADERS, 5, id, GET).to_bytes(), Frame::new(frames::RST_STREAM, 0, id, &[0, 0, 0, 8]).to_bytes()].concat()

@@ -80,8 +80,8 @@ use given::Given;
 use names::{find, squash, suggest};
 use setting::Draft;
 
-/// What to do instead of giving an option of other servers that protects something and that Oribi does not have; `None`: this name
-/// is none of them.
+/// Advice for an option of other servers that protects something and that Oribi does not have; `None`: this name is none of
+/// them.
 #[must_use]
 pub fn instead_of(name: &str) -> Option<&'static str> {
     protective::instead_of(&squash(name), "")

@@ -69,8 +69,8 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit & 15)]
 }
 
-/// Appends the text of a message up to a number of bytes, with control characters and those that change directions escaped. Line ends inside the text become
-/// `\n`; those at its end are dropped, because Perl's messages end with one.
+/// Appends the text of a message up to a number of bytes, with control characters and those that change directions escaped. Line ends
+/// inside the text become `\n`; those at its end are dropped, because Perl's messages end with one.
 pub struct Message<'a> {
     line: &'a mut Vec<u8>,
     /// Bytes that may still be appended.
@@ -90,7 +90,7 @@ impl<'a> Message<'a> {
             return;
         }
         if text.len() > self.room {
-            // What stands in front says what it is about: the request, and what has happened.
+            // The front of a message names the request and the event.
             let end = (0..=self.room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
             self.line.extend_from_slice(&text.as_bytes()[..end]);
             self.cut = true;

@@ -40,12 +40,12 @@ impl Numbers {
     /// The same for the value of a field: an integral float has the text of an integer.
     #[cold]
     pub(crate) fn add_for_field(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
-        let start = self.text.len();
-        write(&mut self.text, quiet, index);
-        if self.text[start..].ends_with(b".0") {
-            self.text.truncate(self.text.len() - 2);
+        self.add(quiet, index, place);
+        if let Some((_, range)) = self.places.last_mut()
+            && self.text[range.clone()].ends_with(b".0")
+        {
+            range.end -= 2;
         }
-        self.places.push((place, start..self.text.len()));
     }
 
     /// The text of the number that was added first.

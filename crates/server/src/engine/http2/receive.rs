@@ -229,7 +229,7 @@ impl<B: Backend> Engine<'_, B> {
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
-        // What ends behind its last request has been noted before that.
+        // A connection that ends behind its last request has been noted before that.
         let mut noted = false;
         if let Some(machine) = carrier.http2() {
             noted = machine.is_calming();
