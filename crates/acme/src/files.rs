@@ -167,7 +167,14 @@ fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
 /// The right to order certificates into a folder, which one process has at a time. It ends with the process.
 #[derive(Debug)]
 pub(crate) struct Right {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Right {
+    /// Closing the file is not enough: a child between fork and exec has it open, too, and would keep the lock.
+    fn drop(&mut self) {
+        _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Right {
@@ -184,7 +191,7 @@ impl Right {
                 {
                     return Err(format!("cannot write {}: {error}", settings.proof().display()));
                 }
-                Ok(Some(Self { _file: file }))
+                Ok(Some(Self { file }))
             }
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(failed(error.into())),
