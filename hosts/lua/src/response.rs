@@ -138,7 +138,7 @@ fn collect<'q>(
             }
         }
         ffi::LUA_TSTRING if shape == Shape::Wsapi => answer.status = status_line(quiet)?,
-        ffi::LUA_TSTRING if shape == Shape::Oribi && has_content(quiet, FIELDS) => return Err(no_status(quiet)),
+        ffi::LUA_TSTRING if shape == Shape::Oribi && is_status_or_more(quiet) => return Err(no_status(quiet)),
         ffi::LUA_TSTRING | ffi::LUA_TFUNCTION if shape == Shape::Oribi => body = STATUS,
         _ => return Err(unexpected(quiet, STATUS, "its status is")),
     }
@@ -166,9 +166,14 @@ fn collect<'q>(
     Ok(None)
 }
 
-/// Whether the value at `index` can only be fields or a body. A number cannot: `return text:gsub("a", "b")` returns one.
-fn has_content(quiet: &Quiet<'_>, index: c_int) -> bool {
-    matches!(quiet.kind(index), ffi::LUA_TTABLE | ffi::LUA_TSTRING | ffi::LUA_TFUNCTION)
+/// Whether the string of a handler's first result stands where its status does: fields or an iterator come behind it, or it reads as
+/// a status in front of a text. Other texts and numbers behind it are what `string.gsub` and `require` return besides.
+fn is_status_or_more(quiet: &Quiet<'_>) -> bool {
+    match quiet.kind(FIELDS) {
+        ffi::LUA_TTABLE | ffi::LUA_TFUNCTION => true,
+        ffi::LUA_TSTRING => quiet.string(STATUS).is_some_and(|text| status_of(text).is_some()),
+        _ => false,
+    }
 }
 
 /// The error for a text in front of fields or of a body.
