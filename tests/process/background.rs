@@ -1,4 +1,5 @@
-//! `oribi --daemonize`: the command returns when the server serves in the background, or has failed.
+//! `oribi --daemonize`: the command returns when the server serves in the background, or has failed. A failed start with a log file
+//! also says so on the terminal.
 
 use crate::client::{Target, get};
 use crate::server::{Folder, runs, send, wait_until};
@@ -61,4 +62,43 @@ fn an_app_that_cannot_be_loaded_fails_the_command() {
     let started = start(&folder, &["app.psgi", "--perl", "/bin/false"]);
     assert_eq!(started.status.code(), Some(1), "{started:?}");
     assert!(String::from_utf8_lossy(&started.stderr).contains("could not start; the reason is in "), "{started:?}");
+}
+
+#[test]
+fn a_failed_start_says_on_standard_error_that_the_log_has_the_reason() {
+    let folder = Folder::new();
+    fs::write(folder.file("app.psgi"), "").expect("the folder is ours");
+    fs::write(folder.file("app.lua"), "error 'no database'").expect("the folder is ours");
+    let contents: [(&[&str], &str); 3] = [
+        (&["--native", "hello", "--listen", "absent/app.sock"], "absent/app.sock"),
+        (&["app.psgi", "--perl", "/bin/false"], "before the app could serve"),
+        (&["app.lua"], "no database"),
+    ];
+    for (content, reason) in contents {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
+        command.args(["--listen", "app.sock", "--error-log", "error.log", "--control", "off"]).args(content);
+        let started = command.current_dir(folder.file("")).output().expect("it was built");
+        let said = String::from_utf8_lossy(&started.stderr);
+        assert_eq!(started.status.code(), Some(1), "{content:?}: {said}");
+        assert!(said.starts_with("oribi: the server could not start; the reason is in "), "{content:?}: {said}");
+        assert!(said.trim_end().ends_with("error.log") && said.lines().count() == 1, "{content:?}: {said}");
+        let log = fs::read_to_string(folder.file("error.log")).expect("it is written");
+        assert!(log.contains(reason), "{content:?}: {log}");
+        fs::remove_file(folder.file("error.log")).expect("it is there");
+    }
+}
+
+#[test]
+fn the_first_line_of_the_log_is_about_the_app() {
+    let folder = Folder::new();
+    fs::write(folder.file("app.lua"), "return function() return 'hello' end").expect("the folder is ours");
+    let started = start(&folder, &["app.lua", "--workers", "1"]);
+    let log = fs::read_to_string(folder.file("error.log")).expect("it is written");
+    let id = fs::read_to_string(folder.file("server.pid")).expect("it is written");
+    let server = InBackground(id.trim().parse().expect("a number"));
+    assert_eq!(started.status.code(), Some(0), "{log}");
+    let first = log.lines().next().unwrap_or_default();
+    assert!(first.contains("starting ") && first.contains("app.lua (Oribi "), "{log}");
+    assert!(!log.contains("I/O by"), "{log}");
+    drop(server);
 }

@@ -50,7 +50,7 @@ fn io_uring_is_what_workers_use_when_told_so() {
 
 #[test]
 fn epoll_is_what_workers_use_otherwise() {
-    for arguments in [["--workers", "1", "--io", "epoll"], ["--workers", "1", "--io", "auto"]] {
+    for arguments in [["--workers", "1", "--io", "epoll"], ["--workers", "1", "--log-level", "debug"]] {
         let mut server = native(&arguments);
         every_worker_has(&mut server, "anon_inode:[eventpoll]", 1);
         server.wait_for_log("I/O by epoll");

@@ -46,6 +46,8 @@ fn main() -> ExitCode {
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
             // If standard error is closed, only the exit status is left.
             let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
+            // Standard error is the log by now, if that is a file.
+            process::report_failed_start();
             ExitCode::from(status)
         }
     }
@@ -187,20 +189,29 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     Ok(exit_status(process::master::run(&resolved.settings, mold, lanes)))
 }
 
-/// The server returns only 0 and 1; any other value is a failure, too.
-/// Goes to the background where that was asked for, and opens the logs.
+/// Goes to the background where that was asked for, opens the logs, and names the app in them.
 fn begin(mode: Mode, settings: &mut Settings) -> Result<(), Trouble> {
     // The process that stays in the foreground keeps the user's standard error, which the logs would replace.
     if mode == Mode::Daemonize {
         go_to_background(settings, Directory::Same)?;
     }
-    log::prepare(settings).map_err(Trouble::failure)
+    let kept = process::keep_standard_error(settings);
+    kept.map_err(|error| Trouble::failure(format!("cannot keep standard error: {error}")))?;
+    log::prepare(settings).map_err(Trouble::failure)?;
+    if !settings.app_name.is_empty() {
+        ::log::info!("starting {} (Oribi {})", settings.app_name, env!("CARGO_PKG_VERSION"));
+    }
+    Ok(())
 }
 
 fn go_to_background(settings: &mut Settings, directory: Directory) -> Result<(), Trouble> {
     process::detach(settings, directory).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))
 }
 
+/// The server returns only 0 and 1; any other value is a failure, too.
 fn exit_status(status: i32) -> u8 {
+    if status != 0 {
+        process::report_failed_start();
+    }
     u8::try_from(status).unwrap_or(Trouble::FAILED)
 }

@@ -47,6 +47,7 @@ mod worker;
 
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
+pub use foreground::{keep_standard_error, report_failed_start};
 pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
 pub use oribi_io::process::end_when_told_while_loading;
 pub use supervisor::{supervise, supervise_program};

@@ -40,7 +40,7 @@ use super::title::Title;
 use super::upgrade::{self, Succession};
 use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
-use crate::config::Settings;
+use crate::config::{IoModel, Settings};
 use crate::control::{self, Control};
 use crate::listen::{self, Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
@@ -207,7 +207,10 @@ impl<'a> Supervisor<'a> {
             }
         };
         if generation == 1 {
-            log::info!("{io}");
+            match settings.io {
+                IoModel::Auto => log::debug!("{io}"),
+                _ => log::info!("{io}"),
+            }
             if let Some(shortage) = descriptor_shortage(descriptors, settings.limits.connections) {
                 log::warn!("{shortage}");
             }
