@@ -106,16 +106,18 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 
 install-perl: ## install the modules where perl finds them by itself, for plackup -s Oribi
 	@[ -f hosts/perl/blib/lib/Oribi.pm ] || { echo "Nothing is built yet: make build, then make install-perl." >&2; exit 1; }
-	cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory install DESTDIR=$(DESTDIR)
+	cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory pure_install DESTDIR=$(DESTDIR)
 
 install-gem: ## install the gem where ruby finds it by itself, for rackup -s oribi and rails server -u oribi
 	@ls hosts/ruby/lib/oribi/*/oribi.so >/dev/null 2>&1 || { echo "Nothing is built yet: make build, then make install-gem." >&2; exit 1; }
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
-uninstall: ## remove what `make install` installed
+uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
+	@if command -v $(PERL) >/dev/null; then $(PERL) setup/uninstall-perl.pl $(DESTDIR); fi
+	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall-gem.rb $(DESTDIR); fi
 
 clean: ## remove everything that was built
 	@for folder in target/debian13 target/kubernetes; do \

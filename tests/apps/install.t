@@ -2,6 +2,7 @@
 # Property: what `make install` puts somewhere works from there without the checkout, and `make uninstall` leaves nothing.
 
 use v5.36;
+use Config;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use File::Find ();
@@ -66,7 +67,16 @@ my ($gems) = map { m{\A(.*)/specifications/oribi-[^/]*[.]gemspec\z} } files();
     answers('rackup with the installed gem', $port, qw(rackup -s oribi -o 127.0.0.1 -p), $port, "$installed/share/doc/oribi/examples/hello.ru");
 }
 is scalar(grep { m{/gems/oribi-[^/]*/README[.]md\z} } files()), 1, 'the gem says what it is';
-is system('rm', '-rf', $gems), 0, 'and goes';
+
+chdir Test::Oribi::root() or die "chdir: $!";
+is make('install-perl'), 0, 'make install-perl' or diag content_of("$folder/make.log");
+{
+    my ($modules, $objects) = map { "$folder$_" } @Config{qw(installsitelib installsitearch)};
+    my $port = empty_port();
+    local $ENV{PERL5LIB} = "$modules:$objects";
+    chdir '/' or die "chdir: $!";
+    answers('plackup with the installed modules', $port, qw(plackup -s Oribi --host 127.0.0.1 --port), $port, "$installed/share/doc/oribi/examples/hello.psgi");
+}
 
 chdir Test::Oribi::root() or die "chdir: $!";
 is make('uninstall'), 0, 'make uninstall' or diag content_of("$folder/make.log");
