@@ -24,8 +24,8 @@ sub new ($class) {
     write_file("$place/config/secret_key.txt", 'only a test' x 8);
     # ImageMagick by itself wants Helvetica. This font comes with Request Tracker.
     write_file("$place/config/configuration.yml", "default:\n  minimagick_font_path: /usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf\n");
-    # Debian's Gemfile takes the database's gem from the configuration of the machine's Redmine.
-    write_file("$root/Gemfile.local", qq{gem "sqlite3"\n});
+    # Debian's Gemfile takes the database's gem from the configuration of the machine's Redmine, if that is set up.
+    write_file("$root/Gemfile", content_of("$root/Gemfile") =~ s{/usr/share/redmine/}{$root/}gr);
 
     # The first one's is everyone's.
     state $database = $self->_new_database;
