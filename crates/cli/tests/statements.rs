@@ -1,0 +1,160 @@
+//! The manual's statements about options: those in its commands of `oribi` exist, and its sentences about failures are true.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A sentence of the manual, and a command that shows it: it ends with a failure and a message that has all of `answers`.
+struct Statement {
+    file: &'static str,
+    sentence: &'static str,
+    command: &'static [&'static str],
+    answers: &'static [&'static str],
+}
+
+const STATEMENTS: &[Statement] = &[
+    Statement {
+        file: "docs/options.md",
+        sentence: "`oribi` refuses an unknown option and suggests one",
+        command: &["--native", "hello", "--worker", "2"],
+        answers: &["--workers"],
+    },
+    Statement {
+        file: "docs/options.md",
+        sentence: "An invalid value is an error.",
+        command: &["--native", "hello", "--workers", "many"],
+        answers: &["bad value `many` for workers"],
+    },
+    Statement {
+        file: "docs/signals.md",
+        sentence: "Options that would protect the server but that Oribi does not have also stop the start",
+        command: &["--native", "hello", "--chroot", "/"],
+        answers: &["chroot"],
+    },
+    Statement {
+        file: "docs/signals.md",
+        sentence: "At any other unknown option `oribi` ends with a suggestion",
+        command: &["--native", "hello", "--max-request", "5"],
+        answers: &["--max-requests"],
+    },
+    Statement {
+        file: "docs/observe.md",
+        sentence: "Who may connect to a Unix socket is said by its mode instead; `allow=` is refused there.",
+        command: &["--native", "hello", "--metrics", "/nowhere/metrics.sock?allow=127.0.0.1"],
+        answers: &["allow"],
+    },
+    Statement {
+        file: "docs/observe.md",
+        sentence: "a time between two is refused with the names of both",
+        command: &["--native", "hello", "--histogram-buckets", "5500us"],
+        answers: &["5ms", "6ms"],
+    },
+    Statement {
+        file: "docs/logs.md",
+        sentence: "this is refused, with the reason: `%A`",
+        command: &["--native", "hello", "--access-log-format", "%A"],
+        answers: &["%A cannot be told"],
+    },
+    Statement {
+        file: "docs/lua.md",
+        sentence: "a hook with an unknown name, and a file with a mistake stop the start",
+        command: &["app.lua", "--hooks", "unknown.lua"],
+        answers: &["unknown.lua", "sometimes"],
+    },
+    Statement {
+        file: "docs/lua.md",
+        sentence: "a hook with an unknown name, and a file with a mistake stop the start",
+        command: &["app.lua", "--hooks", "mistaken.lua"],
+        answers: &["mistaken.lua:1"],
+    },
+];
+
+fn manual() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    files.extend(fs::read_dir(root.join("docs")).expect("the manual").map(|entry| entry.expect("a file").path()));
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let read = |path: PathBuf| (path.clone(), fs::read_to_string(path).expect("a page"));
+    files.into_iter().map(read).collect()
+}
+
+/// A text in one line.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The long options in a text, without their values.
+fn options(text: &str) -> impl Iterator<Item = &str> {
+    let starts = text.match_indices("--").filter(|(at, _)| *at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric());
+    let word = |rest: &str| rest[2..].find(|c: char| !c.is_ascii_alphanumeric() && c != '-').map_or(rest.len(), |end| end + 2);
+    starts.map(move |(at, _)| &text[at..at + word(&text[at..])]).filter(|option| option.len() > 3 && !option.ends_with('-'))
+}
+
+fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
+    // A server that starts against the sentence is ended.
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_oribi")]).args(arguments).args(["--listen", "app.sock", "--control", "off"]);
+    command.current_dir(folder);
+    let output = command.output().expect("it was built");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).expect("it speaks UTF-8"))
+}
+
+#[test]
+fn commands_have_options_that_exist() {
+    let helps: [&[&str]; 6] = [
+        &["--help"],
+        &["ctl", "--help"],
+        &["top", "--help"],
+        &["luafcgid", "--help"],
+        &["check", "--help"],
+        &["files", "--help"],
+    ];
+    let program = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_oribi")).args(arguments).output().expect("it was built");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8")
+    };
+    let help: String = helps.into_iter().map(program).collect();
+    let mut known: BTreeSet<String> = options(&help).map(str::to_owned).collect();
+    for setting in oribi_server::config::table() {
+        known.extend([setting.name].iter().chain(setting.aliases).chain(setting.opposites).map(|name| format!("--{name}")));
+    }
+    known.extend(oribi_lua::table().iter().map(|setting| format!("--{}", setting.name)));
+    let mut unknown = BTreeSet::new();
+    let mut seen = 0;
+    for (path, text) in manual() {
+        for line in text.lines() {
+            for (at, _) in line.match_indices("oribi ") {
+                let command = line[at..].split(['`', '|', '#', '&', '>', ';', ')']).next().unwrap_or_default();
+                for option in options(command) {
+                    seen += 1;
+                    if !known.contains(&option.replace('_', "-")) {
+                        unknown.insert(format!("{}: {option}: {line}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} options were found");
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
+#[test]
+fn sentences_about_failures_are_true() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("the folder is ours");
+    write("app.lua", "return function() return 'hello' end");
+    write("unknown.lua", "return { sometimes = function() end }");
+    write("mistaken.lua", "return return");
+    let manual = manual();
+    for Statement { file, sentence, command, answers } in STATEMENTS {
+        let (_, text) = manual.iter().find(|(path, _)| path.ends_with(file)).expect("the page is there");
+        assert!(flat(text).contains(sentence), "{file} no longer says: {sentence}");
+        let (success, said) = said_by(command, folder.path());
+        assert!(!success, "{file}: {sentence}: {command:?} did not fail: {said}");
+        for answer in *answers {
+            assert!(said.contains(answer), "{file}: {sentence}: {command:?} said: {said}");
+        }
+    }
+}
