@@ -40,6 +40,7 @@ use trouble::{Trouble, explain};
 fn main() -> ExitCode {
     // Process 1 would ignore them. If it cannot be had, they work from the moment when the server begins.
     let _ = process::end_when_told_while_loading();
+    let _ = process::survive_own_signals();
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {

@@ -25,7 +25,9 @@ use crate::keeper::Plea;
 use crate::listen::{Listener, Vault};
 use crate::metrics::Line;
 use crate::spans::Way;
-use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
+use oribi_io::process::{
+    adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, survive_own_signals, tell,
+};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -306,6 +308,7 @@ pub fn claim_inheritance() {
     }
     if let Some((number, process)) = std::env::var(MASTER).ok().and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
+        let _ = survive_own_signals();
         // What the app says while it is loaded must not end this process because nobody reads the log any more.
         let _ = survive_broken_pipes_while_loading();
     }

@@ -48,7 +48,7 @@ mod worker;
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
 pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
-pub use oribi_io::process::end_when_told_while_loading;
+pub use oribi_io::process::{end_when_told_while_loading, survive_own_signals};
 pub use supervisor::{supervise, supervise_program};
 
 use crate::config::Settings;

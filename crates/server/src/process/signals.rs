@@ -1,6 +1,6 @@
 //! The signals of the master and the supervisor.
 
-use oribi_io::process::{Effect, Watch, watch};
+use oribi_io::process::{Effect, Watch, survive_own_signals, watch};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use std::io;
@@ -46,6 +46,7 @@ impl Signals {
     /// # Errors
     /// An error of the system.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
+        survive_own_signals()?;
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut watches = vec![survive_broken_pipes()?];
         for (signal, count) in &ARRIVED {
