@@ -5,6 +5,7 @@
 mod adopt;
 pub mod asking;
 mod children;
+mod environment;
 mod fork;
 mod identity;
 mod last_resort;
@@ -17,6 +18,7 @@ mod title;
 
 pub use adopt::{adopt, claim, has_hung_up, peer, tell};
 pub use children::{has_forked, note_forks};
+pub use environment::take_variable;
 pub use fork::{Fork, exit_now, fork};
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;

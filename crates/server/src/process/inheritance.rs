@@ -306,6 +306,7 @@ pub fn claim_inheritance() {
     if master.is_none() && before.is_none() {
         return;
     }
+    super::scaled::claim();
     if let Some((number, process)) = std::env::var(MASTER).ok().and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
         let _ = survive_own_signals();

@@ -69,6 +69,7 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
             return 1;
         }
     };
+    upgrade::keep_scale(&mut master);
     let status = master.run();
     master.end_exporter();
     let status = upgrade::conclude(&mut master, status);

@@ -37,6 +37,7 @@ mod reasons;
 mod reloads;
 mod requests;
 mod restart_file;
+mod scaled;
 mod scaling;
 mod signals;
 mod supervisor;

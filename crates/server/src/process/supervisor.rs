@@ -79,6 +79,7 @@ fn run(started: Result<Supervisor<'_>, String>) -> i32 {
             return 1;
         }
     };
+    upgrade::keep_scale(&mut supervisor);
     let status = supervisor.run();
     supervisor.end_exporter();
     let status = upgrade::conclude(&mut supervisor, status);

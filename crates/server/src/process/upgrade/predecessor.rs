@@ -39,6 +39,11 @@ impl Predecessor {
         Ok(Some((Self { link, pid, lent, told: false }, listeners)))
     }
 
+    /// The process that has started this one.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Whether the old server still serves.
     pub(in super::super) fn serves(&self) -> bool {
         !self.told

@@ -5,6 +5,7 @@ use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
     FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, TOTALS, UPGRADE, VAULT, describe,
 };
+use super::super::scaled::{SCALED, Scaled};
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
@@ -43,7 +44,8 @@ pub(in super::super) enum Progress {
 }
 
 impl Successor {
-    /// Starts `program`, which inherits the listeners, and has `limit` to load its app and to serve.
+    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app and to
+    /// serve.
     ///
     /// # Errors
     /// The system refuses, or there is no such program.
@@ -53,7 +55,7 @@ impl Successor {
         guardian: Option<&GuardianLink>,
         books: &Books,
         metrics: Option<&Metrics>,
-        limit: Duration,
+        (limit, scaled): (Duration, Option<Scaled>),
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
@@ -66,11 +68,14 @@ impl Successor {
             None => command.env_remove(VAULT),
         };
         // It is the process that the service manager watches from then on.
-        for variable in ["WATCHDOG_PID", GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS, HISTORY] {
+        for variable in ["WATCHDOG_PID", GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS, HISTORY, SCALED] {
             command.env_remove(variable);
         }
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
+        }
+        if let Some(scaled) = scaled {
+            command.env(SCALED, scaled.describe());
         }
         let figures = books.figure_totals().and_then(FigureTotals::descriptor);
         let totals = books.totals();
