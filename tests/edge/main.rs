@@ -28,6 +28,7 @@ mod in_front;
 mod language;
 #[allow(dead_code)]
 mod load;
+mod poison;
 mod queue;
 mod real_time;
 mod recycling;

@@ -1,4 +1,5 @@
-//! What a client is told when the system has no descriptor, or no room on its disk, for the content of a request.
+//! What a client is told when the system has no descriptor, or no room on its disk, for the content of a request; and what helps when
+//! it has no process.
 
 use oribi_proto::h1::Refusal;
 use rustix::io::Errno;
@@ -16,6 +17,17 @@ pub(crate) fn is_of_descriptors(error: &io::Error) -> bool {
     // An error that names its file has the system's error inside.
     let inner = || error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(Errno::from_io_error);
     matches!(Errno::from_io_error(error).or_else(inner), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
+}
+
+/// Why no process could be started, with what helps if there may be no more of them.
+pub(crate) fn of_processes(error: &io::Error) -> String {
+    if Errno::from_io_error(error) == Some(Errno::AGAIN) {
+        format!(
+            "{error}: there may be no more processes (see ulimit -u, TasksMax of systemd, the limit of pids of a container)"
+        )
+    } else {
+        error.to_string()
+    }
 }
 
 /// Tests that use up the descriptors of their process, which is therefore a process of its own.

@@ -151,6 +151,8 @@ my %behaviours = (
     scribble => sub ($env, $number)        { return scribble($number) },
     die   => sub ($env, $number)           { die "request $number dies\n" },
     exit  => sub ($env, $number)           { exit 3 },
+    kill  => sub ($env, $number)           { kill KILL => $$; sleep_for(LONG); return },
+    vanish => sub ($env, $number)          { POSIX::_exit(0) },
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },

@@ -144,6 +144,11 @@ OTHERS = {
   },
   "/die" => ->(_, number) { raise "request #{number} dies" },
   "/exit" => ->(*) { exit(3) },
+  "/kill" => lambda { |*|
+    Process.kill(:KILL, Process.pid)
+    sleep(LONG)
+  },
+  "/vanish" => ->(*) { exit!(0) },
   "/segv" => lambda { |*|
     Process.kill(:SEGV, Process.pid)
     sleep(LONG)

@@ -176,7 +176,8 @@ static TABLE: &[Setting] = &[
         "respawn-interval",
         Section::Workers,
         "TIME",
-        "Time to wait before a worker that has failed is replaced; it doubles, up to a minute, while workers go on failing",
+        "Time to wait before a worker is replaced that has failed before it could serve; it doubles, up to a minute, while workers go \
+         on failing. One that has served is replaced at once",
     )
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))

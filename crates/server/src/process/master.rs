@@ -52,6 +52,9 @@ use std::time::{Duration, Instant};
 /// How much longer than its workers a mold may take to stop.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
 
+/// How many molds that had served are replaced at once, and the time in which one more is. To load an app takes a processor.
+const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
+
 /// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its environment,
 /// and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the app could not
 /// be loaded at the start, the listeners could not be opened, or requests had to be cut off.
@@ -203,7 +206,7 @@ impl<'a> Master<'a> {
             reloads: Reloads::default(),
             rolling: None,
             served: false,
-            pace: Pace::new(Duration::ZERO, settings.respawn_interval),
+            pace: Pace::new(Duration::ZERO, settings.respawn_interval).replacing(MOLDS.0, MOLDS.1),
             stage: Stage::Serving,
             farewell: None,
             watch: watch::begin(settings),

@@ -6,6 +6,7 @@
 //! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 
 mod adoption;
+mod allowance;
 mod alone;
 mod books;
 mod certificate_files;

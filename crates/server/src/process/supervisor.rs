@@ -45,6 +45,7 @@ use crate::control::{self, Control};
 use crate::listen::{self, Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
+use crate::shortage;
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
 use oribi_io::process::note_forks;
@@ -323,7 +324,9 @@ impl<'a> Supervisor<'a> {
         self.keep_edges();
         // A reason that prevents the first fork will prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
-            log::error!("cannot start a worker: {error}");
+            let why = shortage::of_processes(&error);
+            log::error!("cannot start a worker: {why}");
+            self.master.iter().for_each(|master| master.tell_trouble(&format!("a worker cannot be started: {why}")));
             self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
             return 1;
         }

@@ -21,13 +21,13 @@ impl Supervisor<'_> {
     pub(super) fn sleep(&self) {
         let now = Instant::now();
         let mut timeout = match self.stage {
-            Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
+            Stage::Serving | Stage::Draining => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
             Stage::Stopping { deadline, ref closing, starters, .. } => {
                 let next = closing.next_look().into_iter().chain(starters).fold(deadline, Instant::min);
                 Some(next.saturating_duration_since(now))
             }
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
-            Stage::Draining | Stage::Failed => None,
+            Stage::Failed => None,
         };
         let farewell = self.farewell.as_ref().map(|farewell| farewell.wait(now));
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
