@@ -107,7 +107,7 @@ impl Pace {
         }
         Some(match std::mem::take(&mut self.left_out) {
             0 => String::new(),
-            others => format!("; so have {others} more since the last such line"),
+            others => format!("; {others} others have ended since the last such line"),
         })
     }
 
@@ -281,7 +281,7 @@ mod tests {
         let lines = (0..1000).filter(|_| pace.end_of_line(now).is_some()).count();
         assert_eq!(lines, LINES.0 as usize);
         let line = pace.end_of_line(now + LINES.1).expect("another one");
-        assert_eq!(line, "; so have 980 more since the last such line");
+        assert_eq!(line, "; 980 others have ended since the last such line");
         assert_eq!(pace.end_of_line(now + LINES.1 * 2).as_deref(), Some(""));
     }
 }
