@@ -106,7 +106,7 @@ module Oribi
           "Time between the starts of two workers"),
       new("respawn-interval", %w[err-respawn-interval], %w[], nil, "TIME",
           "1s",
-          "Time to wait before a worker that has failed is replaced; it doubles, up to a minute, while workers go on failing"),
+          "Time to wait before a worker is replaced that has failed before it could serve; it doubles, up to a minute, while workers go on failing. One that has served is replaced at once"),
       new("boot-request", %w[], %w[], nil, "PATH",
           "none",
           "Have each new worker answer a GET for this path, which no client sees, before it takes requests. A worker whose app raises an error or answers 500 or more cannot start, and a generation that cannot start does not replace the present one"),
