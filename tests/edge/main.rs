@@ -29,6 +29,7 @@ mod language;
 #[allow(dead_code)]
 mod load;
 mod queue;
+mod readers;
 mod recycling;
 mod reloading;
 mod requests;

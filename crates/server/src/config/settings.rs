@@ -184,6 +184,12 @@ pub struct Limits {
     pub content_memory_bytes: usize,
     /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
     pub output_bytes: usize,
+    /// Bytes of a response that may wait for a slow client in a temporary file; 0: none.
+    pub output_spool_bytes: u64,
+    /// The same for all responses of a process.
+    pub output_spool_total: u64,
+    /// Bytes in memory that all responses of a process may hold before even small ones go to temporary files; `None`: the usual.
+    pub output_memory_total: Option<u64>,
     /// Connections of a worker.
     pub connections: usize,
     /// Requests answered on one connection before it is closed; `None`: no limit.
@@ -513,6 +519,9 @@ impl Default for Settings {
                 content_bytes: 1 << 30,
                 content_memory_bytes: 1 << 20,
                 output_bytes: 256 << 10,
+                output_spool_bytes: 1 << 30,
+                output_spool_total: 4 << 30,
+                output_memory_total: None,
                 connections: 16384,
                 requests_per_connection: None,
                 pipelined_per_turn: 16,

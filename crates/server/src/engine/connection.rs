@@ -157,6 +157,12 @@ impl<S> Line<S> {
     pub(super) fn waiting(&self) -> usize {
         self.output.as_ref().map_or(0, |output| output.waiting())
     }
+
+    /// Bytes of output that wait to be sent, but for those of files.
+    #[inline]
+    pub(super) fn framed(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.waiting().saturating_add(output.spooled() as usize))
+    }
 }
 
 impl<S> Connection<S> {

@@ -85,7 +85,7 @@ impl<'e, S> Target<'e, S> {
                     (StreamFraming::FastCgi(writer), _) => Framing::FastCgi(writer),
                     (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
                         let machine = carrier.http2().ok_or(ReplyError::Gone)?;
-                        let room = FRAMED_BYTES.saturating_sub(line.waiting()) as u64;
+                        let room = FRAMED_BYTES.saturating_sub(line.framed()) as u64;
                         Framing::Http2(Http2 { machine, frames, room, blocked: false })
                     }
                     (StreamFraming::Http2(_), _) => return Err(ReplyError::Gone),
