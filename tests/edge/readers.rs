@@ -23,18 +23,19 @@ crate::in_every_language!(
 /// More than the kernel holds for both ends of a connection.
 const LENGTH: usize = 8_000_000;
 
-/// Asks for a response in pieces, and takes nothing of it but its first byte, so that an app has begun with it.
-fn slow_reader(site: &Site, number: u64, behaviour: &str) -> Wire {
+/// Asks for a response, and takes nothing of it but its first byte, so that an app has begun with it.
+fn slow_reader(site: &Site, target: &str) -> Wire {
     let mut wire = Wire::of_http1(site.address).expect("the server listens");
     rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 16 << 10).expect("it is ours");
-    let target = format!("/{behaviour}?{number}&{LENGTH}&500");
-    wire.write_all(&request("GET", &target, &[])).and_then(|()| wire.flush()).expect("the server keeps the connection");
+    wire.write_all(&request("GET", target, &[])).and_then(|()| wire.flush()).expect("the server keeps the connection");
     wire.read_exact(&mut [0]).expect("the response begins");
     wire
 }
 
 /// Everything that is left of a response, to its end; whether that is a whole one.
 fn rest_of(mut wire: Wire) -> (Vec<u8>, bool) {
+    // Now it is quick.
+    rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 4 << 20).expect("it is ours");
     let (mut bytes, mut buffer) = (b"H".to_vec(), vec![0; 1 << 20]);
     loop {
         if bytes.len() > LENGTH {
@@ -54,7 +55,7 @@ fn rest_of(mut wire: Wire) -> (Vec<u8>, bool) {
 fn readers_of_streams_keep_no_worker(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2"]);
-    let readers = [1, 2].map(|number| (number, slow_reader(&site, number, "stream")));
+    let readers = [1, 2].map(|number| (number, slow_reader(&site, &format!("/stream?{number}&{LENGTH}&500"))));
     Connection::open(site.address).get_fast(3);
     for (number, wire) in readers {
         let (content, is_whole) = rest_of(wire);
@@ -128,7 +129,7 @@ fn streams_without_room_on_one_connection_keep_no_worker(language: Language) {
 fn an_app_that_dies_behind_a_slow_reader_is_seen_by_it(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2"]);
-    let readers = [1, 2].map(|number| slow_reader(&site, number, "broken"));
+    let readers = [1, 2].map(|number| slow_reader(&site, &format!("/broken?{number}&{LENGTH}&500")));
     wait_until("both apps have died", || site.server.log().matches("broken off").count() >= 2);
     for wire in readers {
         assert!(!rest_of(wire).1, "it looks like a whole response");
@@ -139,7 +140,7 @@ fn an_app_that_dies_behind_a_slow_reader_is_seen_by_it(language: Language) {
 fn where_no_file_can_be_written_the_app_waits(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2", "--temporary-directory", "/nonexistent/directory"]);
-    let readers = [1, 2].map(|number| (number, slow_reader(&site, number, "stream")));
+    let readers = [1, 2].map(|number| (number, slow_reader(&site, &format!("/stream?{number}&{LENGTH}&500"))));
     wait_until("the log says why", || {
         site.server.log().contains("cannot write a response to a temporary file in /nonexistent")
     });
@@ -156,7 +157,8 @@ fn whole_responses_leave_memory(language: Language) {
     let control = folder.file("control");
     let path = control.to_str().expect("a plain path");
     let site = language.start(&["--workers", "2", "--output-memory-total", "1m", "--control", path]);
-    let readers: Vec<(u64, Wire)> = (1..=4).map(|number| (number, slow_reader(&site, number, "big"))).collect();
+    let readers: Vec<(u64, Wire)> =
+        (1..=4).map(|number| (number, slow_reader(&site, &format!("/big?{number}&{LENGTH}")))).collect();
     // The first may stay in memory until there is too much.
     wait_until("most of it is in files", || Counters::of(&control).get("spooled_bytes") > 3.0 * 1_000_000.0);
     assert!(Counters::of(&control).get("spooled_responses") >= 3.0);

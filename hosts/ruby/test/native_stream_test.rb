@@ -106,7 +106,7 @@ class NativeStreamTest < Minitest::Test
     called = ->(stream) { NativeStreamTest.write_for_a_moment { |piece| stream.write(piece) } }
     each = Enumerator.new { |yielder| NativeStreamTest.write_for_a_moment { |piece| yielder << piece } }
     [called, each].product([1, 3]) do |body, threads|
-      serve(->(_) { [200, {}, body] }, settings: { threads: threads }) do |server|
+      serve(->(_) { [200, {}, body] }, settings: { threads: threads, output_spool_size: "off" }) do |server|
         socket = server.connect
         socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         server.wait_for_log(/timed out/)

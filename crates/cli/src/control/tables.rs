@@ -60,7 +60,7 @@ fn status(answer: &Value) -> String {
 }
 
 /// What is told of the counters, and in which words: see docs/control.md.
-const COUNTERS: [(&str, &[(&str, &str)]); 15] = [
+const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
     (
         "responses",
         &[

@@ -241,7 +241,16 @@ module Oribi
           "Bytes of a request body kept in memory; more goes to a temporary file"),
       new("output-buffer-size", %w[], %w[], nil, "SIZE",
           "256KiB",
-          "Bytes of a response that may wait for a slow client before a streaming app must wait, too"),
+          "Bytes of a response that may wait for a slow client in memory; more goes to a file (--output-spool-size), or a streaming app must wait, too"),
+      new("output-spool-size", %w[], %w[], nil, "SIZE",
+          "1GiB",
+          "Bytes of a response that may wait for a slow client in a file of --temporary-directory, so that its app need not wait; beyond that the app waits. 0 or off: none"),
+      new("output-spool-total", %w[], %w[], nil, "SIZE",
+          "4GiB",
+          "The same for all responses of an edge together, or of a worker without one"),
+      new("output-memory-total", %w[], %w[], nil, "SIZE",
+          "64MiB, or an eighth of the memory of the control group if that is less",
+          "Memory of an edge, or of a worker without one, for all responses that wait for slow clients; beyond that even small ones go to the file, and apps wait sooner if that may take no more"),
       new("max-connections", %w[worker-connections], %w[], nil, "NUMBER",
           "16384",
           "Connections of a worker; beyond that, the oldest idle one is closed for a new one"),
@@ -376,7 +385,7 @@ module Oribi
           "Load the app anew, as on HUP, whenever this file is touched"),
       new("temporary-directory", %w[temp-dir tmp-dir tmpdir], %w[], "TMPDIR", "PATH",
           "/tmp",
-          "Directory for request bodies that are too large for memory"),
+          "Directory for request bodies that are too large for memory, and for responses that slow clients take"),
     ].freeze
   end
 end
