@@ -27,6 +27,9 @@ const LEAST: u64 = 4 << 10;
 /// Bytes of a response that may wait before its app waits, while responses hold too much memory.
 const WHILE_SHORT: usize = 16 << 10;
 
+/// After so many bytes in the spool, an app that goes on writing looks at what clients do: its own may have gone.
+const LOOK_AFTER: u64 = 1 << 20;
+
 /// How long the disk is left alone after it has refused something.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,8 @@ pub(super) struct Backlog {
     directory: PathBuf,
     /// `None`: no response has needed it.
     spool: Option<Arc<Spool>>,
+    /// Bytes that have gone there since somebody looked at what clients do.
+    unseen: u64,
     /// The disk is left alone until then.
     pause: Duration,
     /// When the log was last told that the disk refuses.
@@ -54,7 +59,7 @@ impl Backlog {
     /// One with a budget of its own.
     fn within(settings: &Settings, budget: &'static Budget) -> Self {
         let directory = settings.temporary_directory.clone();
-        Self { bounds: Bounds::new(settings, budget), directory, spool: None, pause: Duration::ZERO, logged: None }
+        Self { bounds: Bounds::new(settings, budget), directory, spool: None, unseen: 0, pause: Duration::ZERO, logged: None }
     }
 
     /// Bytes of a response that may wait in memory before its app waits.
@@ -98,6 +103,7 @@ impl Backlog {
         output.recount();
         let count = output.spooled() - before;
         if count > 0 {
+            self.unseen += count;
             tally.add(Counter::BytesSpooled, count);
             if !std::mem::replace(&mut output.was_spooled, true) {
                 tally.count(Counter::ResponsesSpooled);
@@ -137,6 +143,16 @@ impl<B: Backend> Engine<'_, B> {
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.backlog.most()
+    }
+
+    /// Whether apps have written so much to the spool that somebody should look at what clients do; says so once.
+    #[inline]
+    pub(super) fn is_due_to_look(&mut self) -> bool {
+        let is_due = self.backlog.unseen >= LOOK_AFTER;
+        if is_due {
+            self.backlog.unseen = 0;
+        }
+        is_due
     }
 
     /// Holds output that a socket has not taken.

@@ -254,9 +254,11 @@ impl<S: Source> Lane<'_, S> {
             }
             waiting = source.waiting(exchange)?;
         }
+        let looks = source.is_due_to_look();
         drop(source);
         self.send_pending(exchange);
-        Ok(())
+        // An app that need not wait for its client hears of nothing else that it has gone.
+        if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
     /// Answers with the content of an app's chunks, or with an error if the app has broken a rule.

@@ -279,6 +279,29 @@ fn whole_responses_without_room_leave_memory_when_all_hold_too_much() {
 }
 
 #[test]
+fn an_app_that_never_waits_learns_that_its_client_has_gone() {
+    let client: Rc<RefCell<Option<oribi_io::Client>>> = Rc::default();
+    let (leaves, written) = (client.clone(), Rc::new(Cell::new(0)));
+    let count = written.clone();
+    let mut server = Server::new(settings(), move |_, reply| {
+        let mut writer = reply.start(ok()).expect("the client is there");
+        while writer.write(&pattern(100_000)).is_ok() {
+            count.set(count.get() + 1);
+            if count.get() == 5 {
+                leaves.borrow_mut().take().expect("it is there").reset();
+            }
+            assert!(count.get() < 100, "nobody tells the app");
+        }
+    });
+    let connected = server.connect();
+    connected.set_window(0);
+    connected.send(GET);
+    client.replace(Some(connected));
+    server.run();
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
 fn an_app_whose_client_has_gone_is_told_while_its_response_waits() {
     let kept = Rc::default();
     let mut server = Server::new(settings(), keep(&kept));
