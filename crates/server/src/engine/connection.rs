@@ -149,6 +149,8 @@ pub(super) struct Line<S> {
     pub(super) blocked: bool,
     /// The connection is in the queue for a turn without an event.
     pub(super) turn_asked: bool,
+    /// The peer sees a reset if this process dies: see [`oribi_io::Backend::guard`].
+    pub(super) guarded: bool,
 }
 
 impl<S> Line<S> {
@@ -170,6 +172,7 @@ impl<S> Connection<S> {
                 ended: false,
                 blocked: false,
                 turn_asked: false,
+                guarded: false,
             },
             input: Input::default(),
             machine: Machine::new(),

@@ -312,6 +312,11 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.tally.responded(head.status);
         let index = target.index;
+        if matches!(target.response.framing, Framing::Http(ref machine) if machine.response_ends_with_connection()) {
+            // The end that the kernel sends when this process dies would make half of it look whole.
+            target.response.line.guarded = true;
+            backend.guard(&mut target.response.line.socket, true);
+        }
         if let Some(Alone { outlook, .. }) = target.alone {
             // An app that writes piece by piece wants its pieces to be sent, even if another request follows this one.
             outlook.departure = Departure::AtOnce;
