@@ -137,7 +137,7 @@ static TABLE: &[Setting] = &[
         Section::Workers,
         "NAME",
         "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by \
-         `make build`), or auto; Ruby has epoll only, because its threads share their connections",
+         `make build`), or auto; without edges Ruby has epoll only, because its threads share their connections",
     )
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),

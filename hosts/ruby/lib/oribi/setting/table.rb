@@ -91,7 +91,7 @@ module Oribi
           "Threads of each worker that run the app. Perl: each has an interpreter of its own. Ruby: MIN:MAX starts those beyond MIN when they are needed"),
       new("io", %w[], %w[], nil, "NAME",
           "auto",
-          "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by `make build`), or auto; Ruby has epoll only, because its threads share their connections"),
+          "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by `make build`), or auto; without edges Ruby has epoll only, because its threads share their connections"),
       new("accept", %w[], %w[], nil, "NAME",
           "shared",
           "How connections reach workers, or edges if there are any: shared (all wait at the same sockets, and one with room takes the next connection) or own (each worker, thread or edge has its own sockets, and the kernel spreads connections without regard to load: SO_REUSEPORT)"),
