@@ -6,6 +6,7 @@ mod below_master;
 mod causes;
 mod certifying;
 mod ends;
+mod executed;
 mod exporting;
 mod farewell;
 mod forking;
@@ -333,6 +334,7 @@ impl<'a> Supervisor<'a> {
             self.obey_master();
             self.go_on_with_farewell();
             self.reap();
+            self.look_for_other_programs();
             self.announce();
             self.end_overdue();
             self.end_late_starters();

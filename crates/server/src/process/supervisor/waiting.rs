@@ -67,6 +67,9 @@ impl Supervisor<'_> {
             if let Some(end_by) = member.end_by {
                 at_most(end_by.saturating_duration_since(now));
             }
+            if !member.left {
+                polled.push(PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty()));
+            }
             match &member.process {
                 Some(process) => polled.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)),
                 None => at_most(LOOK_FOR_ENDED),
