@@ -17,6 +17,7 @@ mod deaths;
 mod descriptors;
 mod developing;
 mod figures;
+mod followers;
 mod framing;
 #[path = "../process/held.rs"]
 mod held;
