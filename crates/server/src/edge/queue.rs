@@ -176,7 +176,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Tells the log how many requests wait and why, but not often.
+    /// Logs how many requests wait and why, but not often.
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
         if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
             return;

@@ -67,7 +67,7 @@ pub struct Intake<'a> {
     news_due: Moment,
     /// What time it was when the lane last asked for a request.
     now: Moment,
-    /// Until when the log is not told again that too many answers are put off.
+    /// Until when the log does not say again that too many answers are put off.
     full_said_until: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,

@@ -1,6 +1,6 @@
-//! Workers whose app has executed another program in their place (exec). The supervisor alone can see that: a pipe that ends with the
-//! worker's program has ended, and the process has not. The clients of the worker get their error at once, another worker takes its
-//! place, and the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
+//! Workers whose app has executed another program (exec). The supervisor alone can see that: a pipe that ends with the worker's
+//! program has ended, and the process has not. The clients of the worker get their error at once, another worker is started, and
+//! the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
 
 use super::super::edges::Edges;
 use super::super::member::Member;
