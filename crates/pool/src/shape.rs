@@ -35,6 +35,14 @@ pub struct Shape {
     pub area_bytes: u32,
 }
 
+impl Shape {
+    /// The bytes of the file that all its processes share; 0: the shape is out of range.
+    #[must_use]
+    pub fn size(self) -> usize {
+        Layout::new(self).map_or(0, |layout| layout.size())
+    }
+}
+
 /// The places of everything, in words from the beginning of each part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {

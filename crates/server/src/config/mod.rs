@@ -21,6 +21,7 @@ mod histogram;
 mod https;
 mod life;
 mod life_values;
+mod listeners;
 mod masked;
 mod metrics_address;
 mod metrics_path;
@@ -90,7 +91,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 /// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
 ///
 /// The order of calls does not matter between origins: the command line overrides the environment, and the environment
-/// overrides the default.
+/// overrides the default. `PORT` and `HOST` fill in only what nothing else says.
 #[derive(Clone, Debug)]
 pub struct Config {
     given: Vec<Given>,

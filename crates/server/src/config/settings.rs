@@ -363,6 +363,8 @@ pub struct Settings {
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
+    /// For the log: what the environment has changed, or has not.
+    pub notes: Vec<(log::Level, String)>,
     /// Whether process titles show what each process is.
     pub process_titles: bool,
     /// The name of the app in process titles; empty: none.
@@ -541,6 +543,7 @@ impl Default for Settings {
             slow: Timeouts::NEVER,
             error_log: LogTarget::Standard,
             log_level: log::LevelFilter::Info,
+            notes: Vec::new(),
             process_titles: true,
             app_name: String::new(),
             user: None,

@@ -21,6 +21,7 @@ use crate::listen::Vault;
 use crate::listen::{Listener, is_any_lent};
 use crate::log as log_file;
 use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use crate::shortage::explain;
 use crate::totals::{Counter, Counts};
 use oribi_io::process::{Fork, Heirs};
 use oribi_pool::Memory;
@@ -179,7 +180,7 @@ impl<'a> Edges<'a> {
                 Ok(None) => {}
                 Ok(birth) => return birth,
                 Err(error) => {
-                    log::error!("cannot start an edge: {error}");
+                    log::error!("cannot start an edge: {}", explain(&error));
                     self.pace.failed(Instant::now(), Duration::ZERO);
                 }
             }

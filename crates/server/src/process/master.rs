@@ -25,7 +25,7 @@ use super::certifier::{self, Certifier};
 use super::edges::{Birth, Edges};
 use super::exporter::Exporter;
 use super::farewell::Farewell;
-use super::inheritance::Word;
+use super::inheritance::{self, Word};
 use super::notify::{self, Notifier};
 use super::pace::Pace;
 use super::pid_file::PidFile;
@@ -35,10 +35,11 @@ use super::reloads::Reloads;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
-use super::upgrade::{self, Succession, VARIABLES};
+use super::upgrade::{self, Succession};
 use super::watch::{self, Watch};
 use crate::config::Settings;
 use crate::control::{self, Control};
+use crate::directory::Directory;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
 use generation::Generation;
@@ -120,6 +121,8 @@ struct Master<'a> {
     succession: Succession,
     /// The files of the app, if it is loaded anew when one of them changes.
     watch: Option<Watch>,
+    /// The app is loaded in it.
+    directory: Directory,
 }
 
 /// Sets the title of this process.
@@ -152,7 +155,7 @@ impl<'a> Master<'a> {
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
         privileges.drop_in(&mut mold);
-        notify::VARIABLES.iter().chain(&VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
+        inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
         let (succession, inherited) = Succession::of_process()?;
         let is_first = inherited.is_none();
         let signals = Signals::watch(true).map_err(|error| failed("watch signals", error))?;
@@ -206,6 +209,7 @@ impl<'a> Master<'a> {
             stage: Stage::Serving,
             farewell: None,
             watch: watch::begin(settings),
+            directory: Directory::current(),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             certificates,
             certifier: Certifier::new(settings),

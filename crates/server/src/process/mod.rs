@@ -18,6 +18,7 @@ mod crew;
 mod described;
 mod detach;
 mod edges;
+mod environment;
 mod exporter;
 mod farewell;
 mod foreground;
@@ -47,8 +48,9 @@ mod worker;
 
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
+pub use environment::claim_environment;
 pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
-pub use oribi_io::process::end_when_told_while_loading;
+pub use oribi_io::process::{end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading};
 pub use supervisor::{supervise, supervise_program};
 
 use crate::config::Settings;

@@ -42,9 +42,11 @@ use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
+use crate::directory::Directory;
 use crate::listen::{self, Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
+use crate::shortage::explain;
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
 use oribi_io::process::note_forks;
@@ -174,6 +176,8 @@ struct Supervisor<'a> {
     /// The files of the app, if workers are replaced when one of them changes.
     watch: Option<Watch>,
     pid_file: Option<PidFile>,
+    /// Each worker loads the app in it; `None`: it was loaded before, and may have changed the working directory.
+    directory: Option<Directory>,
     /// The servers before and after this one.
     succession: Succession,
     /// Another server serves until all workers here do.
@@ -266,6 +270,7 @@ impl<'a> Supervisor<'a> {
             is_to_be_complete: false,
             master,
             generation,
+            directory: is_program.then(Directory::current),
         };
         if supervisor.master.is_none() {
             supervisor.watch = watch::begin(settings);
@@ -322,7 +327,7 @@ impl<'a> Supervisor<'a> {
         self.keep_edges();
         // A reason that prevents the first fork will prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
-            log::error!("cannot start a worker: {error}");
+            log::error!("cannot start a worker: {}", explain(&error));
             self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
             return 1;
         }

@@ -28,13 +28,9 @@ pub(super) use predecessor::{figures, metrics, totals};
 pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, note_end, obey_signals};
 pub(super) use succession::Succession;
 
-use super::inheritance::{FIGURES, GUARDIAN, METRICS, ROUTE_TOTALS, TOTALS, UPGRADE};
 use crate::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// What concerns first processes alone.
-pub(super) const VARIABLES: [&str; 6] = [UPGRADE, GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS];
 
 /// Every message begins with this, in all versions.
 const MAGIC: [u8; 8] = *b"OribiUpg";

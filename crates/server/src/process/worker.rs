@@ -166,7 +166,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     for signal in SUPERVISORS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
-    watches.push(signals::survive_broken_pipes()?);
+    watches.extend(signals::survive_failing_writes()?);
     if post.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }

@@ -136,7 +136,7 @@ fn take_over_signals(
     for signal in KEEPERS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
-    watches.push(signals::survive_broken_pipes()?);
+    watches.extend(signals::survive_failing_writes()?);
     keeper_signals.release();
     drop(heirs);
     Ok(watches)

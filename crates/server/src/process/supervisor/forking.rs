@@ -7,6 +7,7 @@ use super::super::places::Pools;
 use super::super::worker::{self, Post};
 use super::{Supervisor, aging, lanes_of_worker};
 use crate::config::counted;
+use crate::directory::Directory;
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use crate::totals::Counter;
@@ -66,6 +67,7 @@ impl Supervisor<'_> {
         heirs: Heirs,
     ) -> ! {
         let generation = self.generation_told();
+        self.directory.iter().for_each(Directory::enter);
         self.members.clear();
         (self.master, self.watch, self.control, self.metrics) = (None, None, None, None);
         (self.certifier, self.exporter) = (None, None);

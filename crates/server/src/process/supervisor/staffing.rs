@@ -8,6 +8,7 @@ use super::{Stage, Supervisor, lanes_of_worker};
 use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
+use crate::shortage::explain;
 use crate::totals::Counter;
 use std::time::{Duration, Instant};
 
@@ -84,8 +85,8 @@ impl Supervisor<'_> {
             match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
                 Ok(()) => staff.staying += 1,
                 Err(error) => {
-                    log::error!("cannot start a worker: {error}");
-                    self.tell_of_shortage(&format!("a worker cannot be started: {error}"));
+                    log::error!("cannot start a worker: {}", explain(&error));
+                    self.tell_of_shortage(&format!("a worker cannot be started: {}", explain(&error)));
                     self.pace.failed(Instant::now(), Duration::ZERO);
                 }
             }

@@ -61,13 +61,8 @@ impl Successor {
         command.env(LISTENERS, describe(listeners));
         // Clients resume at the new server the sessions that they had with this one.
         let vault = Vault::fill(listeners)?;
-        match &vault {
-            Some(vault) => command.env(VAULT, vault.as_raw_fd().to_string()),
-            None => command.env_remove(VAULT),
-        };
-        // It is the process that the service manager watches from then on.
-        for variable in ["WATCHDOG_PID", GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS, HISTORY] {
-            command.env_remove(variable);
+        if let Some(vault) = &vault {
+            command.env(VAULT, vault.as_raw_fd().to_string());
         }
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
