@@ -42,6 +42,7 @@ use crate::control::{self, Control};
 use crate::directory::Directory;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
+use crate::shortage::explain;
 use generation::Generation;
 use oribi_io::process::fork;
 use rolling::Rolling;
@@ -151,7 +152,7 @@ enum Stage {
 
 impl<'a> Master<'a> {
     fn start(settings: &'a Settings, mut mold: Command, lanes: usize) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |what: &str, error: io::Error| format!("cannot {what}: {}", explain(&error));
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
         privileges.drop_in(&mut mold);

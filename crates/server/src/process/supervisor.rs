@@ -186,7 +186,7 @@ struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     fn start(settings: &'a Settings, runtime: &'a dyn Runtime, is_program: bool) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |what: &str, error: io::Error| format!("cannot {what}: {}", explain(&error));
         let mut privileges = Privileges::of(settings)?;
         let (succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
         let is_first = before.is_none();
