@@ -162,8 +162,8 @@ mod tests {
             (
                 &["PORT=3000"],
                 &[],
-                &["acme=example.org", "acme-agree=on", "acme-storage=/var/lib/x"],
-                "*:443:ssl",
+                &["acme=example.org", "acme-agree-terms=on", "acme-storage=/var/lib/x"],
+                "http://*:80 https://*:443",
                 "INFO: PORT=3000 in the environment is not used: --acme gives addresses",
             ),
             (
