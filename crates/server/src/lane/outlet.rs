@@ -1,5 +1,6 @@
 //! A lane as the outlet of its host: passes the host's calls on to the source.
 
+use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
 use crate::attention::Attention;
 use crate::source::Source;
@@ -69,8 +70,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return self.source_after_app(exchange).start(exchange, head);
         }
         let mut source = self.source_after_app(exchange);
-        source.start(exchange, ResponseHead { fields: &app_chunks::other_fields(&head), ..head })?;
-        self.app_chunks.begin(exchange, |id| source.waiting(id).is_ok());
+        let held = HeldHead::new(&head);
+        if held.with(|head| check_head(&head)).is_err() {
+            return held.with(|head| source.start(exchange, head));
+        }
+        source.waiting(exchange)?;
+        self.app_chunks.begin(exchange, held, |id| source.waiting(id).is_ok());
         Ok(())
     }
 
@@ -86,7 +91,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
         }
         match self.app_chunks.read(exchange, piece) {
             None => self.write_content(exchange, piece),
-            Some(Ok(content)) => self.write_all_content(exchange, &content),
+            // A part of a frame; an empty piece is an order to send the head.
+            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => Ok(()),
+            Some(Ok(content)) => {
+                self.start_held(exchange)?;
+                self.write_all_content(exchange, &content)
+            }
             Some(Err(broken)) => {
                 self.abandon(exchange);
                 Err(broken)
@@ -209,13 +219,23 @@ impl<S: Source> Lane<'_, S> {
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
             return Ok(());
         }
+        let held = self.app_chunks.take_head(exchange);
         if let Err(broken) = self.app_chunks.end(exchange) {
             self.abandon(exchange);
             return Err(broken);
         }
+        if let Some(held) = held {
+            held.with(|head| self.source_after_app(exchange).start(exchange, head))?;
+        }
         let finished = end(&mut self.source.borrow_mut());
         self.send_pending(exchange);
         finished
+    }
+
+    /// Sends the head of content in chunks if it has not been sent.
+    fn start_held(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let Some(held) = self.app_chunks.take_head(exchange) else { return Ok(()) };
+        held.with(|head| self.source_after_app(exchange).start(exchange, head))
     }
 
     /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
