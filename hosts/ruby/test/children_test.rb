@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# A child that an app has forked ends as a Ruby program does, with Ruby's message and exit status, wherever the app has forked it; the
+# A child that an app has forked ends as a Ruby program does, with Ruby's message and exit status, wherever it was forked; the
 # worker goes on, and its client gets the answer once.
 class ChildrenTest < Minitest::Test
   APP = File.join(__dir__, "support/children.ru")

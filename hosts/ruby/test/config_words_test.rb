@@ -3,8 +3,8 @@
 require_relative "support/configured"
 require "open3"
 
-# Every word that a configuration file of Puma or Unicorn may have: it is honoured, or a line says that it is not. None ends the start
-# unless the server would be less safe without it.
+# Every word that a configuration file of Puma or Unicorn may have: it is honoured, or a line says that it is not. None ends the
+# start unless the server would be less safe without it.
 class ConfigWordsTest < Minitest::Test
   include Configured
 
@@ -12,7 +12,8 @@ class ConfigWordsTest < Minitest::Test
   PUMA = {
     taken: [
       "after_booted { 1 }", "before_fork { 1 }", "before_worker_boot { 1 }", "before_worker_shutdown { 1 }",
-      "bind 'tcp://127.0.0.1:1'", "bind 'ssl://0.0.0.0:1?cert=c&key=k&low_latency=true'", "clear_binds!", "debug", "directory '/'",
+      "bind 'tcp://127.0.0.1:1'", "bind 'ssl://0.0.0.0:1?cert=c&key=k&low_latency=true'", "clear_binds!", "debug",
+      "directory '/'",
       "early_hints", "enable_keep_alives false", "environment 'test'", "first_data_timeout 1", "force_shutdown_after 1",
       "get :port", "http_content_length_limit 1", "log_requests", "lowlevel_error_handler { 1 }", "max_fast_inline 1",
       "max_keep_alive 1", "on_booted { 1 }", "on_worker_boot { 1 }", "on_worker_shutdown { 1 }", "out_of_band { 1 }",
@@ -24,13 +25,16 @@ class ConfigWordsTest < Minitest::Test
       "workers :auto", "workers ENV['NONE']", "worker_boot_timeout 1"
     ],
     noted: [
-      "activate_control_app 'unix:///c'", "activate_control_app 'auto', { auth_token: 'x' }", "after_refork { 1 }", "after_stopped { 1 }",
+      "activate_control_app 'unix:///c'", "activate_control_app 'auto', { auth_token: 'x' }", "after_refork { 1 }",
+      "after_stopped { 1 }",
       "after_worker_boot { 1 }", "after_worker_fork { 1 }", "after_worker_shutdown { 1 }", "app { 1 }", "before_refork { 1 }",
       "before_restart { 1 }", "before_thread_exit { 1 }", "before_thread_start { 1 }", "before_worker_fork { 1 }",
-      "bind 'abns://x'", "bind_to_activated_sockets", "clean_thread_locals", "custom_logger 1", "default_host '::'", "drain_on_shutdown",
+      "bind 'abns://x'", "bind_to_activated_sockets", "clean_thread_locals", "custom_logger 1", "default_host '::'",
+      "drain_on_shutdown",
       "extra_runtime_dependencies ['x']", "fork_worker", "fork_worker 5", "idle_timeout 1", "import_from_control_server",
       "inject { 1 }", "io_selector_backend :auto", "log_formatter { 1 }", "max_io_threads 1",
-      "mutate_stdout_and_stderr_to_sync_on_write false", "nakayoshi_fork", "on_refork { 1 }", "on_restart { 1 }", "on_stopped { 1 }",
+      "mutate_stdout_and_stderr_to_sync_on_write false", "nakayoshi_fork", "on_refork { 1 }", "on_restart { 1 }",
+      "on_stopped { 1 }",
       "on_thread_exit { 1 }", "on_thread_start { 1 }", "on_worker_fork { 1 }", "plugin :solid_queue", "preload_app! false",
       "process_hook 1", "prune_bundler", "queue_requests false", "rackup 'other.ru'", "raise_exception_on_sigterm false",
       "restart_command 'x'", "set_default_host '::'", "set_remote_address header: 'x-real-ip'", "set_remote_address :localhost",
@@ -49,7 +53,8 @@ class ConfigWordsTest < Minitest::Test
   UNICORN = {
     taken: [
       "after_fork { |server, worker| 1 }", "after_worker_ready { |server, worker| 1 }", "before_fork { |server, worker| 1 }",
-      "client_body_buffer_size 1024", "early_hints true", "listen 1, backlog: 5, tcp_nopush: true", "pid 'p'", "preload_app true",
+      "client_body_buffer_size 1024", "early_hints true", "listen 1, backlog: 5, tcp_nopush: true", "pid 'p'",
+      "preload_app true",
       "rewindable_input false", "stderr_path 'e'", "stdout_path 'o'", "timeout 5", "user 'nobody'", "worker_processes 3",
       "working_directory '/'", "Unicorn::HttpServer::START_CTX[0] = '/bin/unicorn'", "Unicorn::Configurator::RACKUP[:port]"
     ],
@@ -104,7 +109,8 @@ class ConfigWordsTest < Minitest::Test
       Oribi::ConfigFile.read("puma.rb", Oribi::Configuration.new)
       Oribi::Options.new({ Port: 1 }).configuration
     RUBY
-    _, said, status = Open3.capture3(RbConfig.ruby, "-w", "-I", $LOAD_PATH.find { |path| path.end_with?("hosts/ruby/lib") }, "load.rb")
+    library = $LOAD_PATH.find { |path| path.end_with?("hosts/ruby/lib") }
+    _, said, status = Open3.capture3(RbConfig.ruby, "-w", "-I", library, "load.rb")
     assert status.success?, said
     assert_empty said.lines.grep(/warn/)
   end

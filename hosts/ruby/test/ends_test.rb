@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Whichever end a request comes to, what Rack promises to apps is kept: the body is closed exactly once, and all that is to be done
+# Whichever end a request comes to, what Rack promises to apps is kept: the body is closed exactly once, and work for
 # after the response is done once. The next request then finds nothing of this one.
 class EndsTest < Minitest::Test
   APP = File.join(__dir__, "support/ends.ru")

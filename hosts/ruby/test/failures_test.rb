@@ -7,7 +7,8 @@ module Failures
   include Matrix::Tests
 
   GARBAGE = %w[
-    nil string two four status-nil status-text status-low status-interim status-high status-negative status-huge headers-nil headers-number
+    nil string two four status-nil status-text status-low status-interim status-high
+    status-negative status-huge headers-nil headers-number
     header-name-number header-name-space header-name-colon header-name-empty header-name-newline header-value-return
     header-value-nul header-value-control header-array-newline body-nil body-number body-string body-object length-negative
     length-text lengths-two

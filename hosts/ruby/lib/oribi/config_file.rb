@@ -16,12 +16,12 @@ module Oribi
       PLACES.map { |place| directory == "." ? place : File.join(directory, place) }.find { |path| File.file?(path) }
     end
 
-    # Reads a file into a configuration, or `text`, which is what was read from it. Raises Error when it cannot be read or fails.
+    # Reads a file into a configuration, or `text`, which was read from it before. Raises Error when it cannot be read or fails.
     def self.read(path, configuration, text: nil)
       new(path, configuration, text).tap(&:evaluate)
     end
 
-    # The text of a file that can be read only once, from the `oribi` command, which has read it. Programs of the app do not get it.
+    # The text of a file that can be read only once, and that the `oribi` command has read. Programs of the app do not get it.
     def self.text_from_command
       ENV.delete("ORIBI_CONFIG_TEXT")
     end

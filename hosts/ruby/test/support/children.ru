@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# An app that forks wherever the server calls it, and whose children end in many ways: GET /PLACE/DEED. It notes how a child has ended.
+# An app that forks wherever the server calls it, and whose children end in many ways: GET /PLACE/DEED. It notes their
+# ends.
 
 require "uri"
 

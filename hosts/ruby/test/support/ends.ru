@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An app whose requests come to each of the ends that a request can have: GET /END. It notes which promises of Rack are kept: that the
-# body is closed, and that what is to be done after the response is done. Middleware relies on both, as it does in real apps.
+# An app whose requests come to each of the ends that a request can have: GET /END. It notes which promises of Rack are kept:
+# that the body is closed, and that work for after the response is done. Middleware relies on both, as it does in real apps.
 
 require "rack"
 require "uri"

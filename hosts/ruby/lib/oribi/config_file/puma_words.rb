@@ -42,7 +42,7 @@ module Oribi
         return if source.to_s == "socket"
         return sheet.set("proxy_protocol", source[:proxy_protocol]) if source.is_a?(Hash) && source.key?(:proxy_protocol)
 
-        advice = "name the proxies in front by trusted_proxies; they say by X-Forwarded-For who the client is, see docs/proxies.md"
+        advice = "name the proxies in front by trusted_proxies, which give the client by X-Forwarded-For; see docs/proxies.md"
         advice = "REMOTE_ADDR is the peer, or the client of trusted_proxies" unless source.is_a?(Hash) && source.key?(:header)
         sheet.unheeded(:set_remote_address, advice)
       end

@@ -22,12 +22,14 @@ module Oribi
       end
 
       # Constants that stand in files of Puma and Unicorn.
+      # rubocop:disable Naming/ConstantName -- Puma's names
       DefaultRackup = "config.ru"
       DefaultTCPHost = "0.0.0.0"
       DefaultTCPPort = 9292
       DefaultWorkerCheckInterval = 5
       DefaultWorkerTimeout = 60
       DefaultWorkerShutdownTimeout = 30
+      # rubocop:enable Naming/ConstantName
 
       # What files of Unicorn change of it, without effect.
       module Unicorn

@@ -152,7 +152,9 @@ module Probe
   on("/bodies/large") { |env| [200, {}, [pattern(size(env))]] }
   on("/bodies/raises") { |env| [200, {}, RaisingBody.new(env, [])] }
   on("/bodies/raises-at-once") { |env| [200, {}, RaisingAtOnceBody.new(env, [])] }
-  on("/bodies/raises-behind-nothing") { |env| [200, {}, Body.new(env, Enumerator.new { |to| (to << "") && raise("at first") })] }
+  on "/bodies/raises-behind-nothing" do |env|
+    [200, {}, Body.new(env, Enumerator.new { |pieces| (pieces << "") && raise("at first") })]
+  end
   on("/bodies/unframed") { |env| [200, { "transfer-encoding" => "chunked" }, Body.new(env, %w[one two])] }
   on("/bodies/raises-in-close") { |env| [200, {}, RaisingCloseBody.new(env, %w[one two])] }
   on("/bodies/short") { |env| [200, { "content-length" => "10" }, Body.new(env, %w[one two])] }

@@ -51,6 +51,12 @@ module Probe
     text([input(env).read.bytesize, env["HTTP_X_SUM"], trailers, encodings].inspect)
   end
 
+  def self.failure
+    yield
+  rescue EOFError, SystemCallError => e
+    e.class
+  end
+
   # What methods return, and where they leave the input, as with a file of the same content.
   INPUT_CALLS = {
     "readline" => ->(io) { [io.readline, io.readline(chomp: true), io.pos] },
@@ -65,9 +71,9 @@ module Probe
     "sysread" => ->(io) { [io.sysread(4), io.pos] },
     "at-end" => lambda { |io|
       io.read
-      [io.getbyte, io.getc, io.gets, *%i[readbyte readchar readline].map { |name| (io.public_send(name) rescue $!.class) }]
+      [io.getbyte, io.getc, io.gets, *%i[readbyte readchar readline].map { |name| failure { io.public_send(name) } }]
     },
-    "before" => ->(io) { io.seek(-1) rescue $!.class }
+    "before" => ->(io) { failure { io.seek(-1) } }
   }.freeze
 
   on "/input/calls" do |env|
