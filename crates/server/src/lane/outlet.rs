@@ -169,23 +169,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn waiting(&self) -> usize {
-        let mut source = self.source_with_news();
-        // If this fails, the next turn fails, too.
-        let _ = source.attend();
-        let waiting = source.waiting_requests();
-        drop(source);
-        self.resume_held_apps();
-        waiting
+        self.with_news(S::waiting_requests)
     }
 
     fn has_gone(&self, exchange: ExchangeId) -> bool {
-        let mut source = self.source_with_news();
-        // If this fails, the next turn fails, too.
-        let _ = source.attend();
-        let gone = source.waiting(exchange).is_err();
-        drop(source);
-        self.resume_held_apps();
-        gone
+        self.with_news(|source| source.waiting(exchange).is_err())
     }
 
     fn waker(&self) -> Waker {
@@ -213,6 +201,19 @@ impl<S: Source> Outlet for Lane<'_, S> {
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
+    /// Handles the news in the middle of an app, and then asks the source.
+    fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        let mut source = self.source_with_news();
+        // If this fails, the next turn fails, too.
+        let _ = source.attend();
+        let answer = ask(&source);
+        drop(source);
+        self.resume_held_apps();
+        // The app goes on, and a thread that waits for these news will not see them any more.
+        self.summon_another();
+        answer
+    }
+
     /// Ends content as `end` does, unless a file was sent in its place.
     #[inline]
     fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
