@@ -193,7 +193,9 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.source.borrow_mut().take_socket(exchange)
+        let taken = self.source.borrow_mut().take_socket(exchange);
+        self.tell_of_use(exchange);
+        taken
     }
 }
 
