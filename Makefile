@@ -116,8 +116,8 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 uninstall: ## remove what `make install`, `make install-perl` and `make install-gem` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
-	@if command -v $(PERL) >/dev/null; then $(PERL) setup/uninstall-perl.pl $(DESTDIR); fi
-	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall-gem.rb $(DESTDIR); fi
+	@if command -v $(PERL) >/dev/null; then $(PERL) setup/uninstall_perl.pl $(DESTDIR); fi
+	@if command -v $(RUBY) >/dev/null; then $(RUBY) setup/uninstall_gem.rb $(DESTDIR); fi
 
 clean: ## remove everything that was built
 	@for folder in target/debian13 target/kubernetes; do \

@@ -376,7 +376,7 @@ impl Play<'_> {
 
     /// Most of a part is never used.
     fn place_in(&mut self, part: &Range<usize>) -> u64 {
-        const USED: usize = 300;
+        const USED: usize = 180;
         (part.start + self.source.below(USED.min(part.len() / 8)) * 8) as u64
     }
 

@@ -19,6 +19,7 @@ PROTOTYPES: DISABLE
 
 BOOT:
     oribi_prepare();
+    process_hide_variables(aTHX);
     socket_define(aTHX);
     errors_define(aTHX);
     input_define(aTHX);

@@ -12,15 +12,18 @@ mod clock;
 #[allow(dead_code)]
 #[path = "../edge/connection.rs"]
 mod connection;
+mod environment;
 mod generations;
 #[path = "../process/http2.rs"]
 mod http2;
+mod inheritances;
 mod init;
 #[allow(dead_code)]
 #[path = "../edge/load.rs"]
 mod load;
 mod logs;
 mod pressure;
+mod releases;
 mod reloads;
 #[allow(dead_code)]
 #[path = "../edge/response.rs"]

@@ -17,12 +17,16 @@ pub enum Language {
 
 impl Language {
     fn app(self) -> PathBuf {
-        let name = match self {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/adversity/apps")).join(self.file())
+    }
+
+    /// The usual name of an app.
+    pub fn file(self) -> &'static str {
+        match self {
             Self::Perl => "app.psgi",
             Self::Ruby => "config.ru",
             Self::Lua => "app.lua",
-        };
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/adversity/apps")).join(name)
+        }
     }
 
     /// Whether a process of its own loads the app for all workers.
@@ -57,9 +61,20 @@ impl Plan {
     }
 
     /// The same, where `command` executes what follows as arguments.
-    pub fn below(mut command: Command, language: Language, edge: Edge, arguments: &[&str]) -> Self {
-        let folder = Folder::new();
-        command.arg(language.app()).env("ORIBI_TEST_FOLDER", &folder.0).env("ORIBI_CONTROL", "off");
+    pub fn below(command: Command, language: Language, edge: Edge, arguments: &[&str]) -> Self {
+        Self::of_app(command, language, Folder::new(), &language.app(), edge, arguments)
+    }
+
+    /// The same for another app.
+    pub fn of_app(
+        mut command: Command,
+        language: Language,
+        folder: Folder,
+        app: &Path,
+        edge: Edge,
+        arguments: &[&str],
+    ) -> Self {
+        command.arg(app).env("ORIBI_TEST_FOLDER", &folder.0).env("ORIBI_CONTROL", "off");
         command.args(["--edge", if edge == Edge::On { "on" } else { "off" }, "--respawn-interval", "100ms", "--workers", "2"]);
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -83,16 +98,30 @@ impl Plan {
     }
 
     /// The same for a server whose log is what `log` gives.
-    pub fn start_with(self, mut log: impl FnMut(&mut Server) -> String) -> Site {
+    pub fn start_with(self, log: impl FnMut(&mut Server) -> String) -> Site {
+        let site = self.announced(log);
+        wait_until("the first answer", || site.get("/fast?0").is_some_and(|content| content == "fast 0\n"));
+        site
+    }
+
+    /// The same for an app that answers in another way.
+    pub fn start_and_look(self, target: &str) -> Site {
+        let site = self.announced(|server| {
+            assert!(server.exit_status().is_none(), "it has ended: {}", server.log());
+            server.log()
+        });
+        wait_until("the first answer", || site.get(target).is_some());
+        site
+    }
+
+    fn announced(self, mut log: impl FnMut(&mut Server) -> String) -> Site {
         let Self { language, folder, mut command } = self;
         let mut server = Server::run(&mut command);
         let address = wait_for("its address", || {
             let text = log(&mut server);
             text.split_once("listening on http://")?.1.split_once(' ')?.0.parse().ok()
         });
-        let site = Site { server, address, language, folder };
-        wait_until("the first answer", || site.get("/fast?0").is_some_and(|content| content == "fast 0\n"));
-        site
+        Site { server, address, language, folder }
     }
 }
 

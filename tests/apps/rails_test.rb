@@ -192,7 +192,28 @@ class RailsTest < Minitest::Test
     assert_match(/No route matches/, get("/nowhere").body)
   end
 
+  # A request that has become a WebSocket no longer keeps others from loading classes anew.
+  def test_an_edit_in_development_with_a_subscriber
+    start("oribi config.ru", "development")
+    client = subscribe
+    assert_equal "visit 1", get("/visit").body
+    edited("app/controllers/visits_controller.rb", "visit ", "look ") { assert_equal "look 1", get("/visit").body }
+    assert_equal "visit 1", get("/visit").body
+    client.close
+  end
+
   private
+
+  # Yields with one text of a file of the app replaced by another one.
+  def edited(path, text, other)
+    path = "#{RailsApp.folder}/#{path}"
+    before = File.read(path)
+    assert_includes before, text
+    File.write(path, before.gsub(text, other))
+    yield
+  ensure
+    File.write(path, before)
+  end
 
   IDENTIFIER = { channel: "EchoChannel" }.to_json
 

@@ -17,7 +17,7 @@ my @patients;
 my $folder = File::Temp->newdir;
 for my $app (qw(psgi ru lua)) {
     my ($metrics, $control) = (empty_port(), "$folder/$app.sock");
-    my @limits = ('--queue-limit' => 8, '--queue-timeout' => '60s', '--request-kill' => '10s', '--max-memory' => '100M');
+    my @limits = ('--queue-limit' => 8, '--queue-timeout' => '60s', '--request-kill' => '10s', '--max-memory' => '100M', '--output-spool-size' => 'off');
     my @places = ('--metrics' => $metrics, '--control' => $control);
     my $oribi  = Test::Oribi->start(Test::Oribi::root() . "/examples/sick.$app", '--workers' => 2, @limits, @places);
     push @patients, { app => $app, oribi => $oribi, metrics => "http://127.0.0.1:$metrics/metrics", control => $control };

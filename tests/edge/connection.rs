@@ -72,6 +72,19 @@ impl Connection {
         }
     }
 
+    /// Receives until `text` has come, which is thrown away with all before it.
+    pub fn receive_until(&mut self, text: &str) -> Result<(), String> {
+        loop {
+            if let Some(at) = self.bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
+                self.bytes.drain(..at + text.len());
+                return Ok(());
+            }
+            if self.receive(65_536)? == 0 {
+                return Err(format!("the server has ended the connection behind {:?}", String::from_utf8_lossy(&self.bytes)));
+            }
+        }
+    }
+
     /// Asks and gives the response, which must keep the connection.
     pub fn get(&mut self, target: &str) -> Response {
         self.ask(target);

@@ -157,9 +157,11 @@ fn workers(site: &Site, count: usize) -> Vec<u32> {
         let title = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&title).starts_with("oribi: worker")
     };
-    let found: Vec<u32> = site.processes().into_iter().filter(|process| named(process) && !edges.contains(process)).collect();
-    assert_eq!(found.len(), count, "they call themselves workers");
-    found
+    // A new process has the title of its parent for a moment.
+    wait_for(&format!("{count} processes that call themselves workers"), || {
+        let found = site.processes().into_iter().filter(|process| named(process) && !edges.contains(process));
+        Some(found.collect::<Vec<u32>>()).filter(|found| found.len() == count)
+    })
 }
 
 fn a_killed_edge_is_replaced_and_apps_stay(language: Language) {

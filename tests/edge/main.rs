@@ -17,6 +17,7 @@ mod deaths;
 mod descriptors;
 mod developing;
 mod figures;
+mod followers;
 mod framing;
 #[path = "../process/held.rs"]
 mod held;
@@ -28,7 +29,10 @@ mod in_front;
 mod language;
 #[allow(dead_code)]
 mod load;
+mod poison;
 mod queue;
+mod readers;
+mod real_time;
 mod recycling;
 mod reloading;
 mod requests;

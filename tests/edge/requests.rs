@@ -76,7 +76,7 @@ fn requests_are_told_of_where_they_are(language: Language) {
 
 fn a_slow_client_keeps_its_app_sending(language: Language) {
     let _turn = turn::beside_others();
-    let server = Steered::start(language, &["--workers", "1"]);
+    let server = Steered::start(language, &["--workers", "1", "--output-spool-size", "off"]);
     let mut slow = Connection::open(server.site.address);
     slow.ask("/stream?1&20000000&1000");
     slow.receive(1000).expect("the app answers");

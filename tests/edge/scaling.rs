@@ -12,7 +12,26 @@ crate::in_every_language!(
     fewer_workers_finish_what_they_have_while_somebody_waits,
     workers_that_cannot_start_are_told_of,
     who_waits_for_a_number_that_is_changed_again_is_told,
+    a_number_that_was_set_outlives_reloads_and_upgrades,
 );
+
+fn a_number_that_was_set_outlives_reloads_and_upgrades(language: Language) {
+    let _turn = turn::beside_others();
+    let server = Steered::start(language, &["--workers", "2"]);
+    assert_eq!(server.well(&["scale", "4"]), "workers: 4 (before: 2)\n");
+    for order in ["reload", "upgrade", "reload", "upgrade"] {
+        server.well(&[order]);
+        crate::server::wait_until(order, || server.states_of_workers() == ["ready"; 4]);
+    }
+    server.site.server.signal(rustix::process::Signal::TTOU);
+    crate::server::wait_until("one fewer", || server.states_of_workers() == ["ready"; 3]);
+    server.well(&["upgrade"]);
+    assert_eq!(server.states_of_workers(), ["ready"; 3]);
+    // That is the configured number again.
+    server.well(&["scale", "2"]);
+    server.well(&["upgrade"]);
+    assert_eq!(server.states_of_workers(), ["ready"; 2]);
+}
 
 fn more_and_fewer_workers_close_no_connection_and_are_waited_for(language: Language) {
     let _turn = turn::beside_others();

@@ -6,6 +6,7 @@
 mod client;
 mod http2;
 mod outliving;
+mod refused;
 mod roles;
 #[allow(dead_code)]
 mod scrape;
@@ -89,8 +90,13 @@ fn main() {
                 outliving::counters_that_cannot_be_read_begin_anew_and_the_log_says_so,
             ),
             ("a_delayed_stop_is_known_to_each_generation", a_delayed_stop_is_known_to_each_generation),
+            (
+                "a_reload_without_processes_is_given_up_and_says_why",
+                refused::a_reload_without_processes_is_given_up_and_says_why,
+            ),
         ]),
         Some("mold") => serve(),
+        Some("mold without processes") => std::process::exit(process::supervise(&settings(), &refused::Refused::new())),
         Some("mold that waits") => {
             let gate = std::env::var_os("ORIBI_TEST_GATE").expect("the test names it");
             wait_until("the gate", || Path::new(&gate).exists());

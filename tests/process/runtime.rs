@@ -20,7 +20,7 @@ use rustix::process::{Signal, WaitOptions};
 use server::{Server, runs, send, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -32,7 +32,9 @@ fn main() {
         let settings = settings();
         let file = |name| variable(name).map(PathBuf::from);
         let (fails_while, hangs_while) = (file("ORIBI_TEST_FAILS_WHILE"), file("ORIBI_TEST_HANGS_WHILE"));
-        let probe = Probe { opened: AtomicUsize::new(0), fails_while, hangs_while };
+        let (lingers_while, refused_while) = (file("ORIBI_TEST_LINGERS_WHILE"), file("ORIBI_TEST_REFUSED_WHILE"));
+        let (opened, worker) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let probe = Probe { opened, worker, fails_while, hangs_while, lingers_while, refused_while };
         std::process::exit(oribi_server::process::supervise(&settings, &probe));
     }
     roles::run(&[
@@ -43,6 +45,12 @@ fn main() {
         ("workers_that_cannot_start_end_the_first_start", workers_that_cannot_start_end_the_first_start),
         ("workers_that_cannot_start_are_tried_again_ever_later", workers_that_cannot_start_are_tried_again_ever_later),
         ("workers_stay_if_others_cannot_start", workers_stay_if_others_cannot_start),
+        ("workers_stay_if_there_may_be_no_more_processes", workers_stay_if_there_may_be_no_more_processes),
+        (
+            "a_replacement_is_not_given_up_for_workers_of_the_one_before",
+            a_replacement_is_not_given_up_for_workers_of_the_one_before,
+        ),
+        ("workers_that_have_served_wait_for_no_pause", workers_that_have_served_wait_for_no_pause),
         (
             "workers_that_are_killed_before_they_can_serve_are_replaced",
             workers_that_are_killed_before_they_can_serve_are_replaced,
@@ -66,7 +74,7 @@ fn settings() -> Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
-        respawn_interval: Duration::from_millis(10),
+        respawn_interval: variable("ORIBI_TEST_PAUSE").map_or(Duration::from_millis(10), |_| Duration::from_secs(600)),
         ..Settings::default()
     };
     oribi_server::log::prepare(&settings).expect("standard error is there");
@@ -79,32 +87,46 @@ fn settings() -> Settings {
 /// A runtime that says what happens to it, and whose contexts do what the target of a request says.
 struct Probe {
     opened: AtomicUsize,
+    /// The number of this worker.
+    worker: AtomicUsize,
     /// No context can be made while this file is there.
     fails_while: Option<PathBuf>,
     /// Contexts are not finished while this file is there.
     hangs_while: Option<PathBuf>,
+    /// Workers with even numbers that have failed do not end while this file is there.
+    lingers_while: Option<PathBuf>,
+    /// The system refuses processes while this file is there.
+    refused_while: Option<PathBuf>,
+}
+
+fn is_there(file: Option<&PathBuf>) -> bool {
+    file.is_some_and(|file| file.exists())
 }
 
 fn say(what: &str) {
     // In one piece: other processes write there, too.
     let line = format!("{what} in {}\n", std::process::id());
-    std::io::stderr().write_all(line.as_bytes()).expect("it is open");
+    io::stderr().write_all(line.as_bytes()).expect("it is open");
 }
 
 impl Runtime for Probe {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
-        if self.fails_while.as_ref().is_some_and(|file| file.exists()) {
+        if is_there(self.fails_while.as_ref()) {
             if self.opened.fetch_add(1, Relaxed) > 0 {
                 // Its process lives on for a while after its first lane has failed.
                 std::thread::sleep(Duration::from_millis(200));
             }
             return Err("no interpreter today".to_owned());
         }
-        while self.hangs_while.as_ref().is_some_and(|file| file.exists()) {
+        while is_there(self.hangs_while.as_ref()) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let number = self.opened.fetch_add(1, Relaxed);
         Ok(Box::new(Context { number, own, taken: None }))
+    }
+
+    fn fork(&self) -> Option<io::Result<u32>> {
+        is_there(self.refused_while.as_ref()).then(|| Err(rustix::io::Errno::AGAIN.into()))
     }
 
     fn before_fork(&self, worker: usize) {
@@ -112,6 +134,7 @@ impl Runtime for Probe {
     }
 
     fn worker_started(&self, worker: usize) {
+        self.worker.store(worker, Relaxed);
         say(&format!("worker_started {worker}"));
     }
 
@@ -121,6 +144,9 @@ impl Runtime for Probe {
 
     fn end(&self, status: i32) {
         say(&format!("end {status}"));
+        while status != 0 && self.worker.load(Relaxed).is_multiple_of(2) && is_there(self.lingers_while.as_ref()) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn server_ready(&self) {
@@ -319,12 +345,87 @@ fn workers_stay_if_others_cannot_start() {
     server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
     get(&target).expect("they serve on");
     std::fs::remove_file(&file).expect("removed");
-    assert_eq!(server.workers(), before, "{}", server.log());
+    wait_until("only they are left", || same(&server.workers(), &before));
     // Both replacements start together.
     assert!(server.log().matches("before it could serve").count() <= 2, "nothing is tried again by itself: {}", server.log());
     server.signal(Signal::HUP);
     server.wait_for_log("all workers have been replaced");
-    assert!(server.workers().iter().all(|worker| !before.contains(worker)), "{}", server.log());
+    wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
+    assert_eq!(server.wait_for_workers(2).len(), 2);
+}
+
+fn same(one: &[u32], other: &[u32]) -> bool {
+    one.iter().collect::<BTreeSet<_>>() == other.iter().collect()
+}
+
+fn workers_stay_if_there_may_be_no_more_processes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("refused");
+    let mut server = start("2", "1", &[("ORIBI_TEST_REFUSED_WHILE", file.to_str().expect("a plain name"))]);
+    let target = Target::Tcp(server.address());
+    let before = server.wait_for_workers(2);
+    std::fs::write(&file, "").expect("written");
+    server.signal(Signal::HUP);
+    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
+    let log = server.log();
+    assert!(log.contains("cannot start a worker: Resource temporarily unavailable") && log.contains("ulimit -u"), "{log}");
+    get(&target).expect("they serve on");
+    assert!(same(&server.workers(), &before), "{}", server.log());
+    std::fs::remove_file(&file).expect("removed");
+    server.signal(Signal::HUP);
+    server.wait_for_log("all workers have been replaced");
+    wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
+}
+
+/// One of the new workers ends only when others were asked for, and still start.
+fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [fails, hangs, lingers] = ["fails", "hangs", "lingers"].map(|name| directory.path().join(name));
+    let variables = [("FAILS", &fails), ("HANGS", &hangs), ("LINGERS", &lingers)];
+    let variables = variables.map(|(name, file)| (format!("ORIBI_TEST_{name}_WHILE"), file.to_str().expect("a plain name")));
+    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, file)| (name.as_str(), *file)).collect();
+    // Of several lanes, the first that fails tells the worker to end.
+    let mut server = start("2", "2", &variables);
+    server.address();
+    let before = server.wait_for_workers(2);
+    let count = |server: &Server, text: &str| server.log().matches(text).count();
+    for file in [&fails, &lingers] {
+        std::fs::write(file, "").expect("written");
+    }
+    server.signal(Signal::HUP);
+    wait_until("both have failed", || count(&server, "end 1") == 2);
+    wait_until("the first one has ended", || count(&server, "the present workers stay") == 1);
+    std::fs::write(&hangs, "").expect("written");
+    std::fs::remove_file(&fails).expect("removed");
+    server.signal(Signal::HUP);
+    wait_until("others start", || count(&server, "worker_started") > 4);
+    std::fs::remove_file(&lingers).expect("removed");
+    wait_until("the second one has ended", || count(&server, "before it could serve") == 2);
+    std::fs::remove_file(&hangs).expect("removed");
+    server.wait_for_log("all workers have been replaced");
+    wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
+    assert_eq!(count(&server, "the present workers stay"), 1, "{}", server.log());
+}
+
+/// A worker that cannot start has begun a pause, which is not for those that replace others.
+fn workers_that_have_served_wait_for_no_pause() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let hangs_while = file.path().to_str().expect("a plain name");
+    let mut server = start("2", "1", &[("ORIBI_TEST_HANGS_WHILE", hangs_while), ("ORIBI_TEST_PAUSE", "long")]);
+    let starting = server.wait_for_workers(2);
+    wait_until("it can be told from others", || server.log().contains("worker_started 1"));
+    send(starting[0], Signal::KILL);
+    server.wait_for_log("the next one starts in 600.0 s");
+    drop(file);
+    let target = Target::Tcp(server.address());
+    for _ in 0..10 {
+        let [worker] = server.wait_for_workers(1)[..] else { panic!("it is one") };
+        get(&target).expect("it serves");
+        send(worker, Signal::KILL);
+        wait_until("its end", || !runs(worker));
+    }
+    get(&target).expect("another one serves");
+    assert_eq!(server.log().matches("starts in").count(), 1, "{}", server.log());
 }
 
 fn hooks_run_where_they_should() {

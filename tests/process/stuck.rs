@@ -45,7 +45,7 @@ fn settings() -> Settings {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
     // Longer than a test waits for the end of a server, unless it is about that.
     let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 600 });
-    let settings = Settings {
+    let mut settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
@@ -58,6 +58,8 @@ fn settings() -> Settings {
         timeouts: Timeouts { graceful, ..Settings::default().timeouts },
         ..Settings::default()
     };
+    // A client that does not read holds up its app.
+    settings.limits.output_spool_bytes = 0;
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }

@@ -143,6 +143,25 @@ fn after_five_upgrades_every_process_has_the_same_descriptors_and_no_connection_
 }
 
 #[test]
+fn a_number_of_workers_that_was_set_is_given_up_for_another_configuration() {
+    for edge in ["on", "off"] {
+        let mut site = Site::start(&["--edge", edge]);
+        site.address();
+        let workers = |site: &Site| String::from_utf8_lossy(&site.ctl("workers").stdout).matches(" ready ").count();
+        for wanted in [3, 4] {
+            site.server.signal(Signal::TTIN);
+            wait_until("one more", || workers(&site) >= wanted);
+        }
+        site.upgrade();
+        assert!(workers(&site) >= 4, "{}", site.server.log());
+        site.put("#!/bin/sh\nexec REAL \"$@\" --workers 3\n");
+        assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+        site.server.wait_for_log("workers: 3: the configuration has changed from 2, so the 4 that were set since are given up");
+        site.stop();
+    }
+}
+
+#[test]
 fn metrics_are_told_without_a_gap_through_upgrades() {
     for edge in ["on", "off"] {
         let mut site = Site::start(&["--edge", edge, "--metrics", "127.0.0.1:0"]);

@@ -96,7 +96,7 @@ fn the_others_serve_until_it_is_their_turn_and_waiting_costs_nothing() {
 
 #[test]
 fn without_workers_it_ends_at_once() {
-    let mut server = native(&["--workers", "1", "--spawn-interval", "1ms", "--err-respawn-interval", "1h"]);
+    let mut server = native(&["--workers", "1", "--spawn-interval", "1h"]);
     server.address();
     let worker = server.wait_for_workers(1)[0];
     send(worker, Signal::KILL);

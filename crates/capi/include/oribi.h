@@ -393,12 +393,12 @@ void oribi_config_free(oribi_config *config);
 
 /* Sets one setting by any of its names, with '_' or '-' between words: ("workers", "4"), ("max_reqs_per_child", "1000"). A
  * setting that may be given several times (listen) collects its values. `origin` appears in messages and in `oribi check`, and
- * decides about precedence: the environment overrides "file PATH"; any other origin, such as "command line" or "rackup",
- * overrides the environment. */
+ * decides about precedence: the environment overrides "file PATH" (PORT and HOST do not); any other origin, such as
+ * "command line" or "rackup", overrides the environment. */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
 /* Call this when the host is loaded, before its app is. Then programs that the app starts while it is loaded do not inherit
- * the listeners that a master has left for oribi_run(). */
+ * the listeners that a master has left for oribi_run(), and the variables that name them are removed from the environment. */
 void oribi_prepare(void);
 
 /* Call this if the app cannot be loaded, before the process ends: whoever has asked for a reload is told the text. The caller writes

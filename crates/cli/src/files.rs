@@ -18,7 +18,7 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
         return Err(Trouble::usage(message));
     }
     // Absolute, because the process may change its directory later.
-    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let absolute = oribi_server::directory::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let runtime = FileRuntime::new(absolute, resolved.settings.files.options.clone())
         .map_err(|error| Trouble::failure(error.to_string()))?;
     if mode == Mode::Check {

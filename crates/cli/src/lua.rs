@@ -201,5 +201,5 @@ fn refuse_other_languages(options: &Options) -> Result<(), Trouble> {
 
 /// An absolute path, because the process may change its directory.
 fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    oribi_server::directory::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -38,8 +38,12 @@ use std::process::ExitCode;
 use trouble::{Trouble, explain};
 
 fn main() -> ExitCode {
+    // If the system refuses either, they stay as the parent has set them.
+    let _ = process::reset_signals();
+    let _ = process::survive_failing_writes_while_loading();
     // Process 1 would ignore them. If it cannot be had, they work from the moment when the server begins.
     let _ = process::end_when_told_while_loading();
+    let _ = process::survive_own_signals();
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
@@ -74,6 +78,7 @@ fn run() -> Result<u8, Trouble> {
     if let Some(version) = &command_line.lua {
         lua::change_over(version)?;
     }
+    process::claim_environment();
     process::claim_inheritance();
     if command_line.mode == Mode::Version {
         return print(&help::version());

@@ -34,7 +34,7 @@ pub fn watch(settings: &mut Settings, app: &Path) {
     let life = &mut settings.life;
     if life.watch && life.watched.is_empty() {
         let folder = folder(app);
-        life.watched.push(std::path::absolute(&folder).unwrap_or(folder));
+        life.watched.push(oribi_server::directory::absolute(&folder).unwrap_or(folder));
     }
 }
 

@@ -4,7 +4,9 @@ use crate::configuration::{Configuration, Said};
 use crate::host_files::{HostFiles, program, variable};
 use crate::language::{App, Home, Language, Runner};
 use crate::options::Options;
+use std::cell::OnceCell;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,7 +42,12 @@ struct Ruby {
     /// Directories for `-I`; none if ruby finds the host by itself.
     libraries: Vec<PathBuf>,
     options: Options,
+    /// What was read from a configuration file that can be read only once.
+    text: OnceCell<OsString>,
 }
+
+/// The variable by which the host gets that text.
+const TEXT: &str = "ORIBI_CONFIG_TEXT";
 
 /// Finds the ruby and the Ruby host.
 ///
@@ -53,7 +60,7 @@ fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     options.lua.refuse("Ruby")?;
     let program = program(options.ruby.as_ref(), "ORIBI_RUBY", "ruby");
     let libraries = FILES.directories(&program)?;
-    Ok(Box::new(Ruby { program, libraries, options: options.clone() }))
+    Ok(Box::new(Ruby { program, libraries, options: options.clone(), text: OnceCell::new() }))
 }
 
 impl Ruby {
@@ -92,6 +99,18 @@ impl Ruby {
     }
 }
 
+/// The content of a file such as a pipe, which two processes cannot read one after the other; `None`: it is an ordinary file.
+fn read_once(file: &Path) -> Result<Option<OsString>, String> {
+    let wrong = |error| format!("cannot read the configuration file {}: {error}", file.display());
+    if !file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
+        return Ok(None);
+    }
+    let mut bytes = std::fs::read(file).map_err(wrong)?;
+    // No variable of the environment can hold a NUL, and no file in Ruby needs one.
+    bytes.retain(|byte| *byte != 0);
+    Ok(Some(OsString::from_vec(bytes)))
+}
+
 impl Runner for Ruby {
     fn program(&self) -> String {
         self.program.display().to_string()
@@ -100,6 +119,9 @@ impl Runner for Ruby {
     fn configuration(&self, app: &App) -> Result<Option<Configuration>, String> {
         let Some(file) = self.file(app) else { return Ok(None) };
         let mut command = self.command();
+        if let Some(text) = read_once(&file)? {
+            command.env(TEXT, self.text.get_or_init(|| text));
+        }
         command.args(["-r", "oribi/config_file/report", "-e", "exit Oribi::ConfigFile::Report.main(ARGV[0])", "--"]).arg(&file);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| format!("cannot run {}: {error}", self.program()))?;
@@ -121,6 +143,9 @@ impl Runner for Ruby {
         }
         if let Some(file) = self.file(app) {
             command.arg("--config").arg(file);
+        }
+        if let Some(text) = self.text.get() {
+            command.env(TEXT, text);
         }
         command.arg(&app.path);
         command

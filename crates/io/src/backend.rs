@@ -217,6 +217,10 @@ pub trait Backend {
     /// thread does something else for long.
     fn submit(&mut self) {}
 
+    /// With `on`, the peer sees a reset if this process dies from now on, and never a clean end. A Unix socket has no resets. Take it
+    /// back before the connection is ended as it should: closing would drop what the peer does not have yet.
+    fn guard(&mut self, socket: &mut Self::Socket, on: bool);
+
     /// Ends a side of the connection.
     fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction);
 

@@ -43,6 +43,12 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
     };
 }
 
+/// Whether a close of the socket, also by the end of its process, is to be a reset.
+pub(crate) fn guard(socket: impl AsFd, on: bool) {
+    // It fails only on a connection that has already ended.
+    let _ = sockopt::set_socket_linger(socket, on.then_some(Duration::ZERO));
+}
+
 /// A second descriptor in blocking mode.
 pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;

@@ -205,6 +205,10 @@ impl Backend for Epoll {
         }
     }
 
+    fn guard(&mut self, socket: &mut Socket, on: bool) {
+        calls::guard(&socket.descriptor, on);
+    }
+
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
         calls::shut_down(&socket.descriptor, direction);
     }

@@ -72,6 +72,7 @@ struct Wire {
     server_ended: bool,
     server_closed: bool,
     server_aborted: bool,
+    guarded: bool,
     token: Option<Token>,
     /// The token that the socket gets if a send finds it full before it was opened.
     put_off: Option<Token>,
@@ -129,6 +130,7 @@ impl World {
             server_ended: false,
             server_closed: false,
             server_aborted: false,
+            guarded: false,
             token: None,
             put_off: None,
             readable: false,
@@ -450,6 +452,10 @@ impl Backend for Sim {
         }
     }
 
+    fn guard(&mut self, socket: &mut usize, on: bool) {
+        self.world.wire(*socket, |wire| wire.guarded = on);
+    }
+
     fn shutdown(&mut self, socket: &mut usize, direction: Direction) {
         self.world.wire(*socket, |wire| match direction {
             Direction::Send => {
@@ -465,7 +471,7 @@ impl Backend for Sim {
             wire.server_closed = true;
             wire.take_late();
             // As with TCP: bytes that were received and not read turn the close into a reset.
-            wire.server_aborted |= !wire.to_server.is_empty();
+            wire.server_aborted |= !wire.to_server.is_empty() || wire.guarded;
             wire.token = None;
         });
     }

@@ -6,7 +6,7 @@ pub type FieldPair<'a> = (&'a [u8], &'a [u8]);
 /// Status and fields of a response, borrowed from the host. A name may occur several times.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
-    /// The status code, 200 to 599 for a final response.
+    /// The status code, 200 to 999 for a final response.
     pub status: u16,
     /// The fields in the order they are to be sent.
     pub fields: &'a [FieldPair<'a>],

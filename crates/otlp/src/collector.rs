@@ -33,15 +33,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Reads the file of authorities, and the environment.
+    /// Reads the file of authorities, and the environment by `variable`.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
-        Self::with(settings, |name| std::env::var(name).ok())
-    }
-
-    fn with(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let url = settings.endpoint.as_deref().ok_or("there is no collector")?;
         let mut tls =
             TlsConfig::builder().provider(TlsProvider::Rustls).unversioned_rustls_crypto_provider(Arc::new(default_provider()));
@@ -166,8 +162,8 @@ mod tests {
             authorities: Some(folder.path().join("none")),
             ..Settings::default()
         };
-        let message = Collector::with(&to("https://a/"), |_| None).expect_err("it cannot be used");
+        let message = Collector::new(&to("https://a/"), |_| None).expect_err("it cannot be used");
         assert!(message.contains("none: No such file"), "{message}");
-        assert!(Collector::with(&to("http://a/"), |_| None).is_ok(), "it is not needed");
+        assert!(Collector::new(&to("http://a/"), |_| None).is_ok(), "it is not needed");
     }
 }

@@ -240,7 +240,7 @@ mod tests {
 
     fn exporter(url: &str) -> Exporter {
         let settings = Settings { endpoint: Some(url.to_owned()), ..Settings::default() };
-        let collector = Collector::new(&settings).expect("it needs no file");
+        let collector = Collector::new(&settings, |_| None).expect("it needs no file");
         Exporter::start(collector, vec![("service.name", "shop".to_owned())]).expect("it starts")
     }
 

@@ -15,6 +15,9 @@ pub(crate) const RESERVE: usize = 1;
 /// once, and a few more, so that no exchange begins where next to nothing fits.
 pub(crate) const ROOM_TO_BEGIN: usize = 8;
 
+/// The most bytes of the head of a response.
+pub const HEAD_BYTES: usize = 1 << 20;
+
 /// Bytes before the head of a whole response.
 const WHOLE: usize = 2 * WORD;
 
@@ -41,6 +44,8 @@ pub(crate) enum Kind {
     Deadline = 11,
     /// What stands behind the content; an end follows.
     Trailers = 12,
+    /// The beginning of a head that does not fit into an area: another one of these frames, or `Head`, has more of it.
+    MoreHead = 13,
 }
 
 impl Kind {
@@ -64,6 +69,7 @@ impl Kind {
             10 => Self::Whole,
             11 => Self::Deadline,
             12 => Self::Trailers,
+            13 => Self::MoreHead,
             _ => return None,
         })
     }
@@ -358,14 +364,14 @@ mod tests {
         assert_eq!(circle.header(0, 3), None);
         words[0].store(2 | u64::MAX << 8, Relaxed);
         assert_eq!(circle.header(0, 16), None);
-        words[0].store(13, Relaxed);
+        words[0].store(14, Relaxed);
         assert_eq!(circle.header(0, 16), None, "no such kind");
     }
 
     #[test]
     fn kinds_are_read_as_they_were_written() {
         let kinds: Vec<Kind> = (0..=255).filter_map(Kind::from_bits).collect();
-        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=13).collect::<Vec<_>>());
     }
 
     #[test]

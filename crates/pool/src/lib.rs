@@ -34,6 +34,8 @@
 //! # What happens when a process dies
 //! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads what the worker had published; a complete response is sent as usual. All other requests
 //!   that it had are [lost](Event::Lost), and its place is free for another ([`Edge::bury`]). Those that it had not taken wait on.
+//! * **A worker that executes another program**: that has nothing of this memory. The process that has forked the worker
+//!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients are gone. It orders the workers to throw away those that they are answering.
@@ -67,6 +69,7 @@ mod words;
 mod worker;
 
 pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Waits, Withdrawal};
+pub use frames::HEAD_BYTES;
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;

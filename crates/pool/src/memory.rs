@@ -1,5 +1,6 @@
 //! The memory of a pool and its descriptors, made before the first fork.
 
+use crate::mapping::Shared;
 use crate::passing::line;
 use crate::shape::{Layout, Shape};
 use crate::sleep::Bell;
@@ -8,6 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as an
 /// [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. A process that executes a program which forks
@@ -81,6 +83,25 @@ impl Memory {
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.layout.shape
+    }
+
+    /// Reports that the process of a worker executes another program, which has nothing of this memory: the edge then
+    /// [learns](crate::Edge::take_executed) it.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn report_executed(&self, process: u32) -> io::Result<()> {
+        for worker in 0..self.layout.shape.workers {
+            let answers = Shared::map(self.as_fd(), self.layout.answers(worker))?;
+            let words = answers.words();
+            if words[Layout::ATTACHED].load(SeqCst) == u64::from(process) {
+                words[Layout::EXECUTED].store(u64::from(process), SeqCst);
+            }
+        }
+        // The edge looks at all places.
+        Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
+        self.edge_bell.ring();
+        Ok(())
     }
 
     /// The bytes of the file that all processes write.

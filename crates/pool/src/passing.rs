@@ -4,6 +4,7 @@
 //! The edge finds the frames of several areas in an order of its own, so it keeps a descriptor that comes for another frame until
 //! that one is read. A worker waits for one descriptor at a time, so it drops all others: nobody will ask for them.
 
+use crate::shape::MOST_AREAS;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// How many descriptors may wait that nobody has asked for. An honest peer sends at most one at a time for each of its areas.
-const MOST_KEPT: usize = 64;
+const MOST_KEPT: usize = MOST_AREAS as usize;
 
 /// Both ends of a line. It keeps the boundaries of messages, and neither end ever blocks.
 pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -13,8 +13,17 @@ const LINE: usize = 8;
 /// options.
 const PAGE: usize = 65_536;
 
-/// The most areas of a worker: one word has a bit for the news of each.
-const MOST_AREAS: u32 = 64;
+/// The most areas of a worker: answers that are fed by other threads, or put off, keep one for as long as their clients stay.
+pub(crate) const MOST_AREAS: u32 = 512;
+
+/// Areas that share the bits of the word for news: area `n` has bit `n % NEWS_BITS`.
+pub(crate) const NEWS_BITS: u32 = 64;
+
+/// The first areas have the full size. A worker that uses more has mostly clients that follow something, a few bytes at a time.
+const LARGE_AREAS: u32 = 64;
+
+/// The other areas have this part of it.
+const PART_OF_AREA: usize = 8;
 
 /// The smallest area: it has room for a response with a few fields and for the reserve of [`crate::frames`].
 const LEAST_AREA: u32 = 512;
@@ -29,10 +38,19 @@ pub struct Shape {
     /// Places for workers, up to 65,535, counting all generations that may be alive together. Each thread that takes requests
     /// by itself needs a place.
     pub workers: u32,
-    /// Exchanges that one worker may have unfinished at once: up to 64.
+    /// Exchanges that one worker may have unfinished at once: up to 512.
     pub areas: u32,
-    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512.
+    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th area and
+    /// those behind it have an eighth of that.
     pub area_bytes: u32,
+}
+
+impl Shape {
+    /// The bytes of the file that all its processes share; 0: the shape is out of range.
+    #[must_use]
+    pub fn size(self) -> usize {
+        Layout::new(self).map_or(0, |layout| layout.size())
+    }
 }
 
 /// The places of everything, in words from the beginning of each part.
@@ -41,8 +59,10 @@ pub(crate) struct Layout {
     pub(crate) shape: Shape,
     /// Entries of the queue: a power of two, at least twice the number of slots.
     pub(crate) queue: usize,
-    /// Words of an area: a power of two.
+    /// Words of one of the first areas: a power of two.
     pub(crate) area: usize,
+    /// Words of each of the others: a power of two, too.
+    small_area: usize,
     /// Words of the bytes of one request.
     request: usize,
     /// The first word of the requests' bytes.
@@ -63,6 +83,8 @@ impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
+    /// Words of an area: `consumed`, `speaks` and `paused`.
+    pub(crate) const OF_AREA: usize = 3;
 
     /// The entry of the queue at a position, which counts all that ever were in it.
     #[inline]
@@ -82,10 +104,23 @@ impl Layout {
         self.length(slot) + 1
     }
 
+    /// The process that uses a place, as far as the edge has noticed; 0: none.
+    #[inline]
+    pub(crate) fn occupant(&self, worker: u32) -> usize {
+        self.length(self.shape.slots) + worker as usize
+    }
+
+    /// How many of a place's areas edges have ever looked at: the others are as new.
+    #[inline]
+    pub(crate) fn looked_at(&self, worker: u32) -> usize {
+        self.occupant(self.shape.workers) + worker as usize
+    }
+
     /// The position up to which the edge has read an area.
     #[inline]
     pub(crate) fn consumed(&self, worker: u32, area: u32) -> usize {
-        self.length(self.shape.slots) + (worker as usize * self.shape.areas as usize + area as usize) * 3
+        let number = worker as usize * self.shape.areas as usize + area as usize;
+        self.looked_at(self.shape.workers) + number * Self::OF_AREA
     }
 
     /// The entry of the exchange whose answer the edge is reading there.
@@ -100,15 +135,14 @@ impl Layout {
         self.consumed(worker, area) + 2
     }
 
-    /// The process that uses a place, as far as the edge has noticed; 0: none.
-    #[inline]
-    pub(crate) fn occupant(&self, worker: u32) -> usize {
-        self.consumed(self.shape.workers, 0) + worker as usize
+    /// The words of this part before those of areas.
+    pub(crate) fn before_areas(&self) -> Range<usize> {
+        0..self.consumed(0, 0)
     }
 
-    /// The words of this part before the bytes of requests.
-    pub(crate) fn before_requests(&self) -> Range<usize> {
-        0..self.bodies
+    /// The words of the first `count` areas of a place: [`Layout::OF_AREA`] for each.
+    pub(crate) fn of_areas(&self, worker: u32, count: u32) -> Range<usize> {
+        self.consumed(worker, 0)..self.consumed(worker, count)
     }
 
     /// The words of the bytes of a request.
@@ -166,11 +200,14 @@ impl Layout {
     pub(crate) const WORKER_SLEEP: usize = 0;
     /// The process of the worker that uses the place; 0: none.
     pub(crate) const ATTACHED: usize = LINE;
-    /// A bit for each area that has something to read.
+    /// The process of the worker that uses the place, if the process that has forked it has seen that it executes another program;
+    /// otherwise another number.
+    pub(crate) const EXECUTED: usize = LINE + 1;
+    /// Bits for the areas that have something to read: see [`NEWS_BITS`].
     pub(crate) const NEWS: usize = 2 * LINE;
+    /// How many areas the place's workers have ever used, counted from the first one.
+    pub(crate) const USED: usize = 2 * LINE + 1;
     const WRITTEN: usize = 3 * LINE;
-    const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
-    const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
 
     /// The number of words that were ever written into an area.
     #[inline]
@@ -180,15 +217,17 @@ impl Layout {
 
     /// The entry of the request that is being taken for an area, or was last taken for it.
     #[inline]
-    pub(crate) fn holding(area: u32) -> usize {
-        Self::HOLDING + area as usize
+    pub(crate) fn holding(&self, area: u32) -> usize {
+        Self::WRITTEN + self.shape.areas.next_multiple_of(LINE as u32) as usize + area as usize
     }
 
     /// The words of an area.
     #[inline]
     pub(crate) fn area(&self, area: u32) -> Range<usize> {
-        let start = Self::AREAS + area as usize * self.area;
-        start..start + self.area
+        let (large, size) = if area < LARGE_AREAS { (area, self.area) } else { (LARGE_AREAS, self.small_area) };
+        let first = self.holding(self.shape.areas).next_multiple_of(LINE);
+        let start = first + large as usize * self.area + (area - large) as usize * self.small_area;
+        start..start + size
     }
 }
 
@@ -205,9 +244,11 @@ impl Layout {
         }
         let queue = (slots as usize * 2).next_power_of_two();
         let area = shape.area_bytes.max(LEAST_AREA).next_power_of_two() as usize / WORD;
+        let small_area = (area / PART_OF_AREA).max(LEAST_AREA as usize / WORD);
         let request = (shape.request_bytes as usize).div_ceil(WORD * LINE) * LINE;
-        let small = Self { shape, queue, area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
-        let bodies = small.occupant(workers).next_multiple_of(LINE);
+        let small =
+            Self { shape, queue, area, small_area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
+        let bodies = small.consumed(workers, 0).next_multiple_of(LINE);
         let pages = |words: usize| words.checked_mul(WORD).and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
         let all = || {
             let requests_size = pages(bodies.checked_add(request.checked_mul(slots as usize)?)?)?;
@@ -259,6 +300,8 @@ mod tests {
         for worker in 0..SHAPE.workers {
             taken.extend((0..SHAPE.areas).map(|area| layout.consumed(worker, area)).map(|at| at..at + 3));
             taken.push(layout.occupant(worker)..layout.occupant(worker) + 1);
+            taken.push(layout.looked_at(worker)..layout.looked_at(worker) + 1);
+            assert!(layout.looked_at(worker) < layout.before_areas().end);
         }
         taken.sort_by_key(|range| range.start);
         assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start), "{taken:?}");
@@ -271,12 +314,24 @@ mod tests {
     }
 
     #[test]
+    fn areas_behind_the_first_ones_are_small() {
+        let layout = Layout::new(Shape { areas: 512, area_bytes: 256 << 10, ..SHAPE }).expect("a usual shape");
+        let areas: Vec<Range<usize>> = (0..512).map(|area| layout.area(area)).collect();
+        assert!(areas.windows(2).all(|pair| pair[0].end == pair[1].start), "{areas:?}");
+        assert_eq!([0, 63, 64, 511].map(|area| areas[area].len() * WORD), [256 << 10, 256 << 10, 32 << 10, 32 << 10]);
+        assert!(areas[511].end * WORD <= layout.answers(0).len());
+        assert!(layout.answers(0).len() <= 32 << 20, "a place of a worker costs address space");
+        let least = Layout::new(Shape { areas: 100, area_bytes: 512, ..SHAPE }).expect("a usual shape");
+        assert_eq!(least.area(99).len() * WORD, 512);
+    }
+
+    #[test]
     fn shapes_that_cannot_be_are_refused() {
         for shape in [
             Shape { slots: 0, ..SHAPE },
             Shape { slots: 65_536, ..SHAPE },
             Shape { workers: 0, ..SHAPE },
-            Shape { areas: 65, ..SHAPE },
+            Shape { areas: 513, ..SHAPE },
             Shape { request_bytes: 0, ..SHAPE },
             Shape { area_bytes: u32::MAX, ..SHAPE },
         ] {

@@ -67,13 +67,13 @@ impl Memory {
     /// The system refuses, or the memory was adopted.
     pub fn survey(&self) -> io::Result<Vec<Sighting>> {
         let before = self.owners()?;
-        let part = self.layout.before_requests();
+        let part = self.layout.before_areas();
         let words = Words(self.copy(self.layout.requests().start, part.len() * WORD)?);
+        let speakers = self.speakers(&words)?;
         let notes = self.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let notes = Words(copy(notes, 0, self.layout.notes_size())?);
         let after = self.owners()?;
         let places = self.queue_places(&words, &after);
-        let speakers = self.speakers(&words);
         let see = |slot: u32| {
             let (now, entry) = in_use(slot, after.at(self.layout.ownership(slot)))?;
             let is_same = in_use(slot, before.at(self.layout.ownership(slot))).is_some_and(|(_, then)| then == entry);
@@ -136,12 +136,25 @@ impl Memory {
     }
 
     /// The requests that are being answered, and whether the edge has stopped to read the answer.
-    fn speakers(&self, words: &Words) -> HashMap<u64, bool> {
-        let areas =
-            (0..self.layout.shape.workers).flat_map(|place| (0..self.layout.shape.areas).map(move |area| (place, area)));
-        let said = areas.map(|(place, area)| (words.at(self.layout.speaks(place, area)), (place, area)));
-        let said = said.filter(|(bits, _)| *bits != 0);
-        said.map(|(bits, (place, area))| (bits, words.at(self.layout.paused(place, area)) != 0)).collect()
+    fn speakers(&self, words: &Words) -> io::Result<HashMap<u64, bool>> {
+        let mut speakers = HashMap::new();
+        for place in 0..self.layout.shape.workers {
+            let count = u32::try_from(words.at(self.layout.looked_at(place))).unwrap_or(u32::MAX).min(self.layout.shape.areas);
+            if count == 0 {
+                continue;
+            }
+            let part = self.layout.of_areas(place, count);
+            let start = self.layout.requests().start + part.start * WORD;
+            let areas = Words(self.copy(start, part.len() * WORD)?);
+            let word = |number: usize| areas.at(number - part.start);
+            for area in 0..count {
+                let bits = word(self.layout.speaks(place, area));
+                if bits != 0 {
+                    speakers.insert(bits, word(self.layout.paused(place, area)) != 0);
+                }
+            }
+        }
+        Ok(speakers)
     }
 
     /// Copies bytes of the memory.

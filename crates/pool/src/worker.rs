@@ -1,12 +1,14 @@
 //! A worker's side of a pool: it takes a request when it has nothing to do, and writes the answer.
 
-use crate::frames::{Circle, Header, Kind, RESERVE, ROOM_TO_BEGIN};
+mod sleeping;
+
+use crate::frames::{Circle, HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN};
 use crate::mapping::{Readable, Shared};
 use crate::memory::Memory;
 use crate::orders::{NO_DEADLINE, Orders, Wish};
 use crate::passing::Line;
 use crate::queue::Queue;
-use crate::shape::{Layout, WORD};
+use crate::shape::{Layout, NEWS_BITS, Shape, WORD};
 use crate::sleep::{Bell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
@@ -51,6 +53,8 @@ struct Area {
     written: u64,
     published: u64,
     busy: bool,
+    /// Its words.
+    size: usize,
 }
 
 /// A worker's side of a pool.
@@ -65,6 +69,10 @@ pub struct Worker {
     edge_bell: Arc<Bell>,
     line: Line,
     areas: Vec<Area>,
+    /// How many of them have an exchange.
+    busy: u32,
+    /// How many of them have ever had something to read.
+    used: u32,
     /// The process of the edge when it was last looked at, and its descriptor.
     edge: (u64, Option<OwnedFd>),
     /// The number of descriptors sent.
@@ -114,10 +122,11 @@ impl Worker {
                 format!("the place {number} of the pool is another worker's, or that of one whose death was not seen to");
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
+        let looked_at = requests.load(layout.looked_at(number), Acquire);
         let area = |area| {
             let (consumed, paused) = (layout.consumed(number, area), layout.paused(number, area));
-            let written = requests.load(consumed, Acquire);
-            Area { consumed, paused, written, published: written, busy: false }
+            let written = if u64::from(area) < looked_at { requests.load(consumed, Acquire) } else { 0 };
+            Area { consumed, paused, written, published: written, busy: false, size: layout.area(area).len() }
         };
         let areas = (0..layout.shape.areas).map(area).collect();
         // The edge must watch this process from now on, also while it has nothing else to do.
@@ -136,6 +145,8 @@ impl Worker {
             edge_bell,
             line,
             areas,
+            busy: 0,
+            used: 0,
             edge: (0, None),
             passed: 0,
             sleep,
@@ -182,16 +193,29 @@ impl Worker {
             return None;
         }
         let area = self.usable_area()?;
-        let holding = &self.answers.words()[Layout::holding(area)];
+        let holding = &self.answers.words()[self.layout.holding(area)];
         let entry = self.queue().take(self.number, holding)?;
         self.claims.words()[self.layout.taken_at(entry.slot)].store(self.now, Relaxed);
         self.areas[area as usize].busy = true;
+        self.busy += 1;
         Some(Taken { entry, area, begun: false })
     }
 
     #[inline]
     fn queue(&self) -> Queue<'_> {
         Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }
+    }
+
+    /// How many more exchanges this worker may have unfinished than it has.
+    #[must_use]
+    pub fn vacant(&self) -> u32 {
+        self.layout.shape.areas - self.busy
+    }
+
+    /// The shape of the memory.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.layout.shape
     }
 
     /// The bytes of a request.
@@ -289,6 +313,27 @@ impl Worker {
     /// It does not fit, now or ever.
     pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
         self.write_whole(taken, Kind::Head, bytes)
+    }
+
+    /// Writes the head of the response in as many pieces as it takes, from `written` on, which grows.
+    ///
+    /// # Errors
+    /// There is no room for the rest now, or it is larger than [`HEAD_BYTES`].
+    pub fn head_in_pieces(&mut self, taken: &mut Taken, bytes: &[u8], written: &mut usize) -> Result<(), Unfit> {
+        loop {
+            let rest = &bytes[*written..];
+            match self.head(taken, rest) {
+                Err(Unfit::Never(_)) if bytes.len() <= HEAD_BYTES => {}
+                outcome => return outcome,
+            }
+            let room = self.room(taken.area).saturating_sub(Self::needed(taken, 0)) * WORD;
+            if room == 0 {
+                return Err(Unfit::Full);
+            }
+            let piece = &rest[..rest.len().min(room)];
+            self.write(taken, Kind::MoreHead, piece);
+            *written += piece.len();
+        }
     }
 
     /// Writes the head of an informational response, which precedes the final one.
@@ -413,12 +458,13 @@ impl Worker {
 
     fn let_go(&mut self, taken: &Taken) {
         self.areas[taken.area as usize].busy = false;
+        self.busy -= 1;
         self.publish(taken.area, true);
     }
 
     fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), Unfit> {
         let needed = Self::needed(taken, bytes.len());
-        if needed > self.layout.area {
+        if needed > self.areas[taken.area as usize].size {
             return Err(Unfit::Never(io::ErrorKind::InvalidInput.into()));
         }
         if needed > self.room(taken.area) {
@@ -453,10 +499,16 @@ impl Worker {
             return;
         }
         area.published = area.written;
+        if number >= self.used {
+            // Before there is anything to read: an edge looks no further when this worker has died.
+            self.used = number + 1;
+            step();
+            self.answers.words()[Layout::USED].fetch_max(u64::from(self.used), Release);
+        }
         step();
         self.answers.words()[Layout::written(number)].store(area.written, Release);
         step();
-        self.answers.words()[Layout::NEWS].fetch_or(1 << number, SeqCst);
+        self.answers.words()[Layout::NEWS].fetch_or(1 << (number % NEWS_BITS), SeqCst);
         self.wake_edge(can_wait);
     }
 
@@ -483,22 +535,22 @@ impl Worker {
     #[inline]
     fn room_in(&self, area: &Area) -> usize {
         let used = area.written.wrapping_sub(self.requests.load(area.consumed, SeqCst));
-        self.layout.area.saturating_sub(used as usize)
+        area.size.saturating_sub(used as usize)
     }
 
     /// An area for another exchange: one that is at least half empty if there is one, because a whole response that does not fit
     /// is dearer.
     #[inline]
     fn usable_area(&self) -> Option<u32> {
-        self.area_with(self.layout.area / 2).or_else(|| self.area_with(ROOM_TO_BEGIN))
+        self.area_with(|area| area.size / 2).or_else(|| self.area_with(|_| ROOM_TO_BEGIN))
     }
 
-    /// The first area for another exchange that has at least that many words free.
+    /// The first area for another exchange that has at least so many words free.
     #[inline]
-    fn area_with(&self, room: usize) -> Option<u32> {
+    fn area_with(&self, room: impl Fn(&Area) -> usize) -> Option<u32> {
         // A response in a paused area would wait for the slow client of the response before it.
         let paused = |area: &Area| self.requests.load(area.paused, SeqCst) != 0;
-        let usable = |area: &Area| !area.busy && self.room_in(area) >= room && !paused(area);
+        let usable = |area: &Area| !area.busy && self.room_in(area) >= room(area) && !paused(area);
         self.areas.iter().position(usable).map(|number| number as u32)
     }
 }
@@ -508,88 +560,5 @@ impl Worker {
     /// The line, for sending what no honest worker sends.
     pub(crate) fn passing(&self) -> &Line {
         &self.line
-    }
-}
-
-/// Sleeping and being woken.
-impl Worker {
-    /// Announces that this worker is about to sleep, and looks once more: if it returns nothing, the worker may sleep. When
-    /// there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`, for a worker
-    /// that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
-    pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
-        // A worker that can take nothing must not be woken for a request that another worker could take.
-        let waits = match (self.usable_area(), for_room) {
-            (Some(_), false) => Waits::Work,
-            (Some(_), true) => Waits::WorkOrRoom,
-            (None, _) => Waits::Room,
-        };
-        self.say_sleep(waits);
-        let taken = self.take();
-        if taken.is_some() {
-            self.awake();
-        }
-        taken
-    }
-
-    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges, and
-    /// if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps; it
-    /// need not call [`Worker::awake`], which costs the edge at most one needless ring for this sleep.
-    pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
-        let waits = match (takes && self.usable_area().is_some(), for_room) {
-            (true, false) => Waits::Work,
-            (true, true) => Waits::WorkOrRoom,
-            // Orders come with room.
-            (false, _) => Waits::Room,
-        };
-        self.say_sleep(waits);
-    }
-
-    /// The number of requests that wait for any worker of the pool.
-    #[must_use]
-    pub fn queued(&self) -> usize {
-        Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }.depth()
-    }
-
-    /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
-    /// the edge has an order; returns whether it may sleep.
-    pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
-        self.flush_before_waiting(taken);
-        self.say_sleep(Waits::Room);
-        let needed = Self::needed(taken, bytes).min(self.layout.area);
-        let may_sleep = self.room(taken.area) < needed && self.orders(taken) == Orders::default();
-        if !may_sleep {
-            self.awake();
-        }
-        may_sleep
-    }
-
-    /// Announces that the worker is awake.
-    pub fn awake(&mut self) {
-        if self.sleep.waits != Waits::No {
-            self.sleep = self.sleep.ended();
-            self.sleep_word().store(self.sleep.bits(), SeqCst);
-        }
-    }
-
-    fn say_sleep(&mut self, waits: Waits) {
-        self.sleep = self.sleep.next(waits);
-        step();
-        self.sleep_word().store(self.sleep.bits(), SeqCst);
-    }
-
-    fn sleep_word(&self) -> &AtomicU64 {
-        &self.answers.words()[Layout::WORKER_SLEEP]
-    }
-
-    /// The descriptor that becomes readable when this worker is woken. If it is watched edge-triggered, it need not be read.
-    #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
-    }
-
-    /// The descriptor that becomes readable when a descriptor has come that was asked for.
-    #[must_use]
-    pub fn line(&self) -> BorrowedFd<'_> {
-        self.line.as_fd()
     }
 }

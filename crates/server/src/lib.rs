@@ -15,6 +15,7 @@ pub mod control;
 mod crew;
 #[cfg(test)]
 mod deadline;
+pub mod directory;
 pub mod edge;
 pub mod engine;
 pub mod figures;

@@ -123,6 +123,11 @@ pub trait Source {
     /// Bytes of a response that may wait for a slow client before its app must wait, too.
     fn output_limit(&self) -> usize;
 
+    /// Whether apps have written so much without waiting that somebody should look at what clients do; says so once.
+    fn is_due_to_look(&mut self) -> bool {
+        false
+    }
+
     /// Ends the content.
     ///
     /// # Errors

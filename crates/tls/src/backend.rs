@@ -420,6 +420,13 @@ impl<B: Backend> Backend for Tls<B> {
         self.backend.submit();
     }
 
+    fn guard(&mut self, socket: &mut Self::Socket, on: bool) {
+        match socket {
+            Socket::Plain(socket) => self.backend.guard(socket, on),
+            Socket::Secure(secure) => self.backend.guard(&mut secure.socket, on),
+        }
+    }
+
     fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction) {
         match (socket, direction) {
             (Socket::Plain(socket), _) => self.backend.shutdown(socket, direction),

@@ -10,8 +10,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The most scripts that a lane remembers, because clients can spell the same path in endless ways.
 const REMEMBERED: usize = 4096;
@@ -72,8 +72,9 @@ pub enum Missing {
 #[derive(Debug)]
 pub struct ScriptMap {
     source: ScriptSource,
-    /// The only script, if there is only one.
-    only: Option<Found>,
+    /// The only script, if there is only one: looked up when a process first needs it, because the process that forks workers anew
+    /// was started when a link may have led to another file.
+    only: OnceLock<Found>,
     /// Increased when everything that was remembered must be looked up again.
     generation: AtomicU64,
 }
@@ -94,22 +95,30 @@ impl ScriptMap {
     /// # Errors
     /// The only script, or the directory, is not there.
     pub fn new(source: ScriptSource) -> io::Result<Self> {
-        let only = match &source {
-            ScriptSource::One(path) => Some(Found { script: path.canonicalize()?.into(), script_name: None, path_info_at: 0 }),
+        match &source {
+            ScriptSource::One(path) => _ = path.metadata()?,
             ScriptSource::DocumentRoot { root, .. } | ScriptSource::Gateway { root: Some(root) } => {
                 if !root.metadata()?.is_dir() {
                     return Err(io::ErrorKind::NotADirectory.into());
                 }
-                None
             }
-            ScriptSource::Gateway { root: None } => None,
-        };
-        Ok(Self { source, only, generation: AtomicU64::new(0) })
+            ScriptSource::Gateway { root: None } => {}
+        }
+        Ok(Self { source, only: OnceLock::new(), generation: AtomicU64::new(0) })
     }
 
     /// The only script, if there is only one.
     pub(crate) fn only(&self) -> Option<&Arc<Path>> {
-        self.only.as_ref().map(|found| &found.script)
+        self.found_only().map(|found| &found.script)
+    }
+
+    fn found_only(&self) -> Option<&Found> {
+        let ScriptSource::One(path) = &self.source else { return None };
+        Some(self.only.get_or_init(|| {
+            // If it is gone by now, loading it says so.
+            let script = path.canonicalize().unwrap_or_else(|_| path.clone()).into();
+            Found { script, script_name: None, path_info_at: 0 }
+        }))
     }
 
     /// Finds the script from the path of the request as it was sent, without a query, and from the web server's
@@ -126,7 +135,7 @@ impl ScriptMap {
         path: &[u8],
         script_filename: Option<&[u8]>,
     ) -> Result<&'c Found, Missing> {
-        if let Some(only) = &self.only {
+        if let Some(only) = self.found_only() {
             return Ok(only);
         }
         let generation = self.generation.load(Ordering::Relaxed);

@@ -386,6 +386,9 @@ unsigned process_forks(void);
 void process_end_stray(pTHX_ int status) __attribute__((noreturn));
 void process_watch_forks(void);
 
+/* Removes from %ENV what oribi_prepare has removed from the environment, of which perl has made its own copy before. */
+void process_hide_variables(pTHX);
+
 /* ---- children.c ------------------------------------------------------------------------------------------------------- */
 
 /* In a child that the app has forked: sets its environment to that of the interpreter that forked it. */

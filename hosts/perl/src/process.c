@@ -21,6 +21,21 @@ void process_watch_forks(void) {
     watching = TRUE;
 }
 
+void process_hide_variables(pTHX) {
+    HV *const variables = get_hv("ENV", 0);
+    HE *entry;
+    if (!variables)
+        return;
+    hv_iterinit(variables);
+    while ((entry = hv_iternext(variables)) != NULL) {
+        I32 size;
+        const char *const name = hv_iterkey(entry, &size);
+        /* An entry may be deleted when it has just been returned. */
+        if (strnEQ(name, "ORIBI_", 6) && PerlEnv_getenv(name) == NULL)
+            (void)hv_delete(variables, name, size, G_DISCARD);
+    }
+}
+
 #ifdef MULTIPLICITY
 #define dSERVER_PERL(data) \
     PerlInterpreter *my_perl = ((Server *)(data))->perl; \

@@ -304,9 +304,11 @@ subtest 'titles' => sub {
         is $client->response('GET')->{body}, $pid, 'but for this request';
         is $titled->wait_end, 0;
     }
-    $titled = TestServer->start(app => sub { [ 200, [], [$0] ] }, options => { workers => 1, proctitle => 0 });
-    unlike $titled->get('/')->{body}, qr/worker/, 'unless it is told not to, as plackup says --disable-proctitle';
-    is $titled->stop, 0;
+    for my $off (0, 'off') {
+        $titled = TestServer->start(app => sub { [ 200, [], [$0] ] }, options => { workers => 1, proctitle => $off });
+        unlike $titled->get('/')->{body}, qr/worker/, "unless it is told not to by $off, as plackup says --disable-proctitle";
+        is $titled->stop, 0;
+    }
 };
 
 done_testing;

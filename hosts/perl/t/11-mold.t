@@ -125,6 +125,21 @@ END
     is $server->stop, 0;
 };
 
+subtest 'titles' => sub {
+    my $file = write_file('named.psgi', <<'END');
+use FindBin;
+my $name = $0;
+sub { [ 200, [], ["$name $FindBin::Bin $0"] ] };
+END
+    my ($folder) = $file =~ m{\A(.*)/};
+    my $server = start_mold($file, {}, 'proctitle=off');
+    my ($name, $bin, $later) = split / /, $server->get('/')->{body};
+    is $name, $file,   'while the app is loaded, $0 is its path, as under plackup';
+    is $bin,  $folder, 'and FindBin finds its folder';
+    unlike $later, qr/oribi/, 'there are no titles';
+    is $server->stop, 0;
+};
+
 subtest 'PERLIO' => sub {
     my $file = write_file('echo.psgi', <<'END');
 sub {

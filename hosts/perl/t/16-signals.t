@@ -104,7 +104,8 @@ for my $how (
     )
 {
     my ($path, $pattern, $what) = @{$how};
-    my $server = started();
+    # Without a file, the app waits for its client.
+    my $server = started(options => { output_spool_size => 'off' });
     my $pid    = $server->get('/pid')->{body};
     my $client = $server->connection;
     $client->send("GET /$path HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -208,7 +208,15 @@ module Bodies
   # ---- Failing in the middle -----------------------------------------------------------------------------------------
 
   def test_a_body_that_raises_before_its_first_piece_is_answered
-    assert_equal 500, server.get("/bare/bodies/raises-at-once?id=#{new_id}").status
+    %w[bodies/raises-at-once bodies/raises-behind-nothing bodies/unframed stream/raises-at-once stream/bad-head
+       stream/unframed].each do |target|
+      connection = server.connection
+      assert_equal 500, connection.get("/bare/#{target}?id=#{id = new_id}").status, target
+      Waiting.wait_until("close of #{target}") { server.events(id).include?("close") }
+      assert_equal 1, server.events(id).count("close"), target
+      refute_includes server.events(id), "called"
+    end
+    refute get_cut("/bare/stream/raises-behind-flush?id=#{new_id}")&.complete?
   end
 
   def test_a_response_that_breaks_off_does_not_look_whole

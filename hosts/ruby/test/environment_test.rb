@@ -7,8 +7,8 @@ module Environment
   include Matrix::Tests
 
   ALWAYS = %w[
-    REQUEST_METHOD SCRIPT_NAME PATH_INFO REQUEST_URI QUERY_STRING SERVER_NAME SERVER_PORT SERVER_PROTOCOL SERVER_SOFTWARE
-    REMOTE_ADDR REMOTE_PORT HTTP_HOST rack.url_scheme rack.errors rack.hijack? rack.early_hints rack.after_reply
+    REQUEST_METHOD REQUEST_PATH SCRIPT_NAME PATH_INFO REQUEST_URI QUERY_STRING SERVER_NAME SERVER_PORT SERVER_PROTOCOL
+    SERVER_SOFTWARE REMOTE_ADDR REMOTE_PORT HTTP_HOST rack.url_scheme rack.errors rack.hijack? rack.early_hints rack.after_reply
     oribi.deadline rack.multithread rack.multiprocess rack.run_once
   ].freeze
   OF_GENERATION =
@@ -45,7 +45,8 @@ module Environment
     of_connection += OverHTTP2.on? ? [*("SSL_TLS_SNI" if encrypted?)] : ["rack.hijack"]
     assert_equal (ALWAYS + OF_GENERATION + of_connection + %w[HTTP_USER_AGENT HTTP_X_ONE]).sort, env.keys.sort
     expected = {
-      "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/environment", "REQUEST_URI" => "/environment?a=%31&b",
+      "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/environment",
+      "REQUEST_URI" => "/environment?a=%31&b", "REQUEST_PATH" => "/environment",
       "QUERY_STRING" => "a=%31&b", "SERVER_PROTOCOL" => OverHTTP2.on? ? "HTTP/2.0" : "HTTP/1.1",
       "HTTP_HOST" => "example.org", "HTTP_USER_AGENT" => "test",
       "HTTP_X_ONE" => "first, second", "rack.url_scheme" => encrypted? ? "https" : "http", "rack.multiprocess" => true,

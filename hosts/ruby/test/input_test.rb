@@ -43,6 +43,15 @@ module Input
     assert_equal LARGE.lines.inspect, post("/input/each", LARGE)
   end
 
+  def test_methods_of_files
+    each_size { |content| assert_equal "[]", post("/bare/input/calls", content) }
+  end
+
+  def test_libraries_that_read
+    assert_equal '["b", "c"]', post("/bare/input/xml", "<?xml version='1.0' encoding='UTF-8'?>\n<a><b/><c>text</c></a>\n")
+    assert_equal '[1, "two", nil]', post("/bare/input/marshal", Marshal.dump([1, "two", nil]))
+  end
+
   def test_rewind
     path = rack3? ? "/bare/input/rewind" : "/input/rewind"
     each_size { |content| assert_equal [content, content].inspect, post(path, content) }

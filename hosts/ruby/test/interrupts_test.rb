@@ -33,7 +33,7 @@ class InterruptsTest < Minitest::Test
   end
 
   def test_a_body_that_waits_for_its_client
-    serve do |server|
+    serve(output_spool_size: "off") do |server|
       WAYS.product(%w[each stream]).each do |way, kind|
         connection = server.connection
         connection.send_request("GET", "/flood/#{kind}?way=#{way}&id=#{way}-#{kind}")
@@ -44,7 +44,7 @@ class InterruptsTest < Minitest::Test
   end
 
   def test_a_timeout_while_the_client_does_not_read
-    serve do |server|
+    serve(output_spool_size: "off") do |server|
       connection = server.connection
       connection.send_request("GET", "/flood/timeout?id=timeout")
       assert_equal %w[each timeout close], server.wait_for_events("timeout", 3)
@@ -53,7 +53,7 @@ class InterruptsTest < Minitest::Test
   end
 
   def test_what_was_to_be_written_when_a_timeout_came_is_written
-    serve do |server|
+    serve(output_spool_size: "off") do |server|
       connection = server.connection
       connection.send_request("GET", "/flood/rescued?id=rescued")
       assert_equal "rescued", server.wait_for_events("rescued", 1).first

@@ -52,6 +52,29 @@ class MoldTest < Minitest::Test
     end
   end
 
+  def test_the_words_of_the_command_are_not_the_apps
+    app = "seen = [$0, ARGV.dup]\nrun ->(_env) { [200, {}, [[seen, $PROGRAM_NAME, ARGV].inspect]] }"
+    TestServer.open(app: app, by: :oribi) { |server| assert_equal [["oribi", []], "oribi", []].inspect, server.get("/").body }
+  end
+
+  def test_a_configuration_file_that_is_a_pipe
+    Dir.mktmpdir do |directory|
+      pipe = File.join(directory, "puma.rb")
+      File.mkfifo(pipe)
+      # It can be read once; afterwards nobody writes.
+      text = "threads 2, 3\nafter_fork { $oribi_test = [ENV.key?('ORIBI_CONFIG_TEXT').to_s] }\n"
+      writer = Thread.new { File.write(pipe, text) }
+      oribi("-C", pipe) do |server|
+        writer.join
+        assert_equal %w[false true], [fact(server, "hooks"), fact(server, "multithread")]
+        worker, = server.wait_for_workers(1)
+        server.signal(:HUP)
+        Waiting.wait_until("another worker") { server.workers.any? && !server.workers.include?(worker) }
+        assert_equal %w[false true], [fact(server, "hooks"), fact(server, "multithread")]
+      end
+    end
+  end
+
   def test_programs_started_while_the_app_is_loaded_do_not_inherit_the_listeners
     app = <<~RUBY
       puts "inherited: \#{`ls -l /proc/self/fd`.scan("socket:").size}"

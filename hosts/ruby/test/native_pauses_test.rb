@@ -85,7 +85,7 @@ class NativePausesTest < Minitest::Test
   end
 
   def test_a_thread_that_waited_for_news_in_its_pause_leaves_that_to_another
-    NativeServer.open(app, settings: { threads: 2 }) do |server|
+    NativeServer.open(app, settings: { threads: 2, output_spool_size: "off" }) do |server|
       other = request(server, "/gate")
       server.wait_until("the gate") { File.exist?(path("gate.reached")) }
       # Now nobody is left to wait for news but the thread that pauses.
@@ -112,7 +112,7 @@ class NativePausesTest < Minitest::Test
       text.tr!("x", "!")
       [200, {}, ["fine"]]
     end
-    NativeServer.open(app, settings: { threads: 2 }) do |server|
+    NativeServer.open(app, settings: { threads: 2, output_spool_size: "off" }) do |server|
       slow = request(server, "/text")
       assert slow.wait_readable(30)
       assert_answers(request(server, "/"))
@@ -121,7 +121,7 @@ class NativePausesTest < Minitest::Test
   end
 
   def test_what_other_threads_do_ends_no_pause
-    NativeServer.open(app) do |server|
+    NativeServer.open(app, settings: { output_spool_size: "off" }) do |server|
       ticks = request(server, "/ticks")
       slow = request(server, "/small")
       assert slow.wait_readable(30)

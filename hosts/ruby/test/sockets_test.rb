@@ -87,6 +87,41 @@ module Sockets
     assert connection.ended?
   end
 
+  # How a connection ends.
+  def end_of(connection)
+    socket = connection.socket
+    loop do
+      raise Waiting::TimeOver, "no end\n#{server.log}" unless socket.to_io.wait_readable(Waiting::PATIENCE)
+
+      socket.readpartial(1000)
+    end
+  rescue EOFError
+    :orderly
+  rescue Errno::ECONNRESET
+    :reset
+  end
+
+  def test_a_hijacker_that_raises_ends_its_connection
+    %w[/bare/hijack/partial-raises /bare/protocol/stream-raises].each do |target|
+      connection = server.connection
+      connection.send_request("GET", "#{target}?id=#{id = new_id}", "Connection" => "Upgrade", "Upgrade" => "echo")
+      # Only TCP can say that this is not all, and over TLS the app has one end of a pair.
+      assert_equal((unix? || encrypted? ? :orderly : :reset), end_of(connection), target)
+      assert_equal ["close"], server.wait_for_events(id, 1)
+      server.wait_for_log(/raised in (?:the hijacker|another protocol)/)
+    end
+    assert_equal "probe\n", server.get("/").body
+  end
+
+  def test_a_partial_hijack_without_content
+    connection = server.connection
+    connection.send_request("HEAD", "/bare/hijack/partial?id=#{id = new_id}")
+    response = connection.response("HEAD")
+    assert_equal [200, "text/plain"], [response.status, response["Content-Type"]]
+    assert_equal "probe\n", connection.get("/").body, "nothing is behind the head"
+    assert_equal ["close"], server.wait_for_events(id, 1)
+  end
+
   # ---- Other protocols -----------------------------------------------------------------------------------------------
 
   def test_the_protocols_that_a_client_offers
@@ -142,14 +177,22 @@ module Sockets
     connection = server.connection
     connection.send_request("GET", "/bare/hints/bad")
     response = connection.response
-    assert_equal 200, response.status
-    assert_match(/\Arefused/, response.body)
+    assert_equal [200, "taken"], [response.status, response.body]
+    server.wait_for_log(%r{GET /bare/hints/bad: the early hints were not sent: })
+  end
+
+  def test_early_hints_that_cannot_be_sent_are_no_error_of_the_app
+    assert_equal "nil nil nil nil", server.get("/bare/hints/odd").body
+    assert_equal "0", server.get("/bare/hints/forked").body
+    connection = server.connection
+    connection.send_request("GET", "/bare/hints/hijacked")
+    assert_match(/\r\n\r\nnil\z/, connection.rest)
   end
 
   def test_early_hints_that_come_too_late
     connection = server.connection
     response = connection.get("/bare/hints/late")
-    assert_equal 200, response.status
+    assert_equal [200, "onetaken"], [response.status, response.body]
     assert response.complete?
     assert_equal "probe\n", connection.get("/").body
   end

@@ -6,6 +6,8 @@ ffi.cdef [[
     struct timespec { long seconds; long nanoseconds; };
     int clock_gettime(int, struct timespec *);
     int getpid(void);
+    int kill(int, int);
+    void _exit(int);
     void *malloc(size_t);
     char *crypt(const char *, const char *);
 ]]
@@ -173,6 +175,8 @@ local behaviours = {
     end,
     die = function(_, number) error("request " .. number .. " dies") end,
     exit = function() os.exit(3) end,
+    kill = function() ffi.C.kill(ffi.C.getpid(), 9) end,
+    vanish = function() ffi.C._exit(0) end,
     segv = function() ffi.cast("int *", 0)[0] = 1 end,
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,

@@ -132,6 +132,23 @@ sub scribble ($number) {
 
 my @leaked;
 
+# Clients that follow something: their answers stay open.
+my @followers;
+
+sub follow ($number) {
+    return sub ($respond) {
+        my $writer = $respond->([200, ['Content-Type' => 'text/event-stream', 'X-Worker' => $$]]);
+        $writer->write("data: $number\n\n");
+        push @followers, $writer;
+    };
+}
+
+# Says how many there still are.
+sub news () {
+    @followers = grep { $_->write("data: news\n\n") } @followers;
+    return answer(scalar(@followers) . "\n");
+}
+
 my %behaviours = (
     q()   => sub ($env)                    { return answer("hello\n") },
     fast  => sub ($env, $number)           { return answer("fast $number\n") },
@@ -149,8 +166,13 @@ my %behaviours = (
     odd   => sub ($env, $number)           { Oribi::count('odd', 0.5, text => qq(a"b\\c\n\x{20ac})); return answer("odd $number\n") },
     series => sub ($env, $number, $count)  { Oribi::count('visits', 1, page => $_) for 1 .. $count; return answer("series $number\n") },
     scribble => sub ($env, $number)        { return scribble($number) },
+    follow => sub ($env, $number)          { return follow($number) },
+    news  => sub ($env, @)                 { return news() },
+    exec  => sub ($env, $number)           { enter($number); exec {'sleep'} 'sleep', LONG or die "exec: $!\n" },
     die   => sub ($env, $number)           { die "request $number dies\n" },
     exit  => sub ($env, $number)           { exit 3 },
+    kill  => sub ($env, $number)           { kill KILL => $$; sleep_for(LONG); return },
+    vanish => sub ($env, $number)          { POSIX::_exit(0) },
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },

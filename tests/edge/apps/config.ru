@@ -108,6 +108,27 @@ rescue ArgumentError => e
   answer("error: #{e.message}\n")
 end
 
+# Clients that follow something: their answers stay open.
+FOLLOWERS = [] # rubocop:disable Style/MutableConstant
+
+def follow(number)
+  body = lambda do |stream|
+    stream.write("data: #{number}\n\n")
+    FOLLOWERS << stream
+  end
+  [200, fields("Content-Type" => "text/event-stream"), body]
+end
+
+# Says how many there still are.
+def news
+  FOLLOWERS.select! do |stream|
+    stream.write("data: news\n\n")
+  rescue SystemCallError, IOError
+    false
+  end
+  answer("#{FOLLOWERS.size}\n")
+end
+
 leaked = []
 
 # Those that begin with telling that they are inside.
@@ -117,7 +138,8 @@ ENTERING = {
   "/stuck" => -> { loop_for_ever },
   "/regex" => -> { match_for_ever },
   "/read" => -> { read_for_ever },
-  "/c" => -> { compute_for_ever }
+  "/c" => -> { compute_for_ever },
+  "/exec" => -> { exec("sleep", LONG.to_s) }
 }.freeze
 
 OTHERS = {
@@ -142,8 +164,15 @@ OTHERS = {
     (1..count.to_i).each { |page| Oribi.count("visits", 1, page: page) }
     answer("series #{number}\n")
   },
+  "/follow" => ->(_, number) { follow(number) },
+  "/news" => ->(*) { news },
   "/die" => ->(_, number) { raise "request #{number} dies" },
   "/exit" => ->(*) { exit(3) },
+  "/kill" => lambda { |*|
+    Process.kill(:KILL, Process.pid)
+    sleep(LONG)
+  },
+  "/vanish" => ->(*) { exit!(0) },
   "/segv" => lambda { |*|
     Process.kill(:SEGV, Process.pid)
     sleep(LONG)

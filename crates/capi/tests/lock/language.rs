@@ -348,6 +348,8 @@ pub fn serve() -> ! {
         ("threads", &threads),
         ("err-respawn-interval", "10ms"),
         ("request-timeout", &timeout),
+        // A client that does not read holds up its thread.
+        ("output-spool-size", "off"),
     ];
     for (name, value) in settings {
         let texts = [name, value, "test"].map(|text| CString::new(text).expect("no NUL is in it"));

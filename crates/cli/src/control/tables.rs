@@ -60,7 +60,7 @@ fn status(answer: &Value) -> String {
 }
 
 /// What is told of the counters, and in which words: see docs/control.md.
-const COUNTERS: [(&str, &[(&str, &str)]); 15] = [
+const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
     (
         "responses",
         &[
@@ -155,8 +155,10 @@ const COUNTERS: [(&str, &[(&str, &str)]); 15] = [
             ("write-timeout", "limit_write_timeout"),
             ("http2-streams", "limit_http2_streams"),
             ("max-fastcgi-requests", "limit_max_fastcgi_requests"),
+            ("output-spool-size", "limit_output_spool_size"),
         ],
     ),
+    ("spooled", &[("responses", "spooled_responses"), ("bytes", "spooled_bytes")]),
     ("lost", &[("requests", "requests_lost"), ("tried again", "requests_retried"), ("edges", "edges_failed")]),
     (
         "ended",

@@ -326,6 +326,10 @@ impl Backend for Libevent {
         }
     }
 
+    fn guard(&mut self, socket: &mut Socket, on: bool) {
+        calls::guard(&*socket, on);
+    }
+
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
         calls::shut_down(&*socket, direction);
     }

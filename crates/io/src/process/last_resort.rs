@@ -32,7 +32,10 @@ impl LastResort {
             event.sigev_signo = libc::SIGKILL;
             let mut timer = MaybeUninit::uninit();
             if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, timer.as_mut_ptr()) != 0 {
-                return Err(io::Error::last_os_error());
+                let error = io::Error::last_os_error();
+                let why =
+                    format!("no timer: {error} (for signals that wait see ulimit -i of shells, LimitSIGPENDING= of systemd)");
+                return Err(io::Error::new(error.kind(), why));
             }
             // A time of zero would stop the timer.
             Ok(Self { timer: timer.assume_init(), after: after.max(Duration::from_nanos(1)) })

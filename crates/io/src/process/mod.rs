@@ -1,14 +1,16 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, a sandbox, process titles, orders to running apps,
+//! changing the user, a sandbox, process titles, the environment, orders to running apps,
 //! questions where they are.
 
 mod adopt;
 pub mod asking;
 mod children;
+pub mod environment;
 mod fork;
 mod identity;
 mod last_resort;
 pub mod orders;
+mod own_signals;
 pub mod sandbox;
 mod shared;
 mod signal;
@@ -19,6 +21,9 @@ pub use children::{has_forked, note_forks};
 pub use fork::{Fork, exit_now, fork};
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;
+pub use own_signals::survive_own_signals;
 pub use shared::{KeptLines, SharedLine, lines_of_file, shared_file, shared_lines};
-pub use signal::{Effect, Heirs, Watch, end_when_told_while_loading, survive_broken_pipes_while_loading, watch};
+pub use signal::{
+    Effect, Heirs, OF_WRITES, Watch, end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, watch,
+};
 pub use title::set_title;

@@ -169,7 +169,8 @@ pub fn receive_orders() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    Ok(())
+    // The one between them is the Ruby host's. Threads that are started later have the same mask.
+    (signal()..=gentle_signal()).try_for_each(super::signal::unblock)
 }
 
 /// Runs `work`. Meanwhile the orders of `mailbox` reach `receiver` on this thread.
@@ -328,6 +329,22 @@ mod tests {
 
     fn tell() {
         tell_of_orders(rustix::process::getpid(), INTERRUPT).expect("this process is there");
+    }
+
+    #[test]
+    fn signals_that_were_blocked_come_through() {
+        let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the pointers are valid for the calls, the first of which initializes the set. The mask is that of this thread.
+        let is_blocked = unsafe {
+            libc::sigemptyset(mask.as_mut_ptr());
+            libc::sigaddset(mask.as_mut_ptr(), signal());
+            libc::sigaddset(mask.as_mut_ptr(), gentle_signal());
+            libc::pthread_sigmask(libc::SIG_BLOCK, mask.as_ptr(), null_mut());
+            receive_orders().expect("handlers may be set");
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            [signal(), gentle_signal()].map(|signal| libc::sigismember(mask.as_ptr(), signal))
+        };
+        assert_eq!(is_blocked, [0, 0]);
     }
 
     #[test]

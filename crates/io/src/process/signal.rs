@@ -82,18 +82,18 @@ pub fn watch(
     // and starts a timer, all of which a signal handler may do. It allocates nothing, takes no lock, cannot panic, and
     // preserves errno: rustix calls the kernel without libc, and the code that uses libc restores errno itself.
     let watch = unsafe { register(signal.as_raw(), action) }.map(Watch)?;
-    unblock(signal)?;
+    unblock(signal.as_raw())?;
     Ok(watch)
 }
 
 /// Lets a signal through that whoever has started this program, or the app, has blocked.
-fn unblock(signal: Signal) -> io::Result<()> {
+pub(super) fn unblock(signal: i32) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one is given no place for the mask
     // that was there before. The calls fail only for numbers that are no signals.
     let error = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
+        libc::sigaddset(set.as_mut_ptr(), signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut())
     };
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
@@ -154,19 +154,44 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
     Ok(BY_DEFAULT.load(SeqCst) & bit != 0)
 }
 
-/// The process that has called [`survive_broken_pipes_while_loading`] or [`end_when_told_while_loading`], or [`LOADED`].
+/// The process that has called [`survive_failing_writes_while_loading`] or [`end_when_told_while_loading`], or [`LOADED`].
 static LOADER: AtomicI32 = AtomicI32::new(0);
 
 /// The signals are watched, and the handlers for that decide.
 const LOADED: i32 = -1;
 
-/// From now on SIGPIPE does nothing in this process, unless something is set for it already. It is for the time before the signals
-/// are watched, in which an app is loaded and may say something to a log whose reader has gone. Children get the default action.
+/// The signals that come with an error of a write: the reader has gone, or a file has come to its limit (RLIMIT_FSIZE).
+pub const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
+
+/// From now on the signals of [`OF_WRITES`] do nothing in this process, unless something is set for them already. It is for the time
+/// before the signals are watched, in which an app is loaded and may write to a log. Children get the default action.
 ///
 /// # Errors
 /// An error of the system.
-pub fn survive_broken_pipes_while_loading() -> io::Result<()> {
-    handle_while_loading(Signal::PIPE)
+pub fn survive_failing_writes_while_loading() -> io::Result<()> {
+    OF_WRITES.into_iter().try_for_each(handle_while_loading)
+}
+
+/// Unblocks all signals, and sets the default action of SIGCHLD, whatever the parent of this process has chosen: servers and apps need
+/// signals, and the ends of children are told only to those who do not ignore them.
+///
+/// # Errors
+/// An error of the system.
+pub fn reset_signals() -> io::Result<()> {
+    // SAFETY: all zeros are the default action without flags and with an empty mask; the pointers are valid for the calls, the first of
+    // which initializes the set. Nothing else in this process has set an action yet, or counts on a blocked signal.
+    unsafe {
+        let action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        if libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        match libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
 }
 
 /// From now on TERM, INT and QUIT end this process even if it is process 1, for which their default action is to do nothing
@@ -205,7 +230,7 @@ extern "C" fn act_while_loading(signal: libc::c_int) {
     }
     if loader != rustix::process::getpid().as_raw_nonzero().get() {
         Signal::from_named_raw(signal).into_iter().for_each(act_by_default);
-    } else if signal != libc::SIGPIPE {
+    } else if !OF_WRITES.iter().any(|known| known.as_raw() == signal) {
         // As a shell says it of a process that a signal has ended.
         exit_now(128 + signal);
     }

@@ -267,6 +267,12 @@ impl Backend for Uring {
         self.send_file_now(socket.0, file, offset, size)
     }
 
+    fn guard(&mut self, socket: &mut Socket, on: bool) {
+        if let Some(state) = self.sockets.find(socket.0) {
+            calls::guard(&state.descriptor, on);
+        }
+    }
+
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
         self.end_side(socket.0, direction);
     }

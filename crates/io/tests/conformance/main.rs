@@ -84,6 +84,7 @@ every_backend! {
     listening_can_be_interrupted
     an_ended_side_is_seen_and_the_other_goes_on
     an_aborted_connection_never_ends_cleanly
+    a_guarded_connection_ends_cleanly_only_when_it_is_not_guarded_any_more
     closing_ends
     sending_to_one_who_is_gone_breaks
     clocks_do_not_go_back

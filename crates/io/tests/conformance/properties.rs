@@ -436,6 +436,26 @@ pub fn an_aborted_connection_never_ends_cleanly<N: Network>() {
     assert_eq!(far.receive(), if N::RESETS { Seen::Reset } else { Seen::End });
 }
 
+pub fn a_guarded_connection_ends_cleanly_only_when_it_is_not_guarded_any_more<N: Network>() {
+    for guarded in [true, false] {
+        let mut rig = Rig::<N>::new();
+        let (mut socket, mut far) = rig.connection(1);
+        rig.backend.guard(&mut socket, true);
+        assert_eq!(rig.backend.send(&mut socket, b"half of a respon"), Attempt::Done(16));
+        assert_eq!(far_receives(&mut rig, &mut far, 16), b"half of a respon");
+        if !guarded {
+            assert_eq!(rig.backend.send(&mut socket, b"se"), Attempt::Done(2));
+            rig.backend.guard(&mut socket, false);
+        }
+        rig.backend.close(socket);
+        rig.backend.submit();
+        if !guarded {
+            assert_eq!(far_receives(&mut rig, &mut far, 2), b"se");
+        }
+        assert_eq!(far.receive(), if guarded && N::RESETS { Seen::Reset } else { Seen::End });
+    }
+}
+
 pub fn closing_ends<N: Network>() {
     let mut rig = Rig::<N>::new();
     let (mut socket, mut far) = rig.connection(1);

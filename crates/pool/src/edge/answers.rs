@@ -2,9 +2,9 @@
 
 use super::ledger::{Record, State};
 use super::{Edge, Ticket};
-use crate::frames::{Circle, Header, Kind, numbers};
+use crate::frames::{Circle, HEAD_BYTES, Header, Kind, numbers};
 use crate::orders::{NO_DEADLINE, Wish};
-use crate::shape::Layout;
+use crate::shape::{Layout, NEWS_BITS};
 use crate::words::{Entry, Ownership};
 use std::fs::File;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -92,8 +92,6 @@ impl Edge {
     /// Finds the workers that have published something since the last call; returns whether there may be events now. Call
     /// [`Edge::next`] afterwards until it returns nothing.
     pub fn gather(&mut self) -> bool {
-        let areas = self.layout.shape.areas;
-        let all = u64::MAX >> (64 - areas);
         self.count_places();
         for worker in 0..self.staffed as u32 {
             let place = &self.places[worker as usize];
@@ -101,15 +99,25 @@ impl Edge {
             if place.broken || news.load(Relaxed) == 0 {
                 continue;
             }
-            let mut news = news.swap(0, AcqRel) & all;
+            let mut news = news.swap(0, AcqRel);
+            let used = self.used_areas(worker);
             self.pace.news();
             while news != 0 {
-                let area = news.trailing_zeros();
+                let mut area = news.trailing_zeros();
                 news &= news - 1;
-                self.look_at(worker, area);
+                while area < used {
+                    self.look_at(worker, area);
+                    area += NEWS_BITS;
+                }
             }
         }
         self.may_have_events()
+    }
+
+    /// How many areas of a place may have something to read, as its worker says.
+    pub(super) fn used_areas(&self, worker: u32) -> u32 {
+        let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
+        u32::try_from(used).unwrap_or(u32::MAX).min(self.layout.shape.areas)
     }
 
     fn may_have_events(&self) -> bool {
@@ -119,7 +127,7 @@ impl Edge {
     /// Loads the position up to which an area has been written, and checks it.
     pub(super) fn look_at(&mut self, worker: u32, area: u32) {
         let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
-        let most = self.layout.area as u64;
+        let most = self.layout.area(area).len() as u64;
         let reader = self.reader(worker, area);
         if written.wrapping_sub(reader.read) > most {
             return self.break_with(worker);
@@ -170,8 +178,8 @@ impl Edge {
     /// it may be anything else, and nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
-        let reader = self.readers.get_mut(worker as usize * self.layout.shape.areas as usize + area as usize)?;
         let place = self.places.get_mut(worker as usize)?;
+        let reader = place.readers.get_mut(area as usize)?;
         let position = reader.read;
         let most = reader.limit.wrapping_sub(position) as usize;
         if most == 0 || place.broken || reader.paused || reader.speaks != Speaks::OfNothing {
@@ -241,7 +249,7 @@ impl Edge {
         let written = answers[Layout::written(area)].load(SeqCst);
         let circle = Circle(&answers[self.layout.area(area)]);
         let mut left = written.wrapping_sub(position) as usize;
-        if left > self.layout.area {
+        if left > circle.0.len() {
             return true;
         }
         while left > 0 {
@@ -278,7 +286,13 @@ impl Edge {
     }
 
     pub(super) fn reader(&mut self, worker: u32, area: u32) -> &mut Reader {
-        &mut self.readers[worker as usize * self.layout.shape.areas as usize + area as usize]
+        let readers = &mut self.places[worker as usize].readers;
+        if readers.len() <= area as usize {
+            readers.resize(area as usize + 1, Reader::default());
+            // The next edge begins with as many.
+            self.requests.words()[self.layout.looked_at(worker)].fetch_max(u64::from(area) + 1, Relaxed);
+        }
+        &mut readers[area as usize]
     }
 
     /// Reads frames until one is an event; `None` if nothing is left to read now.
@@ -299,6 +313,9 @@ impl Edge {
                 self.understand_whole(worker, area, numbers, bytes.len())
             } else {
                 circle.read(reader.read, header, bytes);
+                if header.kind == Kind::Head && !self.heads.is_empty() {
+                    self.complete_head(worker, area, bytes);
+                }
                 self.understand(worker, area, header, bytes)
             };
             let read = reader.read.wrapping_add(header.words() as u64);
@@ -311,6 +328,14 @@ impl Edge {
             if let Some(event) = event? {
                 return Ok(Some(event));
             }
+        }
+    }
+
+    /// Puts the pieces of a head that have come before the last one in front of it.
+    #[cold]
+    fn complete_head(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) {
+        if let Some(first) = self.heads.remove(&(worker, area)) {
+            bytes.splice(..0, first);
         }
     }
 
@@ -331,8 +356,17 @@ impl Edge {
                 return Ok(None);
             }
             (_, Speaks::OfNothing) => return Err(Breach),
+            (Kind::MoreHead, Speaks::Of(_)) => {
+                let head = self.heads.entry((worker, area)).or_default();
+                if head.len() + bytes.len() > HEAD_BYTES {
+                    return Err(Breach);
+                }
+                head.extend_from_slice(bytes);
+                return Ok(None);
+            }
             (Kind::End | Kind::Abandon, _) => {
                 self.reader(worker, area).speaks = Speaks::OfNothing;
+                self.heads.remove(&(worker, area));
                 match speaks {
                     Speaks::Of(entry) => entry,
                     _ => return Ok(None),
@@ -345,7 +379,7 @@ impl Edge {
         let forsaken = self.records[entry.slot as usize].forsaken;
         self.note_progress(entry);
         let event = match header.kind {
-            Kind::Begin | Kind::Whole => return Err(Breach),
+            Kind::Begin | Kind::Whole | Kind::MoreHead => return Err(Breach),
             Kind::Head => Event::Head(ticket),
             Kind::Interim => Event::Interim(ticket),
             Kind::Content => Event::Content(ticket),
@@ -401,6 +435,9 @@ impl Edge {
             Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,
         };
         self.reader(worker, area).speaks = Speaks::OfNothing;
+        if !self.heads.is_empty() {
+            self.heads.remove(&(worker, area));
+        }
         let Speaks::Of(entry) = speaks else { return Ok(None) };
         let forsaken = self.records[entry.slot as usize].forsaken;
         self.release(entry);

@@ -48,6 +48,9 @@ impl Edge {
                 0 => attached,
                 noted => noted,
             };
+            if occupant != 0 && place.answers.words()[Layout::EXECUTED].load(SeqCst) == occupant {
+                self.executed.push(number);
+            }
             if occupant == 0 || std::mem::replace(&mut place.known, true) {
                 continue;
             }
@@ -59,6 +62,12 @@ impl Edge {
             }
         }
         found
+    }
+
+    /// The places whose workers' processes have become other programs, as the process says that has forked them. [Bury](Edge::bury)
+    /// each of them. A worker that says so itself, and goes on, is in the same position as one that lies about its process.
+    pub fn take_executed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.executed)
     }
 
     /// Determines which places may have workers, if any has arrived since the last call.

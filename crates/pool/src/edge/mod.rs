@@ -21,7 +21,7 @@ use crate::sleep::{Bell, Sleep};
 use crate::words::{Entry, Ownership, Serial};
 use answers::Reader;
 use ledger::{Record, State};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -99,6 +99,10 @@ struct Place {
     dying: bool,
     /// The edge has read some of its frames, and has not yet checked whether the worker waits for room.
     read: bool,
+    /// The edge has an order for the worker, which may sleep.
+    ordered: bool,
+    /// One for each of its areas, up to the last one that the edge has looked at.
+    readers: Vec<Reader>,
 }
 
 /// The edge's side of a pool. There is only one edge at a time.
@@ -110,14 +114,16 @@ pub struct Edge {
     notes: Shared,
     bell: Arc<Bell>,
     places: Vec<Place>,
-    /// One for each area of each place.
-    readers: Vec<Reader>,
+    /// Heads of responses of which only a part has come, with their places and areas.
+    heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
     free: Vec<u32>,
     waiting: VecDeque<Waiting>,
     tail: u64,
     serial: Serial,
     sleep: Sleep,
+    /// See [`Edge::take_executed`].
+    executed: Vec<u32>,
     /// What the count of arrivals was at the last look; `None`: look whatever it is.
     arrivals: Option<u64>,
     /// The count of arrivals at which `staffed` was determined.
@@ -162,7 +168,9 @@ impl Edge {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
             let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
             let (bell, line) = (Arc::clone(&place.bell), Line::new(Arc::clone(edge_end)));
-            Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, known: false, dying: false, read: false })
+            let (rung, readers) = (Sleep::AWAKE, Vec::new());
+            let (broken, known, dying, read, ordered) = (false, false, false, false, false);
+            Ok(Place { answers, bell, line, rung, broken, known, dying, read, ordered, readers })
         });
         let shape = layout.shape;
         let requests = Shared::map(memory.as_fd(), layout.requests())?;
@@ -174,13 +182,14 @@ impl Edge {
             notes: Shared::map(notes.as_fd(), 0..layout.notes_size())?,
             bell: Arc::clone(&memory.edge_bell),
             places: places.collect::<io::Result<_>>()?,
-            readers: vec![Reader::default(); shape.workers as usize * shape.areas as usize],
+            heads: HashMap::new(),
             records: vec![Record::default(); shape.slots as usize],
             free: (0..shape.slots).rev().collect(),
             waiting: VecDeque::new(),
             tail: 0,
             serial: Serial::from_bits(0),
             sleep: Sleep::AWAKE,
+            executed: Vec::new(),
             arrivals: None,
             counted: None,
             staffed: 0,
@@ -419,11 +428,11 @@ impl Edge {
         let word = &self.requests.words()[self.layout.orders(entry.slot)];
         let all = Orders::from_bits(word.load(Relaxed), entry.serial).and(orders);
         word.store(all.bits(entry.serial), SeqCst);
-        // A worker that waits for room would not see it.
+        // A worker that sleeps would not see it, and would keep the area of a client that has gone.
         if let Some(worker) = self.holder(Ticket(entry))
             && let Some(place) = self.places.get_mut(worker as usize)
         {
-            place.read = true;
+            (place.read, place.ordered) = (true, true);
         }
     }
 

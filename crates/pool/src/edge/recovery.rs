@@ -42,7 +42,11 @@ impl Edge {
                 edge.order(entry, Orders { gone: true, ..Orders::default() });
             }
         }
-        for (worker, area) in (0..shape.workers).flat_map(|worker| (0..shape.areas).map(move |area| (worker, area))) {
+        let looked_at =
+            |worker| u32::try_from(edge.requests.words()[layout.looked_at(worker)].load(Acquire)).unwrap_or(u32::MAX);
+        let count = |worker| looked_at(worker).min(shape.areas).max(edge.used_areas(worker));
+        let counts: Vec<u32> = (0..shape.workers).map(count).collect();
+        for (worker, area) in (0..).zip(counts).flat_map(|(worker, count)| (0..count).map(move |area| (worker, area))) {
             let words = edge.requests.words();
             words[layout.paused(worker, area)].store(0, SeqCst);
             let read = words[layout.consumed(worker, area)].load(Acquire);
@@ -70,7 +74,8 @@ impl Edge {
         if place.broken {
             return;
         }
-        for area in 0..self.layout.shape.areas {
+        let looked_at = self.places[worker as usize].readers.len() as u32;
+        for area in 0..self.used_areas(worker).max(looked_at) {
             self.go_on_reading(worker, area);
             self.look_at(worker, area);
         }
@@ -101,17 +106,23 @@ impl Edge {
     /// Makes a place free for another worker.
     fn clear(&mut self, worker: u32) {
         for area in 0..self.layout.shape.areas {
-            let reader = self.reader(worker, area);
-            let read = reader.read;
-            reader.settle();
+            let read = self.places[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
+            // What was never written stays untouched.
             let words = self.places[worker as usize].answers.words();
-            words[Layout::written(area)].store(read, Relaxed);
-            words[Layout::holding(area)].store(0, Relaxed);
-            let words = self.requests.words();
-            words[self.layout.speaks(worker, area)].store(0, Relaxed);
-            words[self.layout.paused(worker, area)].store(0, Relaxed);
-            words[self.layout.consumed(worker, area)].store(read, Release);
+            for (word, value) in [(Layout::written(area), read), (self.layout.holding(area), 0)] {
+                if words[word].load(Relaxed) != value {
+                    words[word].store(value, Relaxed);
+                }
+            }
+            if let Some(reader) = self.places[worker as usize].readers.get_mut(area as usize) {
+                reader.settle();
+                let words = self.requests.words();
+                words[self.layout.speaks(worker, area)].store(0, Relaxed);
+                words[self.layout.paused(worker, area)].store(0, Relaxed);
+                words[self.layout.consumed(worker, area)].store(read, Release);
+            }
         }
+        self.heads.retain(|(place, _), _| *place != worker);
         let place = &mut self.places[worker as usize];
         (place.known, place.dying, place.broken, place.rung) = (false, false, false, Sleep::AWAKE);
         place.line.clear();
@@ -119,6 +130,7 @@ impl Edge {
         let words = self.places[worker as usize].answers.words();
         words[Layout::NEWS].store(0, Relaxed);
         words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
+        words[Layout::EXECUTED].store(0, Relaxed);
         words[Layout::ATTACHED].store(0, SeqCst);
     }
 
@@ -157,7 +169,8 @@ impl Edge {
 
     fn says_it_holds(&self, worker: u32, entry: Entry) -> bool {
         let words = self.places[worker as usize].answers.words();
-        (0..self.layout.shape.areas).any(|area| words[Layout::holding(area)].load(SeqCst) == entry.bits())
+        let held = &words[self.layout.holding(0)..self.layout.holding(self.layout.shape.areas)];
+        held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
 
     /// Compares shared memory with what the edge knows, and repairs what a stranger has overwritten. Call it now and then,

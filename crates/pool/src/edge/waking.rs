@@ -72,7 +72,7 @@ impl Edge {
             if count == 0 && !place.read {
                 continue;
             }
-            let read = std::mem::take(&mut place.read);
+            let (read, ordered) = (std::mem::take(&mut place.read), std::mem::take(&mut place.ordered));
             if read {
                 // How much was read is written with less than the sleeper's word: without this the processor could do it later than
                 // it reads that word, and the worker would look once more too early.
@@ -83,7 +83,7 @@ impl Edge {
                 continue;
             }
             let for_work = sleep.waits.for_work() && count > 0;
-            if for_work || (read && sleep.waits.for_room()) {
+            if for_work || ordered || (read && sleep.waits.for_room()) {
                 place.rung = sleep;
                 place.bell.ring();
                 self.rung = true;

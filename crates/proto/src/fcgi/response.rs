@@ -145,7 +145,7 @@ impl ResponseWriter {
         if self.response_started() {
             return Err(InvalidResponse("the response has been begun already"));
         }
-        if !matches!(head.status, 200..=599) {
+        if !matches!(head.status, 200..=999) {
             return Err(InvalidResponse("not a final status"));
         }
         let start = out.len();

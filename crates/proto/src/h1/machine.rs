@@ -134,6 +134,13 @@ impl Machine {
         !matches!(self.writing, Writing::Nothing)
     }
 
+    /// Whether only the end of the connection ends the response that was begun.
+    #[inline]
+    #[must_use]
+    pub const fn response_ends_with_connection(&self) -> bool {
+        matches!(self.writing, Writing::UntilClose)
+    }
+
     /// Whether the client waits for a 100 before it sends the content: it has sent `Expect: 100-continue`, speaks HTTP/1.1, has
     /// content to send, and neither a 100 nor a final response has been written.
     #[inline]

@@ -189,7 +189,7 @@ pub(super) fn write_fields(
 /// # Errors
 /// It could not be written over HTTP or FastCGI: see [`Machine::write_head`](super::Machine::write_head).
 pub fn check_head(head: &ResponseHead<'_>) -> Result<(), InvalidResponse> {
-    if !matches!(head.status, 200..=599) {
+    if !matches!(head.status, 200..=999) {
         return Err(InvalidResponse(NOT_FINAL));
     }
     check_fields(head.fields)

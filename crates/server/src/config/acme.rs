@@ -2,7 +2,9 @@
 
 use super::error::SettingError;
 use super::settings::{ListenAddress, Protocol, Settings};
+use crate::directory;
 use oribi_acme::Challenge;
+use oribi_io::process::environment;
 use oribi_tls::Verify;
 use std::path::PathBuf;
 
@@ -34,7 +36,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
             let why = "there is neither $XDG_STATE_HOME nor $HOME to keep it in: give --acme-storage PATH";
             SettingError::bad("acme", acme.certificates[0].to_string(), why)
         })?;
-    } else if let Ok(full) = std::path::absolute(&acme.storage) {
+    } else if let Ok(full) = directory::absolute(&acme.storage) {
         acme.storage = full;
     }
     settings.tls.ordered = acme.certificates.iter().map(|names| acme.file(names)).collect();
@@ -80,8 +82,8 @@ pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingErr
 
 /// The folder that systemd has made for the service (StateDirectory=), that of the system for root, or that of the user.
 fn default_storage() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let service = std::env::var("STATE_DIRECTORY").ok().and_then(|list| list.split(':').next().map(PathBuf::from));
+    let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let service = environment::variable("STATE_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from));
     if let Some(service) = service.filter(|path| path.is_absolute()) {
         return Some(service.join("acme"));
     }

@@ -3,11 +3,9 @@
 //! In a container with a quota of one CPU, on a machine with 64, 64 workers would only be throttled together
 //! (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
 
+use super::cgroups::smallest_of_groups;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Reads the quota of one control group, in CPUs, rounded up.
-type ReadQuota = fn(&Path) -> Option<usize>;
+use std::path::Path;
 
 /// How many CPUs this process may use; at least 1.
 #[must_use]
@@ -27,31 +25,7 @@ fn allowed_under(root: &Path, affinity: usize) -> usize {
 
 /// The smallest quota of the control groups that this process is in, in CPUs, rounded up.
 fn quota(root: &Path) -> Option<usize> {
-    let memberships = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mut smallest = None;
-    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path"
-    for line in memberships.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        let groups = root.join("sys/fs/cgroup");
-        let (mounts, read): (Vec<PathBuf>, ReadQuota) = if controllers.is_empty() {
-            (vec![groups.clone(), groups.join("unified")], read_v2)
-        } else if controllers.split(',').any(|name| name == "cpu") {
-            (vec![groups.join(controllers), groups.join("cpu")], read_v1)
-        } else {
-            continue;
-        };
-        for mount in mounts {
-            smallest = smallest.into_iter().chain(smallest_of_ancestors(&mount, path, read)).min();
-        }
-    }
-    smallest
-}
-
-/// The smallest quota of a group and its ancestors. In a container the path is often that of the host, but the mount shows only
-/// the container's own part as its root: groups that do not exist are skipped.
-fn smallest_of_ancestors(mount: &Path, group: &str, read: ReadQuota) -> Option<usize> {
-    Path::new(group.trim_start_matches('/')).ancestors().filter_map(|path| read(&mount.join(path))).min()
+    smallest_of_groups(root, "cpu", read_v2, read_v1)
 }
 
 /// `cpu.max`: "$MAX $PERIOD", both in microseconds; "max" for none.
@@ -78,31 +52,8 @@ fn rounded_up(quota: u64, period: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cgroups::tests::Root;
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    /// A directory with some files, removed when the value is dropped.
-    struct Root(PathBuf);
-
-    impl Root {
-        fn with(files: &[(&str, &str)]) -> Self {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let name = format!("oribi-cpus-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-            let root = std::env::temp_dir().join(name);
-            for (path, text) in files {
-                let path = root.join(path);
-                fs::create_dir_all(path.parent().expect("a directory")).expect("directory made");
-                fs::write(path, text).expect("file written");
-            }
-            Self(root)
-        }
-    }
-
-    impl Drop for Root {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn quotas() {
@@ -147,7 +98,7 @@ mod tests {
             ),
         ] {
             let root = Root::with(files);
-            assert_eq!(allowed_under(&root.0, 8), expected, "{files:?}");
+            assert_eq!(allowed_under(root.path(), 8), expected, "{files:?}");
         }
     }
 

@@ -29,3 +29,8 @@ impl Given {
         (setting.apply)(draft, &self.text).map_err(bad)
     }
 }
+
+/// The row of a setting that is in the table (a test checks this).
+pub(super) fn row(name: &str) -> usize {
+    table().iter().position(|setting| setting.name == name).unwrap_or(usize::MAX)
+}

@@ -8,6 +8,7 @@ mod acme;
 mod address;
 mod address_option;
 mod app_deadlines;
+mod cgroups;
 mod client_path;
 mod counted;
 pub(crate) mod cpus;
@@ -21,7 +22,9 @@ mod histogram;
 mod https;
 mod life;
 mod life_values;
+mod listeners;
 mod masked;
+mod memory;
 mod metrics_address;
 mod metrics_path;
 mod names;
@@ -55,6 +58,7 @@ pub use error::SettingError;
 pub use handshakes::{Handshakes, Offer};
 pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use masked::{masked, quoted};
+pub(crate) use memory::memory_allowed;
 pub use metrics_path::MetricsPath;
 pub use names::closest;
 pub use origin::Origin;
@@ -90,7 +94,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 /// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
 ///
 /// The order of calls does not matter between origins: the command line overrides the environment, and the environment
-/// overrides the default.
+/// overrides the default. `PORT` and `HOST` fill in only what nothing else says.
 #[derive(Clone, Debug)]
 pub struct Config {
     given: Vec<Given>,

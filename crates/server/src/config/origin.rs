@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The origin of a setting's text. The command line overrides the environment, the environment overrides a file, and a file
-/// overrides the default.
+/// overrides the default. A host and a port of the environment do not override a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was not set.
@@ -29,13 +29,16 @@ impl Origin {
         }
     }
 
+    /// The rank of a text that only fills in what nobody else has said.
+    pub(super) const RANK_OF_FILLING: u8 = 1;
+
     /// The higher rank has precedence; within one rank, the later text.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
-            Self::File(_) => 1,
-            Self::Environment(_) => 2,
-            Self::CommandLine | Self::Caller(_) => 3,
+            Self::File(_) => 2,
+            Self::Environment(_) => 3,
+            Self::CommandLine | Self::Caller(_) => 4,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
 
-use super::acme;
 use super::encryption;
 use super::error::SettingError;
-use super::given::Given;
+use super::given::{Given, row};
+use super::listeners::{self, adds_listener, rank};
 use super::metrics_address;
 use super::origin::Origin;
 use super::proxy_protocol::ProxyProtocol;
@@ -12,11 +12,8 @@ use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Setting
 use super::table::table;
 use super::trace_export;
 use super::value::{show_limit, show_size};
+use crate::directory;
 use std::path::PathBuf;
-
-/// Where `oribi` listens by default: the port is plackup's 5000, but only for this machine.
-const DEFAULT_HOST: &str = "127.0.0.1";
-const DEFAULT_PORT: u16 = 5000;
 
 /// The settings, and the origin of each.
 #[derive(Clone, Debug)]
@@ -45,9 +42,9 @@ pub struct Explained<'a> {
 impl Resolved {
     /// Applies the texts that have precedence to the draft.
     pub(super) fn new(given: &[Given], mut draft: Draft) -> Result<Self, SettingError> {
-        let given = winners(given);
+        let (all, given) = (given, winners(given));
         let mut origins = vec![Origin::Default; table().len()];
-        for given in &given {
+        for given in given.iter().filter(|given| !listeners::fills_in(given)) {
             let before = draft.settings.clone();
             given.apply(&mut draft)?;
             origins[given.row] = given.origin.clone();
@@ -58,7 +55,7 @@ impl Resolved {
                 }
             }
         }
-        let origin_of_listeners = settle_listeners(&mut draft, &given)?;
+        let origin_of_listeners = listeners::settle(&mut draft, &given, all)?;
         let mut settings = draft.settings;
         if let Some(origin) = origin_of_listeners {
             origins[row("listen")] = origin;
@@ -111,12 +108,12 @@ impl Resolved {
 /// collects values).
 fn winners(given: &[Given]) -> Vec<Given> {
     let mut sorted: Vec<Given> = given.to_vec();
-    sorted.sort_by_key(|given| (given.origin.rank(), given.row));
+    sorted.sort_by_key(|given| (rank(given), given.row));
     let same = |left: usize, right: usize| left == right || (adds_listener(left) && adds_listener(right));
-    let highest = |row: usize| sorted.iter().filter(|given| same(given.row, row)).map(|given| given.origin.rank()).max();
+    let highest = |row: usize| sorted.iter().filter(|given| same(given.row, row)).map(rank).max();
     let mut winners: Vec<Given> = Vec::new();
     for candidate in &sorted {
-        if Some(candidate.origin.rank()) != highest(candidate.row) {
+        if Some(rank(candidate)) != highest(candidate.row) {
             continue;
         }
         if !table()[candidate.row].repeats() {
@@ -125,41 +122,6 @@ fn winners(given: &[Given]) -> Vec<Given> {
         winners.push(candidate.clone());
     }
     winners
-}
-
-/// Whether a row adds to the listeners.
-fn adds_listener(given: usize) -> bool {
-    given == row("listen") || given == row("socket")
-}
-
-/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. Returns their
-/// origin.
-fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>, SettingError> {
-    let best =
-        |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| given.origin.rank());
-    let (listen, tcp) = (best(adds_listener), best(|given| given == row("host") || given == row("port")));
-    let rank = |given: Option<&Given>| given.map(|given| given.origin.rank());
-    if let Some(listen) = listen
-        && rank(Some(listen)) >= rank(tcp)
-    {
-        // plackup repeats the address of `listen` as host and port. A user who gives both means something else.
-        if let Some(tcp) = tcp.filter(|tcp| tcp.origin == Origin::CommandLine && listen.origin == Origin::CommandLine) {
-            let why = format!("it would have no effect beside `{}`; write --listen HOST:PORT for each", listen.name);
-            return Err(SettingError::bad(&tcp.name, &tcp.text, why));
-        }
-        return Ok(Some(listen.origin.clone()));
-    }
-    let port_by_environment =
-        given.iter().any(|given| given.row == row("port") && matches!(given.origin, Origin::Environment(_)));
-    if tcp.is_none() && !draft.settings.acme.certificates.is_empty() {
-        draft.settings.listen = acme::addresses(draft.settings.acme_challenge);
-        return Ok(None);
-    }
-    // A container or platform that sets the port in the environment connects from another host.
-    let default_host = if port_by_environment { "" } else { DEFAULT_HOST };
-    let host = draft.host.take().unwrap_or_else(|| default_host.to_owned());
-    draft.settings.listen = vec![ListenAddress::tcp(&host, draft.port.unwrap_or(DEFAULT_PORT))];
-    Ok(tcp.map(|tcp| tcp.origin.clone()))
 }
 
 const NO_DIRECTORY: &str = "there is no such directory";
@@ -205,7 +167,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
 fn make_absolute(settings: &mut Settings) {
     let absolute = |path: &mut PathBuf| {
         // It fails only if there is no current directory; then the path stays as it is.
-        if let Ok(full) = std::path::absolute(&*path) {
+        if let Ok(full) = directory::absolute(path) {
             *path = full;
         }
     };
@@ -237,11 +199,6 @@ fn make_absolute(settings: &mut Settings) {
     files.mounts.iter_mut().chain(&mut files.accelerated).for_each(|mount| absolute(&mut mount.directory));
     files.sendfile_roots.iter_mut().for_each(absolute);
     absolute(&mut settings.temporary_directory);
-}
-
-/// The row of a setting that is in the table (a test checks this).
-fn row(name: &str) -> usize {
-    table().iter().position(|setting| setting.name == name).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -455,6 +412,9 @@ mod tests {
             "max-body-len=off",
             "body-buffer-size=64k",
             "output-buffer-size=64k",
+            "output-spool-size=off",
+            "output-spool-total=1g",
+            "output-memory-total=16m",
             "max-connections=9",
             "max-pipelined-requests=1",
             "max-fastcgi-requests=1",

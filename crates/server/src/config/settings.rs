@@ -184,6 +184,12 @@ pub struct Limits {
     pub content_memory_bytes: usize,
     /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
     pub output_bytes: usize,
+    /// Bytes of a response that may wait for a slow client in a temporary file; 0: none.
+    pub output_spool_bytes: u64,
+    /// The same for all responses of a process.
+    pub output_spool_total: u64,
+    /// Bytes in memory that all responses of a process may hold before even small ones go to temporary files; `None`: the usual.
+    pub output_memory_total: Option<u64>,
     /// Connections of a worker.
     pub connections: usize,
     /// Requests answered on one connection before it is closed; `None`: no limit.
@@ -363,6 +369,8 @@ pub struct Settings {
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
+    /// For the log: what the environment has changed, or has not.
+    pub notes: Vec<(log::Level, String)>,
     /// Whether process titles show what each process is.
     pub process_titles: bool,
     /// The name of the app in process titles; empty: none.
@@ -513,6 +521,9 @@ impl Default for Settings {
                 content_bytes: 1 << 30,
                 content_memory_bytes: 1 << 20,
                 output_bytes: 256 << 10,
+                output_spool_bytes: 1 << 30,
+                output_spool_total: 4 << 30,
+                output_memory_total: None,
                 connections: 16384,
                 requests_per_connection: None,
                 pipelined_per_turn: 16,
@@ -541,6 +552,7 @@ impl Default for Settings {
             slow: Timeouts::NEVER,
             error_log: LogTarget::Standard,
             log_level: log::LevelFilter::Info,
+            notes: Vec::new(),
             process_titles: true,
             app_name: String::new(),
             user: None,

@@ -9,6 +9,7 @@ mod edges;
 mod fastcgi;
 mod https;
 mod life;
+mod limits;
 mod listening;
 mod logs;
 mod metrics;
@@ -20,20 +21,16 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
-    accept_model, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, field_value, file_mode,
-    file_names, host_name, io_model, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration,
-    show_file_mode, show_file_names, show_io_model, show_limit, show_log_target, show_protocol, show_size, show_span,
-    show_switch, size, size_limit, small_count, span, title_part,
+    accept_model, account, boolean, deadline, deadline_or_auto, duration, duration_or_off, field_value, file_mode, file_names,
+    host_name, io_model, limit, log_level, log_target, path, patience, protocol, show_accept_model, show_duration,
+    show_file_mode, show_file_names, show_io_model, show_limit, show_log_target, show_protocol, show_span, show_switch,
+    small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
 
-/// The largest head: positions in a head are kept in 32 bits, see [`oribi_message::Span`].
-const HEAD_BYTES: u64 = 1 << 30;
 /// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
-/// The most field lines: enough for any use, and few enough to walk through quickly.
-const FIELDS: u32 = 65536;
 
 /// All settings, in the order of `--help`.
 #[must_use]
@@ -137,7 +134,7 @@ static TABLE: &[Setting] = &[
         Section::Workers,
         "NAME",
         "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by \
-         `make build`), or auto; Ruby has epoll only, because its threads share their connections",
+         `make build`), or auto; without edges Ruby has epoll only, because its threads share their connections",
     )
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),
@@ -176,7 +173,8 @@ static TABLE: &[Setting] = &[
         "respawn-interval",
         Section::Workers,
         "TIME",
-        "Time to wait before a worker that has failed is replaced; it doubles, up to a minute, while workers go on failing",
+        "Time to wait before a worker is replaced that has failed before it could serve; it doubles, up to a minute, while workers go \
+         on failing. One that has served is replaced at once",
     )
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
@@ -350,84 +348,19 @@ static TABLE: &[Setting] = &[
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.linger = time))
     .show(|settings| show_duration(settings.timeouts.linger)),
     // ---- Limits
-    Setting::new(
-        "max-header-size",
-        Section::Limits,
-        "SIZE",
-        "Bytes of a request line and all header fields; more gets a 431",
-    )
-    .aliases(&["max-head-size", "max-header-len"])
-    .apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
-    .show(|settings| show_size(settings.limits.head_bytes as u64)),
-    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more get a 431")
-        .aliases(&["max-header-count"])
-        .apply(|draft, text| small_count(text, 1..=FIELDS).map(|number| draft.settings.limits.fields = number))
-        .show(|settings| settings.limits.fields.to_string()),
-    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more gets a 414")
-        .aliases(&["max-uri-len", "max-uri-length"])
-        .default_words("8KiB, or --max-header-size if that is less")
-        .apply(|draft, text| size(text, 1..=HEAD_BYTES).map(|bytes| draft.settings.limits.target_bytes = bytes as usize))
-        .show(|settings| show_size(settings.limits.target_bytes as u64)),
-    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more gets a 413. `off` for no limit")
-        .aliases(&["max-body-len", "max-body-length", "max-content-size"])
-        .apply(|draft, text| size_limit(text).map(|bytes| draft.settings.limits.content_bytes = bytes))
-        .show(|settings| show_size(settings.limits.content_bytes)),
-    Setting::new(
-        "body-buffer-size",
-        Section::Limits,
-        "SIZE",
-        "Bytes of a request body kept in memory; more goes to a temporary file",
-    )
-    .aliases(&["client-body-buffer-size"])
-    .apply(|draft, text| size(text, 0..=HEAD_BYTES).map(|bytes| draft.settings.limits.content_memory_bytes = bytes as usize))
-    .show(|settings| show_size(settings.limits.content_memory_bytes as u64)),
-    Setting::new(
-        "output-buffer-size",
-        Section::Limits,
-        "SIZE",
-        "Bytes of a response that may wait for a slow client before a streaming app must wait, too",
-    )
-    .apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
-    .show(|settings| show_size(settings.limits.output_bytes as u64)),
-    Setting::new(
-        "max-connections",
-        Section::Limits,
-        "NUMBER",
-        "Connections of a worker; beyond that, the oldest idle one is closed for a new one",
-    )
-    .aliases(&["worker-connections"])
-    .apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))
-    .show(|settings| settings.limits.connections.to_string()),
-    Setting::new(
-        "max-keepalive-requests",
-        Section::Limits,
-        "NUMBER",
-        "Close a connection after this many requests; 1 is no keep-alive, 0 no limit",
-    )
-    .aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
-    .apply(|draft, text| {
-        let number = limit(text)?;
-        // Four thousand million requests on one connection are no real limit, either.
-        draft.settings.limits.requests_per_connection = number.and_then(|number| u32::try_from(number).ok());
-        Ok(())
-    })
-    .show(|settings| show_limit(settings.limits.requests_per_connection.map(u64::from))),
-    Setting::new(
-        "max-pipelined-requests",
-        Section::Limits,
-        "NUMBER",
-        "Pipelined requests of one connection answered before another connection has its turn",
-    )
-    .apply(|draft, text| count(text, 1..=65535).map(|number| draft.settings.limits.pipelined_per_turn = number as u16))
-    .show(|settings| settings.limits.pipelined_per_turn.to_string()),
-    Setting::new(
-        "max-fastcgi-requests",
-        Section::Limits,
-        "NUMBER",
-        "Requests that a web server may have open on one FastCGI connection at once; more are refused with FCGI_OVERLOADED",
-    )
-    .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
-    .show(|settings| settings.limits.fastcgi_requests.to_string()),
+    limits::MAX_HEADER_SIZE,
+    limits::MAX_HEADERS,
+    limits::MAX_URI_SIZE,
+    limits::MAX_BODY_SIZE,
+    limits::BODY_BUFFER_SIZE,
+    limits::OUTPUT_BUFFER_SIZE,
+    limits::OUTPUT_SPOOL_SIZE,
+    limits::OUTPUT_SPOOL_TOTAL,
+    limits::OUTPUT_MEMORY_TOTAL,
+    limits::MAX_CONNECTIONS,
+    limits::MAX_KEEPALIVE_REQUESTS,
+    limits::MAX_PIPELINED_REQUESTS,
+    limits::MAX_FASTCGI_REQUESTS,
     // ---- Requests
     requests::UNDERSCORE_HEADERS,
     requests::STRICT_URI,
@@ -565,7 +498,7 @@ static TABLE: &[Setting] = &[
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
-    Setting::new("temporary-directory", Section::Logs, "PATH", "Directory for request bodies that are too large for memory")
+    Setting::new("temporary-directory", Section::Logs, "PATH", "Directory for request bodies that are too large for memory, and for responses that slow clients take")
         .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
         .environment("TMPDIR")
         .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))

@@ -3,6 +3,8 @@
 use super::error::SettingError;
 use super::settings::Settings;
 use super::value::is_off;
+use crate::directory;
+use oribi_io::process::environment;
 use oribi_otlp::{endpoint, endpoint_of_environment};
 
 /// The longest name of a service.
@@ -15,7 +17,7 @@ pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
         return Ok(None);
     }
     if text.eq_ignore_ascii_case("auto") {
-        return endpoint_of_environment(|name| std::env::var(name).ok());
+        return endpoint_of_environment(environment::variable);
     }
     endpoint(text).map(Some)
 }
@@ -38,7 +40,7 @@ pub(super) fn service(text: &str) -> Result<String, String> {
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     let export = &mut settings.trace_export;
     if let Some(path) = &mut export.authorities
-        && let Ok(full) = std::path::absolute(&*path)
+        && let Ok(full) = directory::absolute(path)
     {
         *path = full;
     }

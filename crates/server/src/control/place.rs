@@ -1,6 +1,7 @@
 //! Where control sockets are that nobody has given a path: in a directory of the server's user, named after the server's process.
 
 use super::liveness::answers;
+use oribi_io::process::environment;
 use rustix::fs::Mode;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -20,10 +21,10 @@ pub struct Found {
 
 /// Where this user's control sockets may be, the best place first.
 fn candidates() -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = rustix::process::geteuid();
     // A service manager that makes several directories separates them by colons (systemd.exec(5)).
-    let service = std::env::var("RUNTIME_DIRECTORY").ok().and_then(|list| list.split(':').next().map(PathBuf::from));
+    let service = environment::variable("RUNTIME_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from));
     let service = service.filter(|path| path.is_absolute()).map(|path| path.join("oribi"));
     let session = variable("XDG_RUNTIME_DIR").map(|path| path.join("oribi"));
     let system = user.is_root().then(|| PathBuf::from("/run/oribi"));

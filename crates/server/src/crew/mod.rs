@@ -12,6 +12,7 @@ use crate::attention::Nudge;
 use bed::{Bed, Until, Woken};
 use oribi_host::{GlobalLock, Wait};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// How long a thread beyond the least number rests before it ends.
@@ -41,6 +42,8 @@ pub(crate) struct Roster<'a> {
     called: Cell<bool>,
     ended: Cell<bool>,
     watch: Cell<Option<Watch>>,
+    /// The thread that waits for news has stopped waiting, and only needs the lock. It sets this without the lock.
+    watch_is_up: AtomicBool,
     nudge: Nudge,
     bed: Bed,
 }
@@ -52,8 +55,23 @@ struct Watch {
     until: Option<Instant>,
     /// Its app waits for its client.
     held: bool,
-    /// It was woken and has not come back yet.
-    woken: bool,
+}
+
+/// A wait for news that notes its end.
+struct Noted<'w, W> {
+    news: W,
+    is_over: &'w AtomicBool,
+}
+
+impl<W: WaitForNews> Wait for Noted<'_, W> {
+    fn wait(&self) {
+        self.news.wait();
+        self.is_over.store(true, SeqCst);
+    }
+
+    fn interrupt(&self) {
+        self.news.interrupt();
+    }
 }
 
 /// The place of a thread in the lane. The thread leaves when this is dropped, whatever ends the thread.
@@ -79,6 +97,7 @@ impl<'a> Roster<'a> {
             called: Cell::new(false),
             ended: Cell::new(false),
             watch: Cell::new(None),
+            watch_is_up: AtomicBool::new(false),
             nudge,
             bed: Bed::default(),
         }
@@ -110,9 +129,14 @@ impl<'a> Roster<'a> {
     /// A thread leaves the crew.
     fn depart(&self) {
         self.threads.set(self.threads.get() - 1);
-        // It may have been the thread that waits for news, and the language does not report its end.
-        if self.most > 1 && !self.ended.get() && self.nobody_comes() {
-            self.call_another();
+        if self.most > 1 && !self.ended.get() {
+            if self.watch.get().is_some() {
+                // The leaving thread may have begun what only a turn ends.
+                self.wake_watch();
+            } else if self.nobody_comes() {
+                // It may have been the thread that waits for news, and the language does not report its end.
+                self.call_another();
+            }
         }
         self.lock.wake_main();
         self.bed.summon_main();
@@ -173,7 +197,7 @@ impl<'a> Roster<'a> {
         held: bool,
         news: impl FnOnce(Option<Duration>) -> W,
     ) -> bool {
-        let mut watch = Watch { until: None, held, woken: false };
+        let mut watch = Watch { until: None, held };
         let mut timeout = timeout;
         if self.most > 1 {
             let patience = timeout.map_or(MOST_PATIENCE, |timeout| timeout.min(MOST_PATIENCE));
@@ -181,10 +205,11 @@ impl<'a> Roster<'a> {
             timeout = Some(patience);
         }
         self.watch.set(Some(watch));
-        let news = news(timeout);
-        let waited = self.lock.without_lock(&news);
+        self.watch_is_up.store(false, SeqCst);
+        let noted = Noted { news: news(timeout), is_over: &self.watch_is_up };
+        let waited = self.lock.without_lock(&noted);
         self.watch.set(None);
-        waited && !news.was_interrupted()
+        waited && !noted.news.was_interrupted()
     }
 
     /// Rests until called. `false`: the calling thread has rested for long, and the crew has enough threads without it.
@@ -287,13 +312,114 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for news, if there is one.
+    /// Ends the wait of the thread that waits for news, if there is one. An earlier nudge is no reason to send none: another thread
+    /// that has looked for news has perhaps taken it, and then the waiting thread has slept on.
     pub(crate) fn wake_watch(&self) {
-        if let Some(watch) = self.watch.get()
-            && !watch.woken
-        {
-            self.watch.set(Some(Watch { woken: true, ..watch }));
+        if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.nudge.nudge();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::{Attention, Sources};
+    use oribi_host::{Crew, Host, Native};
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+
+    type Meanwhile = Box<dyn FnOnce(&dyn Wait)>;
+
+    /// A language in which other threads do something while one of them waits.
+    #[derive(Default)]
+    struct Language(Cell<Option<Meanwhile>>);
+
+    impl GlobalLock for Language {
+        fn begin(&self, _crew: &dyn Crew, _most: usize) {}
+
+        fn end(&self) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, String> {
+            Ok(Box::new(Native::new("whole")))
+        }
+
+        fn without_lock(&self, wait: &dyn Wait) -> bool {
+            if let Some(meanwhile) = self.0.take() {
+                meanwhile(wait);
+            }
+            true
+        }
+
+        fn start_thread(&self) -> bool {
+            false
+        }
+    }
+
+    /// News that come at once.
+    struct Ready;
+
+    impl Wait for Ready {
+        fn wait(&self) {}
+
+        fn interrupt(&self) {}
+    }
+
+    impl WaitForNews for Ready {
+        fn was_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    /// Has a thread of a crew of two wait for news, and calls `meanwhile` with the crew, the wait, and what wakes the thread.
+    fn while_one_waits(meanwhile: impl FnOnce(&Roster<'_>, &dyn Wait, &Sources) + 'static) {
+        let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
+        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        let language: &'static Language = Box::leak(Box::default());
+        let roster: &'static Roster<'static> = Box::leak(Box::new(Roster::new(language, 2, 2, attention.nudge())));
+        roster.take_in();
+        roster.take_in();
+        let (sources, done) = (attention.sources(), Arc::new(AtomicBool::new(false)));
+        let noted = Arc::clone(&done);
+        language.0.set(Some(Box::new(move |wait| {
+            meanwhile(roster, wait, &sources);
+            noted.store(true, SeqCst);
+        })));
+        assert!(roster.idle(None, |_| Ready));
+        assert!(done.load(SeqCst), "a thread waited");
+    }
+
+    /// Looks for news as a thread does that takes a turn, so that the waiting thread is not woken by them any more.
+    fn takes_nudge(sources: &Sources) -> bool {
+        sources.wait(Some(Duration::ZERO)).expect("it can look").other
+    }
+
+    #[test]
+    fn a_thread_whose_nudge_another_one_has_taken_is_nudged_again() {
+        while_one_waits(|roster, _, sources| {
+            for _ in 0..3 {
+                roster.summon();
+                assert!(takes_nudge(sources));
+            }
+            roster.hurry_watch(Some(Duration::ZERO));
+            assert!(takes_nudge(sources));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_only_needs_the_lock_is_not_nudged() {
+        while_one_waits(|roster, wait, sources| {
+            wait.wait();
+            roster.summon();
+            assert!(!takes_nudge(sources));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_leaves_has_the_waiting_one_look() {
+        while_one_waits(|roster, _, sources| {
+            drop(roster.arrive());
+            assert!(takes_nudge(sources));
+        });
     }
 }

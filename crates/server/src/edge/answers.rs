@@ -211,7 +211,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn note_written(&mut self, ticket: Ticket, written: Result<usize, ReplyError>) {
         match written {
             Ok(waiting) => {
-                if waiting > self.settings.limits.output_bytes && self.pool.pause(ticket) {
+                let most = self.lane.source().output_limit();
+                if waiting > most && self.pool.pause(ticket) {
                     if let Some(entry) = self.table.get(ticket) {
                         entry.paused = true;
                     }
@@ -332,7 +333,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Reads on for a client that has taken enough, or has gone.
     fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
-        let most = self.settings.limits.output_bytes;
+        let most = self.lane.source().output_limit();
         let exchange = self.table.exchange(ticket);
         let waits = exchange.is_some_and(|exchange| self.lane.source().waiting(exchange).is_ok_and(|waiting| waiting > most));
         if waits {

@@ -2,7 +2,7 @@
 
 use super::EdgeLoop;
 use super::table::Entry;
-use crate::config::Timeouts;
+use crate::config::{Timeouts, counted};
 use crate::engine::{Exchange, Wait};
 use crate::slot::{encode_request, stamp_request};
 use crate::totals::Counter;
@@ -10,6 +10,7 @@ use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
@@ -27,6 +28,12 @@ const LONG: Duration = Duration::from_secs(1);
 /// A client is asked to come back after this time at the latest.
 const LONGEST_RETRY: u64 = 60;
 
+const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
+const SLOTS_ARE_FULL: &str =
+    "unfinished answers take all the room for requests, and a client gets a 503; more workers (--workers) would help";
+const NO_WORKER: &str = "if none starts, the lines above say why";
+const TOO_FEW_WORKERS: &str = "more workers (--workers, --threads) or faster answers would help";
+
 /// What the edge remembers of its queue.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -43,7 +50,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(mut reserved) = reserved else {
             let now = self.now();
             self.slot.account.count(Counter::QueueRefused);
-            self.say_that_requests_wait(now, "the queue is full (--queue-limit): a client gets a 503");
+            let advice = if is_full { QUEUE_IS_FULL } else { SLOTS_ARE_FULL };
+            self.say_that_requests_wait(now, advice);
             self.lane.source().tell_wait_until_now(id);
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
@@ -126,12 +134,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
             self.drop_those_without_clients(now);
-            let advice = if self.pool.staff().attached == 0 {
-                "there is no worker yet; if none starts, the lines above say why"
-            } else {
-                "more workers (--workers, --threads) or faster answers would help"
-            };
-            self.say_that_requests_wait(now, advice);
+            // Perhaps nobody is left.
+            if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
+                let advice = if self.pool.staff().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
+                self.say_that_requests_wait(now, advice);
+            }
         }
     }
 
@@ -169,21 +176,41 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Tells the log, but not often.
+    /// Logs how many requests wait and why, but not often.
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
         if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
             return;
         }
         self.queue.said = Some(now);
-        let wait = self.oldest_wait().unwrap_or_default();
-        let (depth, staff) = (self.pool.depth(), self.pool.staff());
-        log::warn!(
-            "{} for a worker, the oldest for {:.1} s, and {} of {} are free: {advice}",
-            if depth == 1 { "1 request waits".to_owned() } else { format!("{depth} requests wait") },
-            wait.as_secs_f64(),
-            staff.waiting,
-            crate::config::counted(staff.attached as usize, "worker"),
-        );
+        let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.pool.depth());
+        let waiting = match depth {
+            0 => "no request waits for a worker".to_owned(),
+            1 => format!("1 request has waited for a worker for {wait:.1} s"),
+            _ => format!("{depth} requests wait for a worker, the oldest for {wait:.1} s"),
+        };
+        log::warn!("{waiting}, and {}: {advice}", self.describe_workers());
+    }
+
+    /// How many workers are free, and how many answers the others have to finish.
+    pub(super) fn describe_workers(&self) -> String {
+        let staff = self.pool.staff();
+        let mut held: HashMap<u32, usize> = HashMap::new();
+        for place in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
+            *held.entry(place).or_default() += 1;
+        }
+        let free = match (staff.attached, staff.waiting) {
+            (0, _) => return "there is none".to_owned(),
+            (1, 0) => "the only one is busy".to_owned(),
+            (all, 0) => format!("all {all} are busy"),
+            (all, free) => format!("{free} of {all} are free"),
+        };
+        match (held.values().sum::<usize>(), held.values().max()) {
+            (0, _) | (_, None) => free,
+            (sum, Some(most)) if held.len() == 1 || sum == *most => {
+                format!("{free} with {}", counted(sum, "unfinished answer"))
+            }
+            (sum, Some(most)) => format!("{free} with {}, one of them with {most}", counted(sum, "unfinished answer")),
+        }
     }
 
     /// Tells the engine how long a request has waited for its worker, and which process that is.

@@ -15,8 +15,8 @@ const FIELD_BYTES: usize = 32;
 /// Bytes of a slot for everything else: numbers, addresses, the field that the edge adds.
 const OTHER_BYTES: usize = 1 << 10;
 
-/// Responses that one worker may have unfinished at once: those of its threads, and those that its apps send piece by piece.
-const AREAS: u32 = 64;
+/// Responses that one worker may have unfinished at once: those of its threads, and those that its apps put off.
+const AREAS: u32 = 512;
 
 /// Bytes of a response that may wait for the edge. Most responses fit, and then their worker never waits.
 const AREA_BYTES: u32 = 256 << 10;
@@ -70,10 +70,12 @@ fn head_bytes(settings: &Settings) -> usize {
 #[must_use]
 pub fn shape(settings: &Settings, workers: u32) -> Shape {
     let request_bytes = head_bytes(settings).saturating_add(CONTENT_BYTES);
-    // As many as may wait, and as many as workers may be answering. A worker that has more unfinished at once takes the place
-    // of one that could wait.
-    let answering = workers.saturating_mul(u32::try_from(settings.threads).unwrap_or(u32::MAX).saturating_add(8));
-    let slots = u32::try_from(settings.queue_limit).unwrap_or(u32::MAX).saturating_add(answering);
+    // As many as may wait, as many as workers may be answering, and as many as they may put off. Only workers that are being
+    // replaced have more of these, and take slots of requests that could wait.
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
+    let put_off = number(settings.workers.max(1)).saturating_mul(crate::intake::most_put_off(AREAS));
+    let slots = number(settings.queue_limit).saturating_add(answering).saturating_add(put_off);
     Shape {
         slots: slots.min(65_535),
         request_bytes: u32::try_from(request_bytes).unwrap_or(u32::MAX),

@@ -76,6 +76,17 @@ impl<B: Backend> EdgeLoop<'_, B> {
         for arrival in self.pool.arrivals() {
             self.watch(arrival);
         }
+        let executed = self.pool.take_executed();
+        if !executed.is_empty() {
+            self.forget_workers(&executed);
+        }
+    }
+
+    /// The processes in these places have become other programs.
+    #[cold]
+    fn forget_workers(&mut self, places: &[u32]) {
+        places.iter().for_each(|place| self.workers.places[*place as usize] = None);
+        self.bury(places);
     }
 
     pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {

@@ -149,6 +149,8 @@ pub(super) struct Line<S> {
     pub(super) blocked: bool,
     /// The connection is in the queue for a turn without an event.
     pub(super) turn_asked: bool,
+    /// The peer sees a reset if this process dies: see [`oribi_io::Backend::guard`].
+    pub(super) guarded: bool,
 }
 
 impl<S> Line<S> {
@@ -156,6 +158,12 @@ impl<S> Line<S> {
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.output.as_ref().map_or(0, |output| output.waiting())
+    }
+
+    /// Bytes of output that wait to be sent, but for those of files.
+    #[inline]
+    pub(super) fn framed(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.waiting().saturating_add(output.spooled() as usize))
     }
 }
 
@@ -170,6 +178,7 @@ impl<S> Connection<S> {
                 ended: false,
                 blocked: false,
                 turn_asked: false,
+                guarded: false,
             },
             input: Input::default(),
             machine: Machine::new(),

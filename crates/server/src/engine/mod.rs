@@ -18,7 +18,9 @@
 mod accept;
 mod access;
 mod answer;
+mod backlog;
 mod body;
+mod bounds;
 mod carrier;
 mod carrying;
 mod connection;
@@ -53,6 +55,7 @@ mod settle;
 mod slots;
 mod source;
 mod spans;
+mod spool;
 mod stamp;
 mod states;
 mod stream;
@@ -77,6 +80,7 @@ use crate::log::{AccessLog, SlowLog};
 use crate::source::Next;
 use crate::totals::{Account, Tally};
 use answer::{Draft, Lost};
+use backlog::Backlog;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
@@ -169,6 +173,7 @@ pub struct Engine<'a, B: Backend> {
     serials: Serials,
     pool: input::Pool,
     outputs: output::Pool,
+    backlog: Backlog,
     /// The places of content in the response that is being framed.
     gaps: Vec<Gap>,
     /// The layout for the next head.
@@ -299,6 +304,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             serials: Serials::default(),
             pool: input::Pool::default(),
             outputs: output::Pool::default(),
+            backlog: Backlog::new(settings),
             gaps: Vec::new(),
             blank: Box::default(),
             head_text: Vec::new(),
@@ -442,12 +448,6 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Whether something was written to the watched pipe since the last call.
     pub fn take_wake(&mut self) -> bool {
         std::mem::take(&mut self.woken)
-    }
-
-    /// Bytes of a response that may wait for a slow client before its app must wait, too.
-    #[must_use]
-    pub fn output_limit(&self) -> usize {
-        self.settings.limits.output_bytes
     }
 
     /// Takes part in `census` from now on: leaves connections to others when it has more than its share.

@@ -1,15 +1,19 @@
 //! Response bytes that wait for room in the socket.
 //!
 //! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
-//! is written directly into the last segment; see [`Output::tail`].
+//! is written directly into the last segment; see [`Output::tail`]. Where too much waits, segments move to a file (`spooled`).
+
+pub(super) mod spooled;
 
 use super::answer::Unsent;
+use super::bounds::Share;
+use super::spool::Block;
 use crate::totals::Tally;
 use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -76,6 +80,18 @@ pub(super) struct Output {
     spare: Vec<u8>,
     /// Responses in it that are complete.
     pub(super) unsent: Vec<Unsent>,
+    /// Bytes that wait in the spool.
+    spooled: u64,
+    /// Its part of the memory that responses hold; of an output that a socket has taken at once, nothing.
+    pub(super) share: Share,
+    /// Files in it that nobody has looked at: they may be in memory.
+    unknown_files: bool,
+    /// Memory of files in it.
+    of_files: u64,
+    /// Something of it has been in the spool.
+    pub(super) was_spooled: bool,
+    /// The spool has refused something of it.
+    pub(super) was_refused: bool,
 }
 
 /// A segment that is not written to any more; never empty.
@@ -92,6 +108,13 @@ enum Segment {
         file: Arc<File>,
         offset: u64,
         left: u64,
+        /// The memory that it holds.
+        memory: u64,
+    },
+    /// The bytes of a block in the spool, from `start` on.
+    Spooled {
+        block: Block,
+        start: usize,
     },
 }
 
@@ -177,7 +200,8 @@ impl Output {
         if !self.tail.is_empty() {
             self.close_tail();
         }
-        self.closed.push_back(Segment::File { file: file.clone(), offset, left: size });
+        self.unknown_files = true;
+        self.closed.push_back(Segment::File { file: file.clone(), offset, left: size, memory: 0 });
     }
 
     /// Whether a response that has been written completely is still to be sent, because the socket had no room for it.
@@ -190,15 +214,23 @@ impl Output {
     /// The bytes that wait in memory and in files.
     pub(super) fn size(&self) -> u64 {
         let of_files = self.closed.iter().map(|segment| if let Segment::File { left, .. } = segment { *left } else { 0 });
-        self.waiting() as u64 + of_files.sum::<u64>()
+        self.waiting() as u64 + self.spooled + of_files.sum::<u64>()
     }
 
-    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts are not copied: both queues have
-    /// them until this one has passed on the rest of their segment.
-    pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) {
+    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts in memory are not copied: both
+    /// queues have them until this one has passed on the rest of their segment.
+    ///
+    /// # Errors
+    /// The disk cannot be read: some of the bytes are missing.
+    pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) -> io::Result<()> {
         while size > 0 {
             let count = match self.closed.front_mut() {
-                Some(Segment::File { file, offset, left }) => {
+                Some(Segment::Spooled { block, start }) => {
+                    let count = size.min((block.len() - *start) as u64);
+                    block.read(*start, count as usize, to.tail())?;
+                    count
+                }
+                Some(Segment::File { file, offset, left, .. }) => {
                     let count = size.min(*left);
                     to.push_file(file, *offset, count);
                     count
@@ -223,7 +255,7 @@ impl Output {
                 None => push_some(&self.tail[self.sent..], size, to),
             };
             if count == 0 {
-                return;
+                return Ok(());
             }
             self.left(count as usize);
             size -= count;
@@ -232,6 +264,7 @@ impl Output {
             self.tail.clear();
             self.sent = 0;
         }
+        Ok(())
     }
 
     fn push_part(&mut self, bytes: &Arc<Vec<u8>>, start: usize, end: usize) {
@@ -313,10 +346,15 @@ impl Output {
             let attempt = match self.closed.front() {
                 None => return Flushed::All,
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
-                Some(Segment::File { .. }) if file_turn == 0 => return Flushed::Turn,
-                Some(Segment::File { file, offset, left }) => {
+                Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
+                Some(Segment::File { file, offset, left, .. }) => {
                     let size = usize::try_from(*left).unwrap_or(file_turn).min(file_turn);
                     backend.send_file(socket, file.as_fd(), *offset, size)
+                }
+                Some(Segment::Spooled { block, start }) => {
+                    let count = (block.len() - *start).min(file_turn);
+                    // An error of the disk ends the response as a file does that is too short.
+                    block.with_bytes(*start, count, |bytes| backend.send(socket, bytes)).unwrap_or(Attempt::End)
                 }
             };
             match attempt {
@@ -338,7 +376,7 @@ impl Output {
         let mut bytes = self.closed.iter().map_while(|segment| match segment {
             Segment::Bytes(bytes) => Some(&bytes[..]),
             Segment::Part { bytes, start, end } => Some(&bytes[*start..*end]),
-            Segment::File { .. } => None,
+            Segment::File { .. } | Segment::Spooled { .. } => None,
         });
         for slice in &mut slices {
             let Some(bytes) = bytes.next() else { break };
@@ -357,10 +395,19 @@ impl Output {
         self.progress += count;
         loop {
             match self.closed.front_mut() {
-                Some(Segment::File { offset, left, .. }) => {
+                Some(Segment::File { offset, left, memory, .. }) => {
                     *offset += count as u64;
                     *left -= count as u64;
                     if *left == 0 {
+                        self.of_files -= *memory;
+                        self.closed.pop_front();
+                    }
+                    return count;
+                }
+                Some(Segment::Spooled { block, start }) => {
+                    *start += count;
+                    self.spooled -= count as u64;
+                    if *start == block.len() {
                         self.closed.pop_front();
                     }
                     return count;
@@ -406,126 +453,4 @@ fn push_some(bytes: &[u8], size: u64, to: &mut Output) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
-    use crate::totals::{Account, Counter, Tally};
-    use oribi_io::{Backend, Sim, World};
-
-    /// What a client receives whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
-    fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
-        let world = World::new();
-        let client = world.connect();
-        let mut backend = Sim::new(&world);
-        let pipe = std::io::pipe().map(|(reader, _)| reader);
-        backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
-        let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
-        client.set_window(window);
-        let (mut received, mut memory) = (Vec::new(), 0);
-        let account = Account::unshared();
-        let tally = Tally::alone(account);
-        loop {
-            let flushed = output.flush(&mut backend, &mut socket, false, &tally);
-            received.extend(client.received());
-            assert_eq!(account.read().of(Counter::BytesSent), received.len() as u64, "what was sent is counted");
-            memory = memory.max(output.memory() - output.waiting());
-            match flushed {
-                Flushed::All => return (received, memory),
-                Flushed::Later => client.set_window(window),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    fn accept(backend: &mut Sim) -> oribi_io::Accepted<<Sim as Backend>::Socket> {
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        backend.accept(0, std::os::fd::AsFd::as_fd(&socket))
-    }
-
-    impl Output {
-        /// The bytes in its segments, sent or not.
-        fn memory(&self) -> usize {
-            self.closed_bytes + self.tail.len()
-        }
-    }
-
-    #[test]
-    fn what_has_left_is_freed() {
-        let bytes: Vec<u8> = (0..2_000_000_u32).map(|number| number as u8).collect();
-        for window in [1000, SEGMENT_BYTES, SEGMENT_BYTES + 1, 300_000] {
-            let mut output = Output::default();
-            bytes.chunks(7000).for_each(|piece| output.push(piece));
-            assert_eq!(output.waiting(), bytes.len());
-            let (received, kept) = drained(&mut output, window);
-            assert!(received == bytes, "with a window of {window}");
-            assert!(kept <= SEGMENT_BYTES, "{kept} bytes were kept that had left");
-            assert_eq!((output.waiting(), output.is_empty()), (0, true));
-        }
-    }
-
-    #[test]
-    fn what_has_left_in_part_is_not_added_to() {
-        let mut output = Output::default();
-        output.tail().extend_from_slice(b"abc");
-        output.left(1);
-        output.tail().extend_from_slice(b"def");
-        assert_eq!((output.waiting(), output.closed.len(), output.tail.as_slice()), (5, 1, &b"def"[..]));
-        output.left(2);
-        assert_eq!((output.waiting(), output.closed.len()), (3, 0));
-        output.left(2);
-        assert_eq!((output.waiting(), output.sent), (1, 2));
-    }
-
-    #[test]
-    fn the_last_segment_leaves_with_those_in_front_of_it() {
-        let mut output = Output::default();
-        output.push(&vec![1; SEGMENT_BYTES + 10]);
-        output.left(SEGMENT_BYTES + 4);
-        assert_eq!((output.waiting(), output.closed.len()), (6, 0));
-        let (received, _) = drained(&mut output, 100);
-        assert_eq!(received, [1; 6]);
-    }
-
-    #[test]
-    fn what_is_passed_on_is_not_copied() {
-        let bytes: Vec<u8> = (0..300_000_u32).map(|number| (number % 251) as u8).collect();
-        for (size, window) in
-            [(16_384, 70_000), (16_384, 5000), (9000, 100_000), (4096, usize::MAX), (100, 50_000), (300_000, 1000)]
-        {
-            let (mut waiting, mut output) = (Output::default(), Output::default());
-            bytes.chunks(7000).for_each(|piece| waiting.push(piece));
-            let mut expected = Vec::new();
-            for chunk in bytes.chunks(size) {
-                output.tail().extend_from_slice(b"header");
-                waiting.pass_on(chunk.len() as u64, &mut output);
-                expected.extend_from_slice(b"header");
-                expected.extend_from_slice(chunk);
-                assert_eq!(waiting.waiting() + output.waiting(), bytes.len() - chunk_end(&bytes, chunk) + expected.len());
-            }
-            assert!(waiting.is_empty());
-            let copied: usize =
-                output.closed.iter().map(|segment| if let Segment::Bytes(bytes) = segment { bytes.len() } else { 0 }).sum();
-            if size >= SHARED_BYTES {
-                let headers = expected.len() - bytes.len();
-                // Where a frame spans two segments, its smaller part may be copied.
-                assert!(copied <= headers + 12 * SHARED_BYTES, "{copied} bytes were copied in frames of {size}");
-            }
-            assert!(drained(&mut output, window).0 == expected, "in frames of {size} with a window of {window}");
-            assert_eq!((output.waiting(), output.is_empty()), (0, true));
-        }
-    }
-
-    /// How many of the bytes are passed on with this chunk of them.
-    fn chunk_end(bytes: &[u8], chunk: &[u8]) -> usize {
-        chunk.as_ptr() as usize - bytes.as_ptr() as usize + chunk.len()
-    }
-
-    #[test]
-    fn kept_outputs_own_little() {
-        let (mut pool, mut output) = (Pool::default(), Box::<Output>::default());
-        output.push(&vec![0; 3 * SEGMENT_BYTES]);
-        drained(&mut output, usize::MAX);
-        pool.give(output);
-        let output = pool.take();
-        assert!(output.spare.capacity().max(output.tail.capacity()) <= super::POOLED_BYTES);
-    }
-}
+mod tests;

@@ -85,7 +85,7 @@ impl<'e, S> Target<'e, S> {
                     (StreamFraming::FastCgi(writer), _) => Framing::FastCgi(writer),
                     (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
                         let machine = carrier.http2().ok_or(ReplyError::Gone)?;
-                        let room = FRAMED_BYTES.saturating_sub(line.waiting()) as u64;
+                        let room = FRAMED_BYTES.saturating_sub(line.framed()) as u64;
                         Framing::Http2(Http2 { machine, frames, room, blocked: false })
                     }
                     (StreamFraming::Http2(_), _) => return Err(ReplyError::Gone),
@@ -312,6 +312,11 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.tally.responded(head.status);
         let index = target.index;
+        if matches!(target.response.framing, Framing::Http(ref machine) if machine.response_ends_with_connection()) {
+            // The end that the kernel sends when this process dies would make half of it look whole.
+            target.response.line.guarded = true;
+            backend.guard(&mut target.response.line.socket, true);
+        }
         if let Some(Alone { outlook, .. }) = target.alone {
             // An app that writes piece by piece wants its pieces to be sent, even if another request follows this one.
             outlook.departure = Departure::AtOnce;

@@ -168,6 +168,7 @@ impl<B: Backend> Engine<'_, B> {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
         if line.blocked {
+            self.hold(index);
             return Still::Open;
         }
         match output.flush(&mut self.backend, &mut line.socket, last, &self.tally) {
@@ -175,6 +176,7 @@ impl<B: Backend> Engine<'_, B> {
             Flushed::Later => {
                 line.blocked = true;
                 self.limit_writing(index);
+                self.hold(index);
                 Still::Open
             }
             Flushed::Turn => {
@@ -199,6 +201,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut self.connections[index];
         if let Some(mut output) = connection.line.output.take() {
             if output.timed {
+                output.forget_share();
                 if self.deadlines.runs(index, Deadline::Write) {
                     self.deadlines.clear(index);
                 }

@@ -250,6 +250,9 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut self.connections[index];
         // It has been answered: code that drops it now must not take it for one that still waits for its host.
         connection.enter(State::Flushing(fate));
+        if std::mem::take(&mut connection.line.guarded) {
+            self.backend.guard(&mut connection.line.socket, false);
+        }
         if fate == Fate::ShutDown {
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
             self.drop_connection(index);

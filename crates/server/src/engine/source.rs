@@ -115,6 +115,11 @@ impl<B: Backend> Source for Engine<'_, B> {
     }
 
     #[inline]
+    fn is_due_to_look(&mut self) -> bool {
+        self.is_due_to_look()
+    }
+
+    #[inline]
     fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
         self.read_clock_to_measure();
         self.finish(exchange)

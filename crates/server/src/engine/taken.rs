@@ -41,6 +41,10 @@ impl<B: Backend> Engine<'_, B> {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier responses wait for the client"));
         }
         let State::Answering(answering) = &mut connection.state else { return Err(io::ErrorKind::NotConnected.into()) };
+        if std::mem::take(&mut connection.line.guarded) {
+            // The host ends it.
+            self.backend.guard(&mut connection.line.socket, false);
+        }
         let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
         connection.line.opened = false;
         answering.outlook.taken = true;

@@ -7,7 +7,7 @@ use crate::slot::{Content, encode_head, encode_interim, encode_prepared, encode_
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
-use oribi_pool::{Taken, Unfit, Worker};
+use oribi_pool::{HEAD_BYTES, Taken, Unfit, Worker};
 use oribi_proto::h1::{InvalidResponse, check_head, check_informational, check_trailers};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -18,7 +18,9 @@ use std::time::Duration;
 
 const TRAILERS_TOO_LARGE: ReplyError =
     ReplyError::Invalid("the trailers of the response are larger than the memory for a response");
-const TOO_LARGE: ReplyError = ReplyError::Invalid("the head of the response is larger than the memory for a response");
+const HEAD_TOO_LARGE: ReplyError = ReplyError::Invalid("the head of the response is larger than 1 MiB");
+const INTERIM_TOO_LARGE: ReplyError =
+    ReplyError::Invalid("the head of an informational response is larger than the memory for a response");
 
 impl Intake<'_> {
     /// Sends a whole response.
@@ -97,7 +99,7 @@ impl Intake<'_> {
             Ok(file) => self.finish_with(exchange, open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
             Err(error) => {
                 // It then waits in memory of the process.
-                log::error!("cannot put a response into a file: {error}");
+                log::error!("cannot put a response into a file: {}", crate::shortage::explain(&error));
                 let pieces: Vec<Piece<'_>> = parts.iter().map(|part| Piece::Bytes(part)).collect();
                 self.finish_with(exchange, open, &pieces)
             }
@@ -362,12 +364,24 @@ impl Open {
                 self.backlog.push(part());
                 Ok(())
             }
-            Err(Unfit::Never(_)) => Err(TOO_LARGE),
+            Err(Unfit::Never(_)) => Err(INTERIM_TOO_LARGE),
         }
     }
 
     fn put_head(&mut self, worker: &mut Worker, head: &[u8]) -> Result<(), ReplyError> {
-        self.put(worker, |worker, taken| worker.head(taken, head), || Part::Head(head.to_vec()))
+        if head.len() > HEAD_BYTES {
+            return Err(HEAD_TOO_LARGE);
+        }
+        let mut written = 0;
+        if self.backlog.is_empty() {
+            if worker.head_in_pieces(&mut self.taken, head, &mut written).is_ok() {
+                return Ok(());
+            }
+            // There is room again when the edge has read the pieces.
+            worker.flush(&self.taken);
+        }
+        self.backlog.push(Part::Head(head.to_vec(), written));
+        Ok(())
     }
 
     fn put_content(&mut self, worker: &mut Worker, bytes: &[u8]) {

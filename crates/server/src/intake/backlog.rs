@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// A part of a response.
 #[derive(Debug)]
 pub(super) enum Part {
-    Head(Vec<u8>),
+    /// A head, of which so many bytes have been written.
+    Head(Vec<u8>, usize),
     Interim(Vec<u8>),
     Trailers(Vec<u8>),
     /// Content, of which so many bytes have been written.
@@ -82,15 +83,15 @@ impl Backlog {
 impl Part {
     fn size(&self) -> usize {
         match self {
-            Self::Head(bytes) | Self::Interim(bytes) | Self::Trailers(bytes) => bytes.len(),
-            Self::Content(bytes, written) => bytes.len() - written,
+            Self::Interim(bytes) | Self::Trailers(bytes) => bytes.len(),
+            Self::Head(bytes, written) | Self::Content(bytes, written) => bytes.len() - written,
             Self::File { .. } => size_of::<Self>(),
         }
     }
 
     fn write(&mut self, worker: &mut Worker, taken: &mut Taken) -> Result<(), Unfit> {
         match self {
-            Self::Head(bytes) => worker.head(taken, bytes),
+            Self::Head(bytes, written) => worker.head_in_pieces(taken, bytes, written),
             Self::Interim(bytes) => worker.interim(taken, bytes),
             Self::Trailers(bytes) => worker.trailers(taken, bytes),
             Self::Content(bytes, written) => {

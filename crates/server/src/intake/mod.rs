@@ -16,6 +16,7 @@ mod backlog;
 mod descriptors;
 mod lent;
 mod open;
+mod put_off;
 mod rest;
 mod source;
 mod take;
@@ -23,6 +24,7 @@ mod take;
 mod tests;
 
 pub use lent::Lent;
+pub(crate) use put_off::most_put_off;
 pub use rest::Watcher;
 
 use crate::attention::{Attention, Sources};
@@ -65,6 +67,8 @@ pub struct Intake<'a> {
     news_due: Moment,
     /// What time it was when the lane last asked for a request.
     now: Moment,
+    /// Until when the log does not say again that too many answers are put off.
+    full_said_until: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// Where heads are written first.
@@ -95,6 +99,7 @@ impl<'a> Intake<'a> {
             woken: false,
             news_due: Moment::default(),
             now: Moment::default(),
+            full_said_until: Moment::default(),
             spare: Vec::new(),
             head: Vec::new(),
             running: None,

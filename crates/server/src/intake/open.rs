@@ -44,6 +44,8 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Opened {
     places: Vec<Option<Open>>,
+    /// The places that have none.
+    vacant: Vec<usize>,
     count: usize,
     serial: u32,
 }
@@ -70,7 +72,7 @@ impl Opened {
         let (step, backlog) = (Step::Unanswered, Backlog::default());
         let (serial, lent, gone, broken) = (self.serial, true, false, false);
         let open = Open { serial, pool, taken, step, backlog, waited, lent, gone, broken, gateway, shared, bodiless };
-        let index = self.vacant();
+        let index = self.vacant_index();
         self.places[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)
     }
@@ -100,6 +102,7 @@ impl Opened {
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
         let index = self.place(exchange)?;
         self.count -= 1;
+        self.vacant.push(index);
         self.places[index].take()
     }
 
@@ -114,13 +117,13 @@ impl Opened {
     /// Puts back an exchange that was taken out. Its name finds nothing any more.
     pub(super) fn put_back(&mut self, open: Open) {
         self.count += 1;
-        let index = self.vacant();
+        let index = self.vacant_index();
         self.places[index] = Some(open);
     }
 
     #[inline]
-    fn vacant(&mut self) -> usize {
-        self.places.iter().position(Option::is_none).unwrap_or_else(|| {
+    fn vacant_index(&mut self) -> usize {
+        self.vacant.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
         })
@@ -128,8 +131,13 @@ impl Opened {
 
     /// The exchanges that `which` chooses, taken out.
     pub(super) fn take_all(&mut self, which: impl Fn(&Open) -> bool) -> Vec<Open> {
-        let chosen = |place: &mut Option<Open>| place.take_if(|open| which(open));
-        let taken: Vec<Open> = self.places.iter_mut().filter_map(chosen).collect();
+        let mut taken = Vec::new();
+        for (index, place) in self.places.iter_mut().enumerate() {
+            if let Some(open) = place.take_if(|open| which(open)) {
+                self.vacant.push(index);
+                taken.push(open);
+            }
+        }
         self.count -= taken.len();
         taken
     }

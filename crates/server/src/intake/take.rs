@@ -84,6 +84,13 @@ impl Intake<'_> {
         if !is_of_descriptors(error) {
             return worker.abandon(taken);
         }
+        self.decline_for_now(pool, taken);
+    }
+
+    /// Answers that the client may come back in a moment.
+    #[cold]
+    pub(super) fn decline_for_now(&mut self, pool: usize, taken: Taken) {
+        let worker = &mut self.pools[pool];
         self.head.clear();
         let content = b"Service Unavailable\n";
         let fields: [FieldPair<'_>; 2] = [(b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", b"1")];
@@ -100,6 +107,7 @@ impl Intake<'_> {
         let Lent { id, mut received } = lent;
         if let Some(open) = self.opened.get_mut(id) {
             open.lent = false;
+            self.note_put_off(id);
         }
         if let Some(running) = &self.running {
             running.end(id);

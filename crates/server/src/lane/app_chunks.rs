@@ -20,8 +20,39 @@ pub(super) struct AppChunks {
 
 #[derive(Debug)]
 struct Begun {
-    exchanges: Vec<(ExchangeId, FramedContent)>,
+    exchanges: Vec<Framed>,
     bound: usize,
+}
+
+#[derive(Debug)]
+struct Framed {
+    exchange: ExchangeId,
+    framed: FramedContent,
+    /// The head, until there is content: an app whose first piece is no chunk is answered with a 500.
+    head: Option<HeldHead>,
+}
+
+/// A copy of a head without the fields that describe the framing.
+#[derive(Debug)]
+pub(super) struct HeldHead {
+    status: u16,
+    fields: Vec<HeldField>,
+}
+
+/// Name and value.
+type HeldField = (Box<[u8]>, Box<[u8]>);
+
+impl HeldHead {
+    pub(super) fn new(head: &ResponseHead<'_>) -> Self {
+        let fields = other_fields(head).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { status: head.status, fields }
+    }
+
+    /// Calls `act` with the head.
+    pub(super) fn with<T>(&self, act: impl FnOnce(ResponseHead<'_>) -> T) -> T {
+        let fields: Vec<FieldPair<'_>> = self.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+        act(ResponseHead { status: self.status, fields: &fields })
+    }
 }
 
 impl Default for Begun {
@@ -68,14 +99,24 @@ pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]
 }
 
 impl AppChunks {
-    /// The content of an exchange comes in chunks. `is_open` tells whether an exchange has not been answered yet.
-    pub(super) fn begin(&self, exchange: ExchangeId, is_open: impl Fn(ExchangeId) -> bool) {
+    /// The content of an exchange comes in chunks, behind this head. `is_open` tells whether an exchange has not been answered yet.
+    pub(super) fn begin(&self, exchange: ExchangeId, head: HeldHead, is_open: impl Fn(ExchangeId) -> bool) {
         let mut begun = self.begun.borrow_mut();
         if begun.exchanges.len() >= begun.bound {
-            begun.exchanges.retain(|(exchange, _)| is_open(*exchange));
+            begun.exchanges.retain(|begin| is_open(begin.exchange));
             begun.bound = MANY.max(begun.exchanges.len() * 2);
         }
-        begun.exchanges.push((exchange, FramedContent::new()));
+        begun.exchanges.push(Framed { exchange, framed: FramedContent::new(), head: Some(head) });
+    }
+
+    /// The head of an exchange if it has not been sent yet. This is asked once.
+    #[inline]
+    pub(super) fn take_head(&self, exchange: ExchangeId) -> Option<HeldHead> {
+        let mut begun = self.begun.borrow_mut();
+        if begun.exchanges.is_empty() {
+            return None;
+        }
+        begun.exchanges.iter_mut().find(|one| one.exchange == exchange)?.head.take()
     }
 
     /// The content in a piece of chunks; `None`: the app sends no chunks.
@@ -85,7 +126,7 @@ impl AppChunks {
         if begun.exchanges.is_empty() {
             return None;
         }
-        let (_, framed) = begun.exchanges.iter_mut().find(|(other, _)| *other == exchange)?;
+        let Framed { framed, .. } = begun.exchanges.iter_mut().find(|one| one.exchange == exchange)?;
         let mut content = Vec::new();
         Some(framed.read(piece, |piece| content.push(piece)).map(|()| content).map_err(|_| BROKEN))
     }
@@ -97,8 +138,8 @@ impl AppChunks {
     #[inline]
     pub(super) fn end(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let mut begun = self.begun.borrow_mut();
-        let Some(index) = begun.exchanges.iter().position(|(other, _)| *other == exchange) else { return Ok(()) };
-        let (_, framed) = begun.exchanges.swap_remove(index);
+        let Some(index) = begun.exchanges.iter().position(|one| one.exchange == exchange) else { return Ok(()) };
+        let Framed { framed, .. } = begun.exchanges.swap_remove(index);
         if framed.may_end() { Ok(()) } else { Err(BROKEN) }
     }
 }

@@ -1,5 +1,6 @@
 //! A lane as the outlet of its host: passes the host's calls on to the source.
 
+use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
 use crate::attention::Attention;
 use crate::source::Source;
@@ -69,8 +70,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
             return self.source_after_app(exchange).start(exchange, head);
         }
         let mut source = self.source_after_app(exchange);
-        source.start(exchange, ResponseHead { fields: &app_chunks::other_fields(&head), ..head })?;
-        self.app_chunks.begin(exchange, |id| source.waiting(id).is_ok());
+        let held = HeldHead::new(&head);
+        if held.with(|head| check_head(&head)).is_err() {
+            return held.with(|head| source.start(exchange, head));
+        }
+        source.waiting(exchange)?;
+        self.app_chunks.begin(exchange, held, |id| source.waiting(id).is_ok());
         Ok(())
     }
 
@@ -86,7 +91,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
         }
         match self.app_chunks.read(exchange, piece) {
             None => self.write_content(exchange, piece),
-            Some(Ok(content)) => self.write_all_content(exchange, &content),
+            // A part of a frame; an empty piece is an order to send the head.
+            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => Ok(()),
+            Some(Ok(content)) => {
+                self.start_held(exchange)?;
+                self.write_all_content(exchange, &content)
+            }
             Some(Err(broken)) => {
                 self.abandon(exchange);
                 Err(broken)
@@ -159,23 +169,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn waiting(&self) -> usize {
-        let mut source = self.source_with_news();
-        // If this fails, the next turn fails, too.
-        let _ = source.attend();
-        let waiting = source.waiting_requests();
-        drop(source);
-        self.resume_held_apps();
-        waiting
+        self.with_news(S::waiting_requests)
     }
 
     fn has_gone(&self, exchange: ExchangeId) -> bool {
-        let mut source = self.source_with_news();
-        // If this fails, the next turn fails, too.
-        let _ = source.attend();
-        let gone = source.waiting(exchange).is_err();
-        drop(source);
-        self.resume_held_apps();
-        gone
+        self.with_news(|source| source.waiting(exchange).is_err())
     }
 
     fn waker(&self) -> Waker {
@@ -195,7 +193,9 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.source.borrow_mut().take_socket(exchange)
+        let taken = self.source.borrow_mut().take_socket(exchange);
+        self.tell_of_use(exchange);
+        taken
     }
 }
 
@@ -203,19 +203,42 @@ impl<S: Source> Outlet for Lane<'_, S> {
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
+    /// Handles the news in the middle of an app, and then asks the source.
+    fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        let mut source = self.source_with_news();
+        // If this fails, the next turn fails, too.
+        let _ = source.attend();
+        let answer = ask(&source);
+        drop(source);
+        self.resume_held_apps();
+        // The app goes on, and a thread that waits for these news will not see them any more.
+        self.summon_another();
+        answer
+    }
+
     /// Ends content as `end` does, unless a file was sent in its place.
     #[inline]
     fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
             return Ok(());
         }
+        let held = self.app_chunks.take_head(exchange);
         if let Err(broken) = self.app_chunks.end(exchange) {
             self.abandon(exchange);
             return Err(broken);
         }
+        if let Some(held) = held {
+            held.with(|head| self.source_after_app(exchange).start(exchange, head))?;
+        }
         let finished = end(&mut self.source.borrow_mut());
         self.send_pending(exchange);
         finished
+    }
+
+    /// Sends the head of content in chunks if it has not been sent.
+    fn start_held(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let Some(held) = self.app_chunks.take_head(exchange) else { return Ok(()) };
+        held.with(|head| self.source_after_app(exchange).start(exchange, head))
     }
 
     /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
@@ -254,9 +277,11 @@ impl<S: Source> Lane<'_, S> {
             }
             waiting = source.waiting(exchange)?;
         }
+        let looks = source.is_due_to_look();
         drop(source);
         self.send_pending(exchange);
-        Ok(())
+        // An app that need not wait for its client hears of nothing else that it has gone.
+        if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
     /// Answers with the content of an app's chunks, or with an error if the app has broken a rule.

@@ -12,6 +12,7 @@ use super::output::{self, Kind, has_room, reason};
 use super::stamp::Stamp;
 use crate::config::LogTarget;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use oribi_io::process::environment;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -79,7 +80,7 @@ pub fn replace(file: File) -> io::Result<()> {
 /// Whether standard error is the journal: JOURNAL_STREAM then names its device and inode (systemd.exec(5)).
 fn stderr_is_journal() -> bool {
     let Ok(stat) = rustix::fs::fstat(rustix::stdio::stderr()) else { return false };
-    std::env::var("JOURNAL_STREAM").is_ok_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+    environment::variable("JOURNAL_STREAM").is_some_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 static SINK: Sink = Sink::new();

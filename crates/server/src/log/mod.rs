@@ -36,6 +36,7 @@ use std::path::Path;
 /// Says which file cannot be opened, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
+    settings.notes.iter().for_each(|(level, note)| log::log!(*level, "{note}"));
     // With edges, only these write it, and a process that loads the app may have no right to.
     if settings.edges_wanted() == 0 { check_access_log(settings) } else { Ok(()) }
 }

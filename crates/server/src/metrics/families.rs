@@ -38,7 +38,7 @@ pub(crate) struct Traffic {
 }
 
 /// What the counters count, by the names of their families.
-const COUNTERS: [(&str, &str); 42] = [
+const COUNTERS: [(&str, &str); 44] = [
     ("responses", "Final responses that have begun, by the class of their status."),
     ("bytes_received", "Bytes received on the connections of clients."),
     ("bytes_sent", "Bytes sent on the connections of clients."),
@@ -81,6 +81,8 @@ const COUNTERS: [(&str, &str); 42] = [
     ("http2_connections_ended", "Connections of HTTP/2 that were ended because of what the client did, by the reason."),
     ("certificates_ordered", "Certificates that were ordered or renewed by ACME."),
     ("certificates_failed", "Attempts at that which have failed."),
+    ("spooled_responses", "Responses of which something waited for a slow client in a temporary file."),
+    ("spooled_bytes", "Bytes of responses that were written to temporary files."),
 ];
 
 /// How long what takes, the name of that, and what it means.

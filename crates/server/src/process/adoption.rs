@@ -12,6 +12,7 @@ use super::notify;
 use crate::config::value::show_accept_model;
 use crate::config::{Protocol, Settings};
 use crate::listen::{self, Kept, Listener};
+use oribi_io::process::environment;
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,12 +28,15 @@ const LISTEN_PID: &str = "LISTEN_PID";
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 const FIRST_OF_SYSTEMD: i32 = 3;
 
+/// Variables that are meant for this server, and for no program that its apps start.
+pub(super) const VARIABLES: [&str; 4] = [SERVER_STARTER, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES];
+
 /// The listeners that a parent program lends, or else newly opened ones for `settings`.
 ///
 /// # Errors
 /// Says which listener could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let variable = |name: &str| environment::variable(name).filter(|value| !value.trim().is_empty());
     let mut kept = Kept::default();
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
         (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")

@@ -250,11 +250,9 @@ impl Life {
 
 /// Replaces the parent's signal handlers.
 fn take_over_signals(waker: OwnedFd, signals: &mut Signals, heirs: Heirs) -> io::Result<Vec<Watch>> {
-    let mut watches = vec![
-        signals::survive_broken_pipes()?,
-        watch(END, &ENDS, Effect::Count, vec![waker.try_clone()?], None)?,
-        watch(Signal::USR1, &REOPENINGS, Effect::Count, vec![waker], None)?,
-    ];
+    let mut watches = signals::survive_failing_writes()?;
+    watches.push(watch(END, &ENDS, Effect::Count, vec![waker.try_clone()?], None)?);
+    watches.push(watch(Signal::USR1, &REOPENINGS, Effect::Count, vec![waker], None)?);
     for signal in PARENTS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }

@@ -273,7 +273,8 @@ mod tests {
     use crate::listen::{Seat, doors, open};
     use crate::scoreboard::{WorkerCommand, WorkerSlot};
     use oribi_files::Mount;
-    use oribi_host::{Native, Wait};
+    use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
+    use oribi_message::ResponseHead;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;
@@ -432,6 +433,60 @@ mod tests {
             assert!(language.0.load(Relaxed) > before);
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
+        });
+    }
+
+    const OK: ResponseHead<'static> = ResponseHead { status: 200, fields: &[] };
+
+    /// An app that looks for its client until another thread is called for the request that `0` sends meanwhile.
+    struct Looking<'l>(TcpStream, &'l Lonely);
+
+    impl Host for Looking<'_> {
+        fn answer(&mut self, _: &Request<'_>, reply: Reply<'_>) -> After {
+            let (outlet, id) = reply.detach();
+            let before = self.1.0.load(Relaxed);
+            self.0.write_all(REQUEST).expect("it is connected");
+            while self.1.0.load(Relaxed) == before {
+                assert!(!outlet.has_gone(id));
+            }
+            outlet.respond(id, OK, &[b"whole"]).expect("the client is there");
+            After::default()
+        }
+    }
+
+    #[test]
+    fn an_app_that_looks_for_its_client_has_another_thread_come_for_the_news() {
+        let language = Lonely::default();
+        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+            let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
+            let mut host = Looking(other.try_clone().expect("there are descriptors"), &language);
+            client.write_all(REQUEST).expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert_eq!(busy_turn(crew, &mut Native::new("whole")), Turn::Answered);
+            assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
+        });
+    }
+
+    /// An app that answers nothing in its call.
+    struct Keeping(Option<ExchangeId>);
+
+    impl Host for Keeping {
+        fn answer(&mut self, _: &Request<'_>, reply: Reply<'_>) -> After {
+            self.0 = Some(reply.detach().1);
+            After::default()
+        }
+    }
+
+    #[test]
+    fn an_app_that_takes_a_socket_behind_its_call_has_another_thread_look_whether_the_worker_ends() {
+        let language = Lonely::default();
+        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
+            let mut host = Keeping(None);
+            client.write_all(REQUEST).expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            let before = language.0.load(Relaxed);
+            crew.lane.take_socket(host.0.expect("it has kept one")).expect("it can be taken");
+            assert!(language.0.load(Relaxed) > before);
         });
     }
 

@@ -2,15 +2,15 @@
 
 use super::foreground;
 use crate::config::{LogTarget, Settings, SocketAddress};
+use crate::directory::Directory as WorkingDirectory;
 use oribi_io::process::{Fork, exit_now, fork};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::OpenOptions;
 use std::io;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// The directory that this process was started in, if it has detached.
-static STARTED_IN: OnceLock<Option<PathBuf>> = OnceLock::new();
+static STARTED_IN: OnceLock<WorkingDirectory> = OnceLock::new();
 
 /// The working directory of a process that has detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Directory {
 }
 
 /// The directory that this process was started in.
-pub(super) fn started_in() -> Option<PathBuf> {
-    STARTED_IN.get().cloned().unwrap_or_else(|| std::env::current_dir().ok())
+pub(super) fn started_in() -> WorkingDirectory {
+    STARTED_IN.get().cloned().unwrap_or_else(WorkingDirectory::current)
 }
 
 /// Detaches from the terminal and from the parent process: the caller continues in a new process with its standard streams at
@@ -38,14 +38,14 @@ pub(super) fn started_in() -> Option<PathBuf> {
 /// An error of the system; then nothing or little has changed.
 pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
     // Later in this process the path of the app would be looked for in the root directory.
-    STARTED_IN.get_or_init(|| std::env::current_dir().ok());
+    STARTED_IN.get_or_init(WorkingDirectory::current);
     if super::inheritance::is_upgrade() {
         // The process before has detached, and waits for this one.
         return Ok(());
     }
     for address in &mut settings.listen {
         if let SocketAddress::Unix { path, .. } = &mut address.socket {
-            *path = std::path::absolute(&*path)?;
+            *path = crate::directory::absolute(path)?;
         }
     }
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;

@@ -21,6 +21,7 @@ use crate::listen::Vault;
 use crate::listen::{Listener, is_any_lent};
 use crate::log as log_file;
 use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use crate::shortage::explain;
 use crate::totals::{Counter, Counts};
 use oribi_io::process::{Fork, Heirs};
 use oribi_pool::Memory;
@@ -179,8 +180,8 @@ impl<'a> Edges<'a> {
                 Ok(None) => {}
                 Ok(birth) => return birth,
                 Err(error) => {
-                    log::error!("cannot start an edge: {error}");
-                    self.pace.failed(Instant::now(), Duration::ZERO);
+                    log::error!("cannot start an edge: {}", explain(&error));
+                    self.pace.refused(Instant::now());
                 }
             }
         }
@@ -212,10 +213,13 @@ impl<'a> Edges<'a> {
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let process = Process { pid, process, waker, pleas, born: Instant::now(), successor };
+                let born = Instant::now();
+                let process = Process { pid, process, waker, pleas, born, successor };
+                self.pace.started(born);
                 self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
                 slot.keeper.count(Counter::EdgesStarted);
-                log::info!("{} started (pid {pid})", self.name(number));
+                let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
+                log::log!(level, "{} started (pid {pid})", self.name(number));
                 Ok(None)
             }
             Ok(Fork::Child) => {
@@ -265,14 +269,23 @@ impl<'a> Edges<'a> {
             return End::Usual;
         }
         slot.keeper.count(Counter::EdgesFailed);
-        log::error!("{name} (pid {pid}) {end}, with {} open; another one starts", counted(connections as usize, "connection"));
+        let (now, connections) = (Instant::now(), counted(connections as usize, "connection"));
+        match self.pace.end_of_line(now) {
+            Some(rest) => log::error!("{name} (pid {pid}) {end}, with {connections} open; another one starts{rest}"),
+            None => log::debug!("{name} (pid {pid}) {end}, with {connections} open; another one starts"),
+        }
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
         self.has_served |= state != WorkerState::Starting;
         if !self.has_served && !killed && self.places.iter().all(|place| place.process.is_none()) {
             return End::CannotServe;
         }
-        let now = Instant::now();
-        if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
+        if state != WorkerState::Starting {
+            if self.pace.lost(now) {
+                log::warn!(
+                    "edges end so often that their replacements wait: after twenty at once, ten are started in a second"
+                );
+            }
+        } else if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
             log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
         }
         End::Usual

@@ -9,7 +9,7 @@ use super::privileges::Privileges;
 use super::signals::Signals;
 use crate::config::Settings;
 use crate::spans::Way;
-use oribi_io::process::Fork;
+use oribi_io::process::{Fork, environment};
 use oribi_otlp::{Exporter as Deliverer, LARGEST_MESSAGE};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -111,7 +111,7 @@ impl Newborn {
 
 fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
     // It starts a thread, which has the rights that this one has then. The file of authorities may be readable for root alone.
-    let prepared = oribi_otlp::Collector::new(&settings.trace_export)?;
+    let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
     privileges.drop_in_exporter()?;
     life.follow_parent(Orphan::Finishes)?;
     let deliverer = Deliverer::start(prepared, resource(settings))?;

@@ -15,8 +15,8 @@
 //! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics (`--metrics-path`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
-//! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
-//! exists and the process that they name made its other end.
+//! They are read once and hidden from the app before it is loaded (see [`OWN`]), and are used only if the socket exists and the process
+//! that they name made its other end.
 
 use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
@@ -25,7 +25,10 @@ use crate::keeper::Plea;
 use crate::listen::{Listener, Vault};
 use crate::metrics::Line;
 use crate::spans::Way;
-use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
+use oribi_io::process::environment::{self, variable};
+use oribi_io::process::{
+    adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
+};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -59,6 +62,32 @@ pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 pub(super) const SPANS: &str = "ORIBI_SPANS";
 /// Names the socket for inquiries.
 pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
+/// Names the number of workers that was set while the server before served: see [`super::scaled`].
+pub(super) const SCALED: &str = "ORIBI_SCALED";
+
+/// All variables by which processes of a server hand something down. Apps see none of them, and an upgrade passes none on: it sets
+/// those that the new program needs.
+pub(super) const OWN: [&str; 18] = [
+    MASTER,
+    UPGRADE,
+    GUARDIAN,
+    LISTENERS,
+    POOLS,
+    TOTALS,
+    ROUTE_TOTALS,
+    FIGURES,
+    METRICS,
+    HISTORY,
+    GENERATION,
+    BOARD,
+    VAULT,
+    PROOF,
+    SPANS,
+    INQUIRIES,
+    SCALED,
+    // What a service manager says about the process that it has started.
+    "WATCHDOG_PID",
+];
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,19 +326,28 @@ pub(super) struct Inheritance {
 /// Hides what the master, or the server before, left for this process from programs that the app starts while it is loaded: they would
 /// hold the listeners until they end, perhaps for days. Has this process end if the master dies before the app is loaded: it would hold
 /// the listeners, too, as long as that takes. Call this as early as possible; otherwise [`supervise`](super::supervise) does it, but
-/// without a master each descriptor stays open twice then. Does nothing in a process that inherits nothing.
+/// without a master each descriptor stays open twice then. Hides the variables that name all this, too, if the process inherits anything.
 pub fn claim_inheritance() {
-    let socket = |name: &str| std::env::var(name).ok().and_then(|value| number_of_master(&value));
+    if claim_descriptors() {
+        environment::hide(&OWN);
+    }
+}
+
+/// Returns whether the process inherits anything.
+fn claim_descriptors() -> bool {
+    let socket = |name: &str| variable(name).and_then(|value| number_of_master(&value));
     let (master, before) = (socket(MASTER), socket(UPGRADE));
     if master.is_none() && before.is_none() {
-        return;
+        return false;
     }
-    if let Some((number, process)) = std::env::var(MASTER).ok().and_then(|value| socket_of_master(&value)) {
+    environment::keep();
+    if let Some((number, process)) = variable(MASTER).and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
+        let _ = survive_own_signals();
         // What the app says while it is loaded must not end this process because nobody reads the log any more.
-        let _ = survive_broken_pipes_while_loading();
+        let _ = survive_failing_writes_while_loading();
     }
-    if let Ok(value) = std::env::var(POOLS)
+    if let Some(value) = variable(POOLS)
         && master.is_some()
     {
         claim_all(&value);
@@ -319,10 +357,10 @@ pub fn claim_inheritance() {
     let proof = number_of_proof().filter(|_| master.is_some());
     let lines = [SPANS, INQUIRIES].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
-    let file = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
+    let file = |name: &str| variable(name).and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
     let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
-    let values = std::env::var(LISTENERS).ok().into_iter().chain(metrics);
+    let values = variable(LISTENERS).into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
     let numbers = entries.flat_map(|entry| entry.numbers);
     for number in
@@ -331,6 +369,7 @@ pub fn claim_inheritance() {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }
+    true
 }
 
 /// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started this
@@ -348,19 +387,19 @@ fn end_with(master: i32, socket: i32) {
 /// Whether a master has started this process and its app was loaded before, in another process.
 #[must_use]
 pub fn is_loaded_anew() -> bool {
-    let has_master = std::env::var(MASTER).is_ok_and(|value| number_of_master(&value).is_some());
+    let has_master = variable(MASTER).is_some_and(|value| number_of_master(&value).is_some());
     has_master && number_of_generation() > 1
 }
 
 /// How many times the app has been loaded, including this time.
 fn number_of_generation() -> u64 {
-    std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1)
+    variable(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(1)
 }
 
 /// Tells the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing in a
 /// process without a master.
 pub fn report_load_failure(text: &str) {
-    if let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) {
+    if let Some(number) = variable(MASTER).and_then(|value| number_of_master(&value)) {
         // The log has the text as well.
         let _ = tell(number, &trouble(text.trim_end()));
     }
@@ -371,9 +410,9 @@ pub fn report_load_failure(text: &str) {
 /// # Errors
 /// There is a master, but its listeners cannot be used.
 pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
-    claim_inheritance();
-    let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
-    let pools = inherit_pools(&std::env::var(POOLS).unwrap_or_default())?;
+    claim_descriptors();
+    let Some(master) = variable(MASTER).and_then(|value| find_master(&value)) else { return Ok(None) };
+    let pools = inherit_pools(&variable(POOLS).unwrap_or_default())?;
     let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
     let generation = number_of_generation();
     let board = number_of_board().and_then(|number| adopt(number).ok());
@@ -393,7 +432,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 /// # Errors
 /// Says which one cannot be used, and why.
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
-    adopt_listeners(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)
+    adopt_listeners(&variable(LISTENERS).ok_or_else(|| format!("there is no {LISTENERS}"))?)
 }
 
 /// The listeners for metrics of the server before, and the name of their address.
@@ -404,7 +443,7 @@ pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
 }
 
 fn metrics_left() -> Option<(String, String)> {
-    let value = std::env::var(METRICS).ok()?;
+    let value = variable(METRICS)?;
     // What describes listeners has no spaces, and the path of a socket may.
     value.rsplit_once(' ').map(|(address, listeners)| (address.to_owned(), listeners.to_owned()))
 }
@@ -431,27 +470,27 @@ fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
 
 /// Whether a master has started this process to take its place. Until the socket is inherited.
 pub(super) fn is_upgrade() -> bool {
-    std::env::var(UPGRADE).is_ok_and(|value| number_of_master(&value).is_some())
+    variable(UPGRADE).is_some_and(|value| number_of_master(&value).is_some())
 }
 
 /// The descriptor of the file for the scoreboard.
 fn number_of_board() -> Option<i32> {
-    std::env::var(BOARD).ok()?.parse().ok()
+    variable(BOARD)?.parse().ok()
 }
 
 /// The descriptor of the file with the certificates and keys.
 fn number_of_vault() -> Option<i32> {
-    std::env::var(VAULT).ok()?.parse().ok()
+    variable(VAULT)?.parse().ok()
 }
 
 /// The descriptor of the file with what authorities are shown.
 fn number_of_proof() -> Option<i32> {
-    std::env::var(PROOF).ok()?.parse().ok()
+    variable(PROOF)?.parse().ok()
 }
 
 /// The descriptor of a socket to another process of the server, which this variable names.
 fn number_of_line(variable: &str) -> Option<i32> {
-    std::env::var(variable).ok()?.parse().ok()
+    environment::variable(variable)?.parse().ok()
 }
 
 /// The certificates and keys that another process has left for this one.

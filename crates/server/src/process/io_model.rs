@@ -10,18 +10,20 @@ use oribi_io::Uring;
 /// # Errors
 /// They cannot; says what to do. Never an error if the settings leave the choice to the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
+    // Behind edges no lane has connections.
+    let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
-        IoModel::Uring if runtime.global_lock().is_some() => Err(refuse_crew("io_uring")),
+        IoModel::Uring if shares_connections => Err(refuse_crew("io_uring")),
         IoModel::Uring => match Uring::new() {
             Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
             Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
         },
-        IoModel::Libevent if runtime.global_lock().is_some() => Err(refuse_crew("libevent")),
+        IoModel::Libevent if shares_connections => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
         // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. Nobody knows the
         // clients beforehand.
-        IoModel::Auto if runtime.global_lock().is_some() => Ok("I/O by epoll: threads share their connections".to_owned()),
+        IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
             Ok(_) => "I/O by epoll: io_uring is allowed here, too, and mostly dearer below full load (--io io_uring takes it)"
                 .to_owned(),
@@ -100,6 +102,14 @@ mod tests {
         for (model, name) in [(IoModel::Uring, "--io io_uring"), (IoModel::Libevent, "--io libevent")] {
             let refused = explain(model, &Sharing).expect_err("threads share a lane");
             assert!(refused.contains("threads") && refused.contains(name), "{refused}");
+        }
+        // Edges have the connections.
+        let behind = Settings { edge: crate::config::EdgeChoice::On, ..Settings::default() };
+        let said = super::explain(&Settings { io: IoModel::Auto, ..behind.clone() }, &Sharing).expect("it never fails");
+        assert!(!said.contains("threads"), "{said}");
+        for io in [IoModel::Uring, IoModel::Libevent] {
+            let settings = Settings { io, ..behind.clone() };
+            assert_eq!(super::explain(&settings, &Sharing), super::explain(&settings, &native));
         }
     }
 

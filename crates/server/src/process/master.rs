@@ -25,7 +25,7 @@ use super::certifier::{self, Certifier};
 use super::edges::{Birth, Edges};
 use super::exporter::Exporter;
 use super::farewell::Farewell;
-use super::inheritance::Word;
+use super::inheritance::{self, Word};
 use super::notify::{self, Notifier};
 use super::pace::Pace;
 use super::pid_file::PidFile;
@@ -35,12 +35,14 @@ use super::reloads::Reloads;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
-use super::upgrade::{self, Succession, VARIABLES};
+use super::upgrade::{self, Succession};
 use super::watch::{self, Watch};
 use crate::config::Settings;
 use crate::control::{self, Control};
+use crate::directory::Directory;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
+use crate::shortage::explain;
 use generation::Generation;
 use oribi_io::process::fork;
 use rolling::Rolling;
@@ -51,6 +53,9 @@ use std::time::{Duration, Instant};
 
 /// How much longer than its workers a mold may take to stop.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
+
+/// How many molds that had served are replaced at once, and the time in which one more is. To load an app takes a processor.
+const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
 /// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its environment,
 /// and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the app could not
@@ -69,6 +74,7 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
             return 1;
         }
     };
+    upgrade::keep_scale(&mut master);
     let status = master.run();
     master.end_exporter();
     let status = upgrade::conclude(&mut master, status);
@@ -120,6 +126,8 @@ struct Master<'a> {
     succession: Succession,
     /// The files of the app, if it is loaded anew when one of them changes.
     watch: Option<Watch>,
+    /// The app is loaded in it.
+    directory: Directory,
 }
 
 /// Sets the title of this process.
@@ -148,11 +156,11 @@ enum Stage {
 
 impl<'a> Master<'a> {
     fn start(settings: &'a Settings, mut mold: Command, lanes: usize) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |what: &str, error: io::Error| format!("cannot {what}: {}", explain(&error));
         let mut privileges = Privileges::of(settings)?;
         privileges.look_up_edges(settings)?;
         privileges.drop_in(&mut mold);
-        notify::VARIABLES.iter().chain(&VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
+        inheritance::OWN.iter().chain(&notify::VARIABLES).for_each(|variable| _ = mold.env_remove(variable));
         let (succession, inherited) = Succession::of_process()?;
         let is_first = inherited.is_none();
         let signals = Signals::watch(true).map_err(|error| failed("watch signals", error))?;
@@ -202,10 +210,11 @@ impl<'a> Master<'a> {
             reloads: Reloads::default(),
             rolling: None,
             served: false,
-            pace: Pace::new(Duration::ZERO, settings.respawn_interval),
+            pace: Pace::new(Duration::ZERO, settings.respawn_interval).replacing(MOLDS.0, MOLDS.1),
             stage: Stage::Serving,
             farewell: None,
             watch: watch::begin(settings),
+            directory: Directory::current(),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             certificates,
             certifier: Certifier::new(settings),

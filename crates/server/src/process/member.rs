@@ -21,6 +21,8 @@ pub(super) struct Member {
     /// The number of its seat.
     pub(super) seat: usize,
     pub(super) waker: OwnedFd,
+    /// Its program has ended or was replaced by another one: nobody reads what is written to `waker`.
+    pub(super) left: bool,
     /// Readable when the process has ended; `None` if the system has no descriptors for processes.
     pub(super) process: Option<OwnedFd>,
     pub(super) born: Instant,
@@ -61,6 +63,7 @@ impl Member {
             pid,
             seat,
             waker,
+            left: false,
             process,
             born,
             cause: None,

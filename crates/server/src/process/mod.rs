@@ -6,6 +6,7 @@
 //! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 
 mod adoption;
+mod allowance;
 mod alone;
 mod books;
 mod certificate_files;
@@ -18,6 +19,7 @@ mod crew;
 mod described;
 mod detach;
 mod edges;
+mod environment;
 mod exporter;
 mod farewell;
 mod foreground;
@@ -37,6 +39,7 @@ mod reasons;
 mod reloads;
 mod requests;
 mod restart_file;
+mod scaled;
 mod scaling;
 mod signals;
 mod supervisor;
@@ -47,9 +50,12 @@ mod worker;
 
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
+pub use environment::claim_environment;
 pub use foreground::{keep_standard_error, report_failed_start};
 pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
-pub use oribi_io::process::end_when_told_while_loading;
+pub use oribi_io::process::{
+    end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, survive_own_signals,
+};
 pub use supervisor::{supervise, supervise_program};
 
 use crate::config::Settings;

@@ -11,6 +11,7 @@ pub(super) use channel::VARIABLES;
 use crate::config::Settings;
 use crate::listen::Listener;
 use channel::Channel;
+use oribi_io::process::environment::{self, variable};
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
@@ -42,7 +43,6 @@ pub(super) struct Notifier {
 impl Notifier {
     /// The service manager that the environment names.
     pub(super) fn of_environment() -> Self {
-        let variable = |name: &str| std::env::var(name).ok();
         let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) else {
             return Self::default();
         };
@@ -70,7 +70,7 @@ impl Notifier {
 
     /// Whether a service manager wants to be told.
     pub(super) fn is_wanted() -> bool {
-        std::env::var_os(channel::SOCKET).is_some_and(|address| !address.is_empty())
+        environment::variable_os(channel::SOCKET).is_some_and(|address| !address.is_empty())
     }
 
     /// Another process serves from now on, and tells the rest.
@@ -116,7 +116,7 @@ impl Notifier {
     /// and clients wait. From now on they count as lent.
     pub(super) fn store(&self, listeners: &mut [Listener], settings: &Settings) {
         let Some(channel) = &self.channel else { return };
-        let room = std::env::var(FDSTORE).ok().and_then(|room| room.trim().parse::<usize>().ok()).unwrap_or(0);
+        let room = variable(FDSTORE).and_then(|room| room.trim().parse::<usize>().ok()).unwrap_or(0);
         let own: Vec<&mut Listener> = listeners.iter_mut().filter(|listener| !listener.lent).collect();
         if own.is_empty() || room == 0 {
             return;
@@ -155,7 +155,7 @@ pub(super) fn is_name_in_store(name: &str) -> bool {
 
 /// Has the service manager close what it keeps under `name`.
 pub(super) fn remove_from_store(name: &str) {
-    if let Some(channel) = std::env::var(channel::SOCKET).ok().and_then(|address| Channel::open(&address)) {
+    if let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) {
         channel.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None);
     }
 }

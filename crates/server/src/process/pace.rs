@@ -1,5 +1,10 @@
 //! When the next process may be started.
+//!
+//! A process that dies before it can serve is likely to have a successor that does the same, so pauses between starts double.
+//! The death of a process that has served says nothing about its successor, which starts at once: a request that ends its worker
+//! must not keep others waiting. Only a number of such starts that would burden the machine is held back, by an [`Allowance`].
 
+use super::allowance::Allowance;
 use std::time::{Duration, Instant};
 
 /// A process that lived this long was not broken from the start.
@@ -12,11 +17,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first pause if none is set.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
+/// How many processes that had served are replaced at once, and the time in which one more is.
+const REPLACEMENTS: (u32, Duration) = (20, Duration::from_millis(100));
+
+/// The same of log lines about the ends of such processes.
+const LINES: (u32, Duration) = (20, Duration::from_secs(5));
+
+/// The time between two warnings that replacements have to wait.
+const WARNINGS: Duration = Duration::from_secs(60);
+
 /// Spaces starts; the pauses grow while processes go on failing.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Time between two starts.
     between: Duration,
+    /// When that time is over.
+    spaced_until: Option<Instant>,
     /// Pause after the first failure.
     first_pause: Duration,
     /// When the last pause ended or will end, and its length.
@@ -24,24 +40,89 @@ pub(super) struct Pace {
     not_before: Option<Instant>,
     /// Pauses since something went well.
     in_a_row: u32,
+    /// How many of the processes that are missing had served. Their replacements wait for no pause.
+    lost: u32,
+    replacements: Allowance,
+    lines: Allowance,
+    /// Ends since the last line about one.
+    left_out: u32,
+    warnings: Allowance,
 }
 
 impl Pace {
     pub(super) const fn new(between: Duration, first_pause: Duration) -> Self {
-        Self { between, first_pause, last_pause: None, not_before: None, in_a_row: 0 }
+        Self {
+            between,
+            spaced_until: None,
+            first_pause,
+            last_pause: None,
+            not_before: None,
+            in_a_row: 0,
+            lost: 0,
+            replacements: Allowance::new(REPLACEMENTS.0, REPLACEMENTS.1),
+            lines: Allowance::new(LINES.0, LINES.1),
+            left_out: 0,
+            warnings: Allowance::new(1, WARNINGS),
+        }
+    }
+
+    /// Replaces at most `burst` processes at once, and then one in each `interval`.
+    pub(super) const fn replacing(mut self, burst: u32, interval: Duration) -> Self {
+        self.replacements = Allowance::new(burst, interval);
+        self
     }
 
     /// How long to wait before the next start; zero if it is allowed now.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        self.not_before.map_or(Duration::ZERO, |not_before| not_before.saturating_duration_since(now))
+        let until = |moment: Option<Instant>| moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(now));
+        let pause = if self.lost > 0 { self.replacements.wait(now) } else { until(self.not_before) };
+        pause.max(until(self.spaced_until))
     }
 
     /// A process has been started.
     pub(super) fn started(&mut self, now: Instant) {
-        self.hold_until(now + self.between);
+        self.spaced_until = self.spaced_until.max(Some(now + self.between));
+        if self.lost > 0 {
+            self.lost -= 1;
+            self.replacements.take(now);
+        }
     }
 
-    /// Records that a process has failed after `lived`, or could not be started. Returns the pause that begins now; `None` if
+    /// A process that had served has ended, and is to be replaced. Returns whether to warn that its replacement has to wait.
+    pub(super) fn lost(&mut self, now: Instant) -> bool {
+        self.lost = self.lost.saturating_add(1);
+        !self.replacements.wait(now).is_zero() && self.warnings.try_take(now)
+    }
+
+    /// No process is missing.
+    pub(super) fn is_complete(&mut self) {
+        self.lost = 0;
+    }
+
+    /// The end of a line about the end of a process that had served; `None`: there were too many of them for another line.
+    pub(super) fn end_of_line(&mut self, now: Instant) -> Option<String> {
+        if !self.lines.try_take(now) {
+            self.left_out += 1;
+            return None;
+        }
+        Some(match std::mem::take(&mut self.left_out) {
+            0 => String::new(),
+            others => format!("; {others} others have ended since the last such line"),
+        })
+    }
+
+    /// Whether the last end had no line.
+    pub(super) const fn leaves_lines_out(&self) -> bool {
+        self.left_out > 0
+    }
+
+    /// Records that no process could be started. Replacements wait as well then.
+    pub(super) fn refused(&mut self, now: Instant) {
+        self.lost = 0;
+        self.failed(now, Duration::ZERO);
+    }
+
+    /// Records that a process has failed after `lived`. Returns the pause that begins now; `None` if
     /// one is running already, because several simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
         let (pause, before) = match self.last_pause {
@@ -53,7 +134,7 @@ impl Pace {
         };
         self.in_a_row = before + 1;
         self.last_pause = Some((now + pause, pause));
-        self.hold_until(now + pause);
+        self.not_before = self.not_before.max(Some(now + pause));
         Some(pause)
     }
 
@@ -65,11 +146,7 @@ impl Pace {
 
     /// What has failed is forgotten: the next start may be made now.
     pub(super) fn forgive(&mut self) {
-        (self.last_pause, self.not_before, self.in_a_row) = (None, None, 0);
-    }
-
-    fn hold_until(&mut self, moment: Instant) {
-        self.not_before = self.not_before.max(Some(moment));
+        (self.last_pause, self.not_before, self.spaced_until, self.in_a_row) = (None, None, None, 0);
     }
 }
 
@@ -148,5 +225,63 @@ mod tests {
         let now = Instant::now();
         assert_eq!(pace.failed(now, Duration::ZERO), Some(Duration::ZERO));
         assert_eq!(pace.failed(now, Duration::ZERO), Some(SHORTEST_PAUSE));
+    }
+
+    #[test]
+    fn processes_that_have_served_are_replaced_at_once_despite_a_pause() {
+        let mut pace = Pace::new(Duration::ZERO, SECOND * 60);
+        let now = Instant::now();
+        pace.failed(now, SECOND);
+        for number in 0..REPLACEMENTS.0 {
+            assert!(!pace.lost(now), "{number}");
+            assert_eq!(pace.wait(now), Duration::ZERO, "{number}");
+            pace.started(now);
+            assert_eq!(pace.wait(now), SECOND * 60, "the others wait");
+        }
+        assert!(pace.lost(now), "the first one that waits");
+        assert_eq!(pace.wait(now), REPLACEMENTS.1);
+        assert!(!pace.lost(now), "it has been said");
+        let mut now = now;
+        for _ in 0..100 {
+            now += REPLACEMENTS.1;
+            assert_eq!(pace.wait(now), Duration::ZERO);
+            pace.started(now);
+            pace.lost(now);
+        }
+        assert_eq!(pace.how_often(), "", "nothing has failed in a row");
+    }
+
+    #[test]
+    fn no_start_is_owed_when_none_is_missing_or_none_can_be_made() {
+        let mut pace = Pace::new(Duration::ZERO, SECOND);
+        let now = Instant::now();
+        pace.failed(now, SECOND);
+        pace.lost(now);
+        pace.is_complete();
+        assert_eq!(pace.wait(now), SECOND);
+        pace.lost(now);
+        assert_eq!(pace.wait(now), Duration::ZERO);
+        pace.refused(now);
+        assert_eq!(pace.wait(now), SECOND);
+    }
+
+    #[test]
+    fn replacements_keep_the_time_between_starts() {
+        let mut pace = Pace::new(SECOND * 3, SECOND);
+        let now = Instant::now();
+        pace.started(now);
+        pace.lost(now + SECOND);
+        assert_eq!(pace.wait(now + SECOND), SECOND * 2);
+    }
+
+    #[test]
+    fn many_ends_make_few_lines() {
+        let mut pace = Pace::new(Duration::ZERO, SECOND);
+        let now = Instant::now();
+        let lines = (0..1000).filter(|_| pace.end_of_line(now).is_some()).count();
+        assert_eq!(lines, LINES.0 as usize);
+        let line = pace.end_of_line(now + LINES.1).expect("another one");
+        assert_eq!(line, "; 980 others have ended since the last such line");
+        assert_eq!(pace.end_of_line(now + LINES.1 * 2).as_deref(), Some(""));
     }
 }

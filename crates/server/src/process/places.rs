@@ -53,7 +53,8 @@ impl Pools {
                     outcome => break outcome,
                 }
             };
-            places.push(place.map_err(|error| format!("cannot join the pool of an edge: {error}"))?);
+            places
+                .push(place.map_err(|error| format!("cannot join the pool of an edge: {}", crate::shortage::explain(&error)))?);
         }
         *lanes = lanes.saturating_sub(1);
         if *lanes == 0 {

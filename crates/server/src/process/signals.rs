@@ -1,6 +1,6 @@
 //! The signals of the master and the supervisor.
 
-use oribi_io::process::{Effect, Watch, watch};
+use oribi_io::process::{Effect, OF_WRITES, Watch, survive_own_signals, watch};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use std::io;
@@ -27,8 +27,8 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::CHILD, AtomicU32::new(0)),
 ];
 
-/// The number of SIGPIPEs, which nobody reads: a write to a closed connection returns an error anyway.
-static BROKEN_PIPES: AtomicU32 = AtomicU32::new(0);
+/// The number of signals that come with an error of a write, which nobody reads.
+static FAILING_WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// Handlers for the signals of a server process. They also count in a new worker until it has set its own handlers. An app's
 /// children have the default actions, with or without exec.
@@ -46,8 +46,9 @@ impl Signals {
     /// # Errors
     /// An error of the system.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
+        survive_own_signals()?;
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let mut watches = vec![survive_broken_pipes()?];
+        let mut watches = survive_failing_writes()?;
         for (signal, count) in &ARRIVED {
             if children || *signal != Signal::CHILD {
                 watches.push(watch(*signal, count, Effect::Count, vec![waker.try_clone()?], None)?);
@@ -122,13 +123,13 @@ pub(super) fn take(signal: Signal) -> u32 {
     ARRIVED.iter().find(|(known, _)| *known == signal).map_or(0, |(_, count)| count.swap(0, SeqCst))
 }
 
-/// Keeps SIGPIPE from ending the process, by a handler that does nothing. Ignoring the signal would be inherited by programs
-/// that an app executes, and many of these rely on it.
+/// Keeps SIGPIPE and SIGXFSZ from ending the process, by a handler that does nothing: the write returns an error anyway. Ignoring the
+/// signals would be inherited by programs that an app executes, and many of these rely on them.
 ///
 /// # Errors
-/// An error of the system. The system's refusal.
-pub(super) fn survive_broken_pipes() -> io::Result<Watch> {
-    watch(Signal::PIPE, &BROKEN_PIPES, Effect::Count, Vec::new(), None)
+/// An error of the system.
+pub(super) fn survive_failing_writes() -> io::Result<Vec<Watch>> {
+    OF_WRITES.into_iter().map(|signal| watch(signal, &FAILING_WRITES, Effect::Count, Vec::new(), None)).collect()
 }
 
 /// Empties a non-blocking pipe.

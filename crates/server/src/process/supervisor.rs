@@ -6,6 +6,7 @@ mod below_master;
 mod causes;
 mod certifying;
 mod ends;
+mod executed;
 mod exporting;
 mod farewell;
 mod forking;
@@ -42,9 +43,11 @@ use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::{IoModel, Settings};
 use crate::control::{self, Control};
+use crate::directory::Directory;
 use crate::listen::{self, Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
+use crate::shortage::explain;
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
 use oribi_io::process::note_forks;
@@ -79,6 +82,7 @@ fn run(started: Result<Supervisor<'_>, String>) -> i32 {
             return 1;
         }
     };
+    upgrade::keep_scale(&mut supervisor);
     let status = supervisor.run();
     supervisor.end_exporter();
     let status = upgrade::conclude(&mut supervisor, status);
@@ -174,6 +178,8 @@ struct Supervisor<'a> {
     /// The files of the app, if workers are replaced when one of them changes.
     watch: Option<Watch>,
     pid_file: Option<PidFile>,
+    /// Each worker loads the app in it; `None`: it was loaded before, and may have changed the working directory.
+    directory: Option<Directory>,
     /// The servers before and after this one.
     succession: Succession,
     /// Another server serves until all workers here do.
@@ -182,7 +188,7 @@ struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     fn start(settings: &'a Settings, runtime: &'a dyn Runtime, is_program: bool) -> Result<Self, String> {
-        let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let failed = |what: &str, error: io::Error| format!("cannot {what}: {}", explain(&error));
         let mut privileges = Privileges::of(settings)?;
         let (succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
         let is_first = before.is_none();
@@ -269,6 +275,7 @@ impl<'a> Supervisor<'a> {
             is_to_be_complete: false,
             master,
             generation,
+            directory: is_program.then(Directory::current),
         };
         if supervisor.master.is_none() {
             supervisor.watch = watch::begin(settings);
@@ -325,7 +332,9 @@ impl<'a> Supervisor<'a> {
         self.keep_edges();
         // A reason that prevents the first fork will prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
-            log::error!("cannot start a worker: {error}");
+            let why = explain(&error);
+            log::error!("cannot start a worker: {why}");
+            self.master.iter().for_each(|master| master.tell_trouble(&format!("a worker cannot be started: {why}")));
             self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
             return 1;
         }
@@ -336,6 +345,7 @@ impl<'a> Supervisor<'a> {
             self.obey_master();
             self.go_on_with_farewell();
             self.reap();
+            self.look_for_other_programs();
             self.announce();
             self.end_overdue();
             self.end_late_starters();

@@ -5,7 +5,7 @@
 //!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It goes on with the counters of the server, which
 //!    are in the file in memory that `ORIBI_TOTALS=9` names (those of routes in another), and with the figures of apps
 //!    (`ORIBI_FIGURES=11`), and inherits the listeners for metrics as well,
-//!    and a file with the history of the dashboard (`ORIBI_HISTORY=10`).
+//!    and a file with the history of the dashboard (`ORIBI_HISTORY=10`), and the number of workers, if one was set (see [`super::scaled`]).
 //! 2. The new server starts its workers, and edges when these serve. Until then nothing has changed for clients. If the new
 //!    process ends, or takes too long, the old one goes on.
 //! 3. When everything serves, the new server opens the control socket, begins to answer those who ask for metrics, says that it
@@ -25,16 +25,12 @@ mod succession;
 mod successor;
 
 pub(super) use predecessor::{figures, metrics, totals};
-pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, note_end, obey_signals};
+pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, keep_scale, note_end, obey_signals};
 pub(super) use succession::Succession;
 
-use super::inheritance::{FIGURES, GUARDIAN, METRICS, ROUTE_TOTALS, TOTALS, UPGRADE};
 use crate::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// What concerns first processes alone.
-pub(super) const VARIABLES: [&str; 6] = [UPGRADE, GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS];
 
 /// Every message begins with this, in all versions.
 const MAGIC: [u8; 8] = *b"OribiUpg";

@@ -166,7 +166,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     for signal in SUPERVISORS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
-    watches.push(signals::survive_broken_pipes()?);
+    watches.extend(signals::survive_failing_writes()?);
     if post.settings.has_app_deadlines() {
         orders::receive_orders()?;
     }
@@ -202,7 +202,7 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
         let Some(places) = places(post)? else { return Ok(()) };
         lane::run_behind(&setup(post, &[], running), places, supply)
     };
-    outcome.map_err(|error| error.to_string())
+    outcome.map_err(|error| crate::shortage::explain(&error))
 }
 
 /// The request that each lane answers before all others; `None`: there is none.

@@ -106,6 +106,11 @@ pub(crate) enum Counter {
     Http2EndedOtherwise,
     CertificatesOrdered,
     CertificatesFailed,
+    /// Responses of which something went to a temporary file, because their clients were slow.
+    ResponsesSpooled,
+    BytesSpooled,
+    /// Responses that were to go there and could not.
+    LimitOutputSpoolSize,
 }
 
 /// What a number means.
@@ -119,7 +124,7 @@ pub(crate) enum Unit {
 }
 
 /// How many there are.
-pub(super) const COUNTERS: usize = Counter::CertificatesFailed as usize + 1;
+pub(super) const COUNTERS: usize = Counter::LimitOutputSpoolSize as usize + 1;
 
 /// The names by which users know them.
 pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
@@ -181,6 +186,7 @@ pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::LimitWriteTimeout, "limit_write_timeout"),
     (Counter::LimitHttp2Streams, "limit_http2_streams"),
     (Counter::LimitFastCgiRequests, "limit_max_fastcgi_requests"),
+    (Counter::LimitOutputSpoolSize, "limit_output_spool_size"),
     (Counter::Tls12Full, "tls_handshakes_12_full"),
     (Counter::Tls12Resumed, "tls_handshakes_12_resumed"),
     (Counter::Tls13Full, "tls_handshakes_13_full"),
@@ -203,6 +209,8 @@ pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::Http2EndedOtherwise, "http2_ended_other"),
     (Counter::CertificatesOrdered, "certificates_ordered"),
     (Counter::CertificatesFailed, "certificates_failed"),
+    (Counter::ResponsesSpooled, "spooled_responses"),
+    (Counter::BytesSpooled, "spooled_bytes"),
 ];
 
 impl Counter {

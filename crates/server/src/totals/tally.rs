@@ -50,6 +50,11 @@ impl Tally {
         self.all.unwrap_or(self.own).count(counter);
     }
 
+    /// Counts an amount that does not come with each request.
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        self.all.unwrap_or(self.own).add(counter, amount);
+    }
+
     /// A final response has begun.
     #[inline]
     pub(crate) fn responded(&self, status: u16) {

@@ -117,9 +117,16 @@ fn broken_frames_are_the_apps_failure() {
         assert!(answer.starts_with(b"HTTP/1.1 500 "), "{}", answer.escape_ascii());
         let client = server.connect();
         let answer = server.exchange(&client, b"GET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 200 "), "{}", answer.escape_ascii());
+        // The others are wrong at their end, which comes later.
+        let begun = broken.starts_with(b"5");
+        let expected = if begun {
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 200 ")
+        } else {
+            answer.starts_with(b"HTTP/1.1 500 ")
+        };
+        assert!(expected, "{}: {}", broken.escape_ascii(), answer.escape_ascii());
         assert!(!answer.ends_with(b"0\r\n\r\n"), "what is cut must not look whole: {}", answer.escape_ascii());
-        assert!(client.closed());
+        assert!(client.closed() || !begun);
         assert_eq!(told.borrow().len(), 2);
         assert!(told.borrow().iter().all(|outcome| matches!(outcome, Err(ReplyError::Invalid(_)))), "{:?}", told.borrow());
     }

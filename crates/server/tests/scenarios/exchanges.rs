@@ -151,6 +151,7 @@ fn a_client_that_goes_while_its_request_is_out_leaves_the_next_alone() {
     let gone = world.clone();
     let mut settings = oribi_server::config::Settings::default();
     settings.limits.output_bytes = 1000;
+    settings.limits.output_spool_bytes = 0;
     let mut server = Server::new(settings, move |request, reply| {
         if request.head.target() != b"/stream" {
             return echo(request, reply);

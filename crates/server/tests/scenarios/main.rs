@@ -22,6 +22,7 @@ mod responses;
 mod server_timing;
 mod sharing;
 mod spans;
+mod spooling;
 mod stopping;
 mod traces;
 mod trailers;

@@ -180,6 +180,7 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
 fn a_stream_waits_for_its_client_and_the_app_is_held() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 10_000;
+    settings.limits.output_spool_bytes = 0;
     let most_waiting = Rc::new(RefCell::new(0));
     let written = Rc::new(RefCell::new(0));
     let count = written.clone();
@@ -218,6 +219,7 @@ fn a_stream_waits_for_its_client_and_the_app_is_held() {
 fn a_client_that_stops_reading_releases_the_app() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 10_000;
+    settings.limits.output_spool_bytes = 0;
     settings.timeouts.write = 10 * SECOND;
     let outcome = Rc::new(RefCell::new(Ok(())));
     let seen = outcome.clone();
@@ -240,6 +242,7 @@ fn a_client_that_stops_reading_releases_the_app() {
 fn requests_that_come_while_an_app_is_held_are_not_mixed_up() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
+    settings.limits.output_spool_bytes = 0;
     let mut server = Server::new(settings, |request, reply| {
         if request.head.target() != b"/stream" {
             return echo(request, reply);

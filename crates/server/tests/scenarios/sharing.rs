@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 fn server(lanes: usize, idle: u32) -> Server {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
+    settings.limits.output_spool_bytes = 0;
     let server = Server::new(settings, |_, reply| {
         let mut writer = reply.start(ok()).expect("the client is there");
         pattern(20_000).chunks(1000).for_each(|piece| writer.write(piece).expect("the client is there"));

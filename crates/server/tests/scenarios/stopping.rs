@@ -219,6 +219,7 @@ fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
 fn held(command: WorkerCommand) -> (Server, oribi_io::Client, Rc<RefCell<Result<(), ReplyError>>>) {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
+    settings.limits.output_spool_bytes = 0;
     let outcome = Rc::new(RefCell::new(Ok(())));
     let seen = outcome.clone();
     let mut server = Server::new(settings, move |_, reply| {

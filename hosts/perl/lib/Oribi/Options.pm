@@ -78,8 +78,8 @@ sub _take_listeners {
 # need. An invalid value is an error, and so is an option that would protect something and that Oribi does not have.
 sub set {
     my ($self, $name, $value) = @_;
-    # plackup turns --enable-x and --disable-x into booleans.
-    if ($name =~ /\A(?:keep_?alive|proctitle)\z/) {
+    # plackup turns --enable-x and --disable-x into booleans; the oribi command says on and off.
+    if ($name =~ /\A(?:keep_?alive|proctitle)\z/ && (!defined $value || $value =~ /\A[01]?\z/)) {
         $value = $value ? 'on' : 'off';
     }
     if ($name eq 'threads' && $value =~ /\A\s*0*(?:[2-9]|1\d)/ && !has_threads()) {

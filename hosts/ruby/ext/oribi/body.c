@@ -51,6 +51,12 @@ void body_send_array(Call *call, VALUE array) {
         call->state = CALL_OVER;
 }
 
+bool body_is_unwanted(const Call *call) {
+    const int status = call->head.status;
+    /* A client that is switched to another protocol gets what is said in that. */
+    return (call->bodiless && status != 101) || status == 204 || status == 205 || status == 304;
+}
+
 /* Whether the app took the socket while its body was asked: then nothing is sent. */
 static bool is_taken(Call *call) {
     if (RB_LIKELY(!ticket_is_taken(call->ticket)))
@@ -108,8 +114,6 @@ static bool start(Call *call) {
 }
 
 static bool write_bytes(Call *call, const char *data, size_t size) {
-    if (size == 0)
-        return true;
     if (!response_accepted(call, crew_write(call_lane(call), call->exchange, data, size)))
         return false;
     rb_thread_check_ints();
@@ -131,6 +135,9 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         piece = rb_str_new_frozen(piece);
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
+    /* The response begins with the first byte: a body that fails before is answered with a 500. */
+    if (size == 0)
+        return Qnil;
     if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !is_taken(call)) {
         /* This may be all that the body yields: one call, one packet. */
         const oribi_bytes part = {data, size};
@@ -141,11 +148,8 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         RB_GC_GUARD(piece);
         return Qnil;
     }
-    if (call->state == CALL_OVER) {
-        if (size > 0)
-            rb_raise(response_error, "the body yields more than its Content-Length says");
-        return Qnil;
-    }
+    if (call->state == CALL_OVER)
+        rb_raise(response_error, "the body yields more than its Content-Length says");
     go_on = start(call) && write_bytes(call, data, size);
     RB_GC_GUARD(piece);
     if (!go_on)
@@ -153,16 +157,10 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
     return Qnil;
 }
 
-/* Whether the response has no content, so that the body need not run. */
-static bool is_bodiless(const Call *call) {
-    const int status = call->head.status;
-    return call->bodiless || status == 204 || status == 205 || status == 304;
-}
-
 static void finish(Call *call) {
     Head trailers = {.field_count = 0};
     oribi_result result;
-    if (!is_bodiless(call) && head_of_trailers(&trailers, call->body))
+    if (!body_is_unwanted(call) && head_of_trailers(&trailers, call->body))
         result = oribi_finish_with_trailers(call_lane(call), call->exchange, trailers.fields, trailers.field_count);
     else
         result = oribi_finish(call_lane(call), call->exchange);
@@ -170,6 +168,11 @@ static void finish(Call *call) {
     RB_GC_GUARD(trailers.memory);
     if (response_accepted(call, result))
         call->state = CALL_OVER;
+}
+
+void body_send_none(Call *call) {
+    if (start(call))
+        finish(call);
 }
 
 /* The block's object: a pointer to the Call until `each` is over. The app may keep the block and call it at any time. */
@@ -230,16 +233,14 @@ void body_send(Call *call) {
             return;
         }
     }
-    if (is_bodiless(call) && (rb_respond_to(body, names.each) || rb_respond_to(body, names.call))) {
-        if (start(call))
-            finish(call);
-    } else if (rb_respond_to(body, names.each)) {
+    if (body_is_unwanted(call) && (rb_respond_to(body, names.each) || rb_respond_to(body, names.call)))
+        body_send_none(call);
+    else if (rb_respond_to(body, names.each))
         send_pieces(call);
-    } else if (rb_respond_to(body, names.call)) {
+    else if (rb_respond_to(body, names.call))
         stream_send(call);
-    } else {
+    else
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
-    }
 }
 
 void body_close(Call *call) {

@@ -6,16 +6,23 @@ static VALUE run(VALUE argument) {
     environment_fill(call);
     call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
     call_lane(call);
-    if (RB_UNLIKELY(ticket_is_taken(call->ticket)))
+    if (RB_UNLIKELY(ticket_is_taken(call->ticket))) {
         call->state = CALL_TAKEN;
-    else
+        response_ignore(call);
+    } else {
         response_send(call);
+    }
     return Qnil;
 }
 
 static VALUE close_body(VALUE argument) {
     body_close((Call *)argument);
     return Qnil;
+}
+
+void call_close_body(Call *call) {
+    if (call->close_due && failure_guard("close of the body failed", call->environment, close_body, (VALUE)call) == GUARD_EXITED)
+        call->context->retiring = true;
 }
 
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
@@ -40,8 +47,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     rb_protect(run, (VALUE)&call, &state);
     if (RB_UNLIKELY(state != 0))
         failure_answer(&call, state);
-    if (call.close_due && failure_guard("close of the body failed", call.environment, close_body, (VALUE)&call) == GUARD_EXITED)
-        context->retiring = true;
+    call_close_body(&call);
     call_lane(&call);
     /* A socket that the app has taken: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))

@@ -12,7 +12,6 @@ static void context_mark(void *pointer) {
     rb_gc_mark(context->server_port);
     rb_gc_mark(context->remote_address);
     rb_gc_mark(context->deferred);
-    rb_gc_mark(context->stream_body);
     rb_gc_mark(context->stream_record);
 }
 

@@ -100,6 +100,9 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
     if (killed)
         return false;
     rb_protect(interruptible, Qnil, &state);
+    /* A trap has forked, and its child has come back, too. */
+    if (process_is_stray())
+        state ? process_end_as_program(state) : process_end_stray(0);
     if (!state)
         return true;
     error = rb_errinfo();

@@ -149,9 +149,8 @@ static void work_between(Context *context) {
         context->retiring = true;
 }
 
-void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE record) {
+void deferred_look_for(Context *context, uint64_t stream, VALUE record) {
     context->stream = stream;
-    RB_OBJ_WRITE(context->self, &context->stream_body, body);
     RB_OBJ_WRITE(context->self, &context->stream_record, record);
 }
 
@@ -165,17 +164,16 @@ static VALUE collect_for_stream(VALUE whole) {
 /* Checks whether anything still refers to a stream that its body has left open. If not, the response is complete now. */
 static void look_for_stream(Context *context) {
     const uint64_t stream = context->stream;
-    VALUE body = context->stream_body, record = context->stream_record;
+    VALUE record = context->stream_record;
     context->stream = 0;
-    context->stream_body = context->stream_record = Qfalse;
+    context->stream_record = Qfalse;
     /* The stream may have become an old object, so the second collection is a full one. */
     for (int look = 0; look < 2 && !stream_was_dropped(stream); look++) {
         wipe_stack();
         failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
     }
     if (stream_was_dropped(stream))
-        stream_settle(context, body, record);
-    RB_GC_GUARD(body);
+        deferred_run_record(context, record);
     RB_GC_GUARD(record);
 }
 

@@ -14,7 +14,7 @@ static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
     key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_queue_time, key_deadline,
-    key_http_version, key_server_software;
+    key_http_version, key_server_software, key_request_path;
 VALUE key_hijack_io;
 
 /* Values that are not made anew for each request. */
@@ -65,6 +65,7 @@ void environment_define(void) {
     key_deadline = interned(LITERAL("oribi.deadline"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
+    key_request_path = interned(LITERAL("REQUEST_PATH"));
     text_empty = interned(LITERAL(""));
     text_http = interned(LITERAL("http"));
     text_https = interned(LITERAL("https"));
@@ -131,6 +132,7 @@ static VALUE upgrade_names(const oribi_bytes *bytes) {
 
 /* Entries of a request that are not variables. They follow the variables, in this order. */
 enum {
+    OWN_REQUEST_PATH,
     OWN_URL_SCHEME,
     OWN_HTTP_VERSION,
     OWN_HIJACK,
@@ -167,6 +169,8 @@ static void make_fixed_values(Values *values, Call *call) {
 /* Makes all values except those that need the environment. */
 static void make_own_values(Values *values, Call *call) {
     VALUE *own = values->own;
+    /* Puma's name for the path of the target, and the same object there as well. */
+    own[OWN_REQUEST_PATH] = values->of_variables[ORIBI_PATH_INFO];
     own[OWN_URL_SCHEME] = call->request->https ? text_https : text_http;
     own[OWN_HTTP_VERSION] = rack_is(3, 0) ? Qundef : values->of_variables[ORIBI_SERVER_PROTOCOL];
     own[OWN_HIJACK] = call->ticket = ticket_new(call);
@@ -183,7 +187,7 @@ static void make_own_values(Values *values, Call *call) {
 
 static const VALUE *own_key(int number) {
     static const VALUE *const keys[OWN_KEYS] = {
-        [OWN_URL_SCHEME] = &key_url_scheme, [OWN_HTTP_VERSION] = &key_http_version, [OWN_HIJACK] = &key_hijack,
+        [OWN_REQUEST_PATH] = &key_request_path, [OWN_URL_SCHEME] = &key_url_scheme, [OWN_HTTP_VERSION] = &key_http_version, [OWN_HIJACK] = &key_hijack,
         [OWN_EARLY_HINTS] = &key_early_hints, [OWN_AFTER_REPLY] = &key_after_reply, [OWN_FINISHED] = &key_finished,
         [OWN_INPUT] = &key_input, [OWN_PROTOCOL] = &key_protocol,
     };
@@ -341,9 +345,18 @@ static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     return environment;
 }
 
+/* The path of the target, which the web server has divided. */
+static VALUE path_of_target(const Call *call) {
+    const oribi_bytes *target = &call->request->variables[ORIBI_REQUEST_URI].value;
+    const char *query = target->size > 0 ? memchr(target->data, '?', target->size) : NULL;
+    const oribi_bytes path = {target->data, query ? (size_t)(query - target->data) : target->size};
+    return text(&path);
+}
+
 /* The socket is a web server's: the app gets neither it nor early hints. */
 static void adapt_to_gateway(Call *call) {
     VALUE environment = call->environment;
+    rb_hash_aset(environment, key_request_path, path_of_target(call));
     rb_hash_aset(environment, key_is_hijack, Qfalse);
     rb_hash_delete(environment, key_hijack);
     rb_hash_delete(environment, key_early_hints);

@@ -148,7 +148,11 @@ GuardResult failure_log(const char *what, VALUE environment, int *status) {
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument) {
     int state;
     rb_protect(function, argument, &state);
-    return RB_LIKELY(state == 0) ? GUARD_FINE : failure_log(what, environment, NULL);
+    if (RB_LIKELY(state == 0))
+        return GUARD_FINE;
+    if (process_is_stray())
+        process_end_as_program(state);
+    return failure_log(what, environment, NULL);
 }
 
 /* ---- Answers to it ------------------------------------------------------------------------------------------------------ */
@@ -178,10 +182,13 @@ static VALUE answer_by_page(VALUE argument) {
 }
 
 void failure_answer(Call *call, int state) {
-    VALUE error = take_error();
-    const bool answerable = call->state == CALL_OPEN, over = deadline_is_over(error);
-    if (call->context->forks != fork_count)
-        process_end_stray(1);
+    VALUE error;
+    const bool answerable = call->state == CALL_OPEN;
+    bool over;
+    if (process_is_stray())
+        process_end_as_program(state);
+    error = take_error();
+    over = deadline_is_over(error);
     /* What a request was doing that has taken too long is in the log already. */
     if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;
@@ -191,6 +198,8 @@ void failure_answer(Call *call, int state) {
     if (call->state == CALL_TAKEN || call->state == CALL_OVER)
         return;
     if (answerable && call->ticket && !NIL_P(error) && !NIL_P(server.error_handler)) {
+        /* The handler's response has a body of its own. */
+        call_close_body(call);
         failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
         /* If the handler's response has begun, it cannot be replaced any more. */
         if (call->state == CALL_STARTED)

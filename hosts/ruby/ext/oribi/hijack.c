@@ -75,10 +75,17 @@ static VALUE hijack(VALUE self, Ticket *ticket) {
     return ticket->io;
 }
 
-static VALUE inform(Ticket *ticket, VALUE headers) {
+typedef struct {
+    const Ticket *ticket;
+    VALUE headers;
+} Hints;
+
+static VALUE inform(VALUE argument) {
+    const Hints *hints = (const Hints *)argument;
+    const Ticket *ticket = hints->ticket;
     Head head;
     oribi_result result;
-    head_copy(&head, headers);
+    head_copy(&head, hints->headers);
     /* The methods of the headers may have forked and returned in the child. */
     if (ticket->forks != fork_count)
         process_end_stray(0);
@@ -86,19 +93,36 @@ static VALUE inform(Ticket *ticket, VALUE headers) {
     RB_GC_GUARD(head.bytes);
     RB_GC_GUARD(head.memory);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
-        rb_raise(response_error, "the early hints were not sent: %s", oribi_last_error());
+        rb_raise(response_error, "%s", oribi_last_error());
     return Qnil;
+}
+
+static VALUE note_unsent_hints(VALUE argument, VALUE error) {
+    VALUE text = rb_str_new_cstr("the early hints were not sent: ");
+    rb_str_append(text, rb_obj_as_string(rb_funcallv(error, names.message, 0, NULL)));
+    failure_say_text(ORIBI_LOG_WARN, ((const Hints *)argument)->ticket->environment, text);
+    return Qnil;
+}
+
+/* An app does as well without them, so it is not told that they were not sent. */
+static VALUE send_hints(const Ticket *ticket, VALUE headers) {
+    const Hints hints = {ticket, headers};
+    if (ticket->forks != fork_count || !crew_has_lane())
+        return Qnil;
+    return rb_rescue2(inform, (VALUE)&hints, note_unsent_hints, (VALUE)&hints, response_error, (VALUE)0);
 }
 
 /* call() is rack.hijack, call(headers) is rack.early_hints. */
 static VALUE exchange_call(int argc, VALUE *argv, VALUE self) {
     Ticket *ticket = (Ticket *)rb_check_typeddata(self, &ticket_type);
     rb_check_arity(argc, 0, 1);
+    if (argc == 1)
+        return send_hints(ticket, argv[0]);
     if (ticket->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
     if (!crew_has_lane())
         rb_raise(rb_eIOError, "the server has stopped");
-    return argc == 0 ? hijack(self, ticket) : inform(ticket, argv[0]);
+    return hijack(self, ticket);
 }
 
 static VALUE exchange_inspect(VALUE self) {
@@ -184,12 +208,46 @@ static VALUE head_text(const Call *call) {
     return text;
 }
 
+/* A socket that a callable gets after the head. */
+typedef struct {
+    VALUE io, text, callable;
+    bool accepted; /* the callable has returned */
+} Handover;
+
+static VALUE hand_over(VALUE argument) {
+    Handover *handover = (Handover *)argument;
+    rb_io_write(handover->io, handover->text);
+    rb_funcallv(handover->callable, names.call, 1, &handover->io);
+    handover->accepted = true;
+    return Qnil;
+}
+
+/* Its content ends with the connection, so an orderly end would look like that of the content. */
+static VALUE reset(VALUE io) {
+    const struct linger at_once = {.l_onoff = 1};
+    if (!RTEST(rb_funcall(io, rb_intern("closed?"), 0))) {
+        setsockopt(NUM2INT(rb_funcall(io, rb_intern("fileno"), 0)), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        rb_io_close(io);
+    }
+    return Qnil;
+}
+
+static VALUE give_up_unaccepted(VALUE argument) {
+    const Handover *handover = (const Handover *)argument;
+    int state = 0;
+    /* In a child of the app the socket is its parent's, too. */
+    if (!handover->accepted && !process_is_stray())
+        rb_protect(reset, handover->io, &state);
+    if (state)
+        rb_set_errinfo(Qnil);
+    return Qnil;
+}
+
 void hijack_respond(Call *call, VALUE callable) {
     Ticket *ticket = (Ticket *)RTYPEDDATA_DATA(call->ticket);
-    VALUE text = head_text(call);
-    VALUE io = take_socket(call_lane(call), call->exchange);
-    RB_OBJ_WRITE(call->ticket, &ticket->io, io);
+    Handover handover = {.text = head_text(call), .callable = callable};
+    handover.io = take_socket(call_lane(call), call->exchange);
+    RB_OBJ_WRITE(call->ticket, &ticket->io, handover.io);
     call->state = CALL_TAKEN;
-    rb_io_write(io, text);
-    rb_funcallv(callable, names.call, 1, &io);
+    rb_ensure(hand_over, (VALUE)&handover, give_up_unaccepted, (VALUE)&handover);
 }

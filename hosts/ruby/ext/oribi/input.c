@@ -363,6 +363,102 @@ static VALUE input_each(int argc, VALUE *argv, VALUE self) {
     }
 }
 
+static VALUE input_readline(int argc, VALUE *argv, VALUE self) {
+    VALUE line = input_gets(argc, argv, self);
+    if (NIL_P(line))
+        rb_eof_error();
+    return line;
+}
+
+static VALUE input_readlines(int argc, VALUE *argv, VALUE self) {
+    const Lines lines = lines_of(argc, argv);
+    VALUE all = rb_ary_new(), line;
+    if (lines.most == 0)
+        rb_raise(rb_eArgError, "invalid limit: 0 for readlines");
+    while (!NIL_P(line = next_line(self, &lines)))
+        rb_ary_push(all, line);
+    return all;
+}
+
+/* ---- Bytes, which are the characters of binary content ------------------------------------------------------------------- */
+
+static VALUE input_getbyte(VALUE self) {
+    Input *input = open_input(self);
+    size_t size;
+    if (input->position == input->size)
+        return Qnil;
+    return INT2FIX((unsigned char)*look(input, input->position++, &size));
+}
+
+static VALUE input_getc(VALUE self) {
+    Input *input = open_input(self);
+    return input->position == input->size ? Qnil : read_at_most(input, Qnil, 1);
+}
+
+static VALUE unless_at_end(VALUE value) {
+    if (NIL_P(value))
+        rb_eof_error();
+    return value;
+}
+
+static VALUE input_readbyte(VALUE self) {
+    return unless_at_end(input_getbyte(self));
+}
+
+static VALUE input_readchar(VALUE self) {
+    return unless_at_end(input_getc(self));
+}
+
+static VALUE input_each_byte(VALUE self) {
+    VALUE byte;
+    RETURN_ENUMERATOR(self, 0, NULL);
+    while (!NIL_P(byte = input_getbyte(self)))
+        rb_yield(byte);
+    return self;
+}
+
+static VALUE input_each_char(VALUE self) {
+    VALUE character;
+    RETURN_ENUMERATOR(self, 0, NULL);
+    while (!NIL_P(character = input_getc(self)))
+        rb_yield(character);
+    return self;
+}
+
+/* ---- Positions ----------------------------------------------------------------------------------------------------------- */
+
+/* Nothing can be read behind the end, so that is the last position. */
+static void move(Input *input, uint64_t start, int64_t offset) {
+    if (offset < 0 && (uint64_t)-offset > start)
+        rb_syserr_fail(EINVAL, "a position before the content");
+    start += (uint64_t)offset;
+    input->position = start < input->size ? start : input->size;
+}
+
+/* seek(offset [, whence]), as IO#seek. */
+static VALUE input_seek(int argc, VALUE *argv, VALUE self) {
+    Input *input;
+    VALUE offset, whence;
+    int64_t by;
+    rb_scan_args(argc, argv, "11", &offset, &whence);
+    by = NUM2LL(offset);
+    input = open_input(self);
+    if (NIL_P(whence) || whence == INT2FIX(SEEK_SET) || whence == ID2SYM(rb_intern("SET")))
+        move(input, 0, by);
+    else if (whence == INT2FIX(SEEK_CUR) || whence == ID2SYM(rb_intern("CUR")))
+        move(input, input->position, by);
+    else if (whence == INT2FIX(SEEK_END) || whence == ID2SYM(rb_intern("END")))
+        move(input, input->size, by);
+    else
+        rb_raise(rb_eArgError, "unknown whence: %" PRIsVALUE, rb_inspect(whence));
+    return INT2FIX(0);
+}
+
+static VALUE input_set_position(VALUE self, VALUE position) {
+    input_seek(1, &position, self);
+    return position;
+}
+
 static VALUE input_rewind(VALUE self) {
     open_input(self)->position = 0;
     return INT2FIX(0);
@@ -419,9 +515,21 @@ void input_define(void) {
     rb_define_method(input_class, "gets", input_gets, -1);
     rb_define_method(input_class, "each", input_each, -1);
     rb_define_method(input_class, "each_line", input_each, -1);
+    rb_define_method(input_class, "readline", input_readline, -1);
+    rb_define_method(input_class, "readlines", input_readlines, -1);
+    rb_define_method(input_class, "getbyte", input_getbyte, 0);
+    rb_define_method(input_class, "readbyte", input_readbyte, 0);
+    rb_define_method(input_class, "each_byte", input_each_byte, 0);
+    rb_define_method(input_class, "getc", input_getc, 0);
+    rb_define_method(input_class, "readchar", input_readchar, 0);
+    rb_define_method(input_class, "each_char", input_each_char, 0);
+    rb_define_method(input_class, "sysread", input_readpartial, -1);
+    rb_define_method(input_class, "seek", input_seek, -1);
+    rb_define_method(input_class, "pos=", input_set_position, 1);
     rb_define_method(input_class, "rewind", input_rewind, 0);
     rb_define_method(input_class, "close", input_close, 0);
     rb_define_method(input_class, "closed?", input_is_closed, 0);
+    rb_define_method(input_class, "eof", input_is_at_end, 0);
     rb_define_method(input_class, "eof?", input_is_at_end, 0);
     rb_define_method(input_class, "size", input_size, 0);
     rb_define_method(input_class, "length", input_size, 0);

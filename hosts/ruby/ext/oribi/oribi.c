@@ -1,4 +1,4 @@
-/* oribi.c - the Ruby interface: Oribi.serve, Oribi.log, Oribi.version. */
+/* oribi.c - the Ruby interface: Oribi.serve, Oribi.log, Oribi.version and others. */
 #include "ruby_host.h"
 
 Names names;
@@ -111,6 +111,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;
+    process_belongs_to_server();
     age_what_is_loaded();
     signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);
@@ -125,6 +126,12 @@ static VALUE oribi_load_failed_text(VALUE self, VALUE text) {
     StringValue(text);
     oribi_load_failed(RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
     return Qnil;
+}
+
+/* Oribi.program_name = name: sets $0, but not the title of the process. */
+static VALUE oribi_set_program_name(VALUE self, VALUE name) {
+    ruby_script(StringValueCStr(name));
+    return name;
 }
 
 static void name_methods(void) {
@@ -160,6 +167,7 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     rb_define_singleton_method(oribi_module, "log", oribi_log_text, 2);
     rb_define_singleton_method(oribi_module, "load_failed", oribi_load_failed_text, 1);
     rb_define_singleton_method(oribi_module, "serve", oribi_serve, -1);
+    rb_define_singleton_method(oribi_module, "program_name=", oribi_set_program_name, 1);
     settings_define();
     input_define();
     errors_define();

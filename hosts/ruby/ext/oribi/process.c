@@ -4,10 +4,20 @@
 #include <unistd.h>
 
 static uint32_t worker_number;
+/* The value of fork_count in this process, unless the app has forked it. */
+static unsigned own_forks;
 static pid_t worker_process;
 
 uint32_t process_worker(void) {
     return worker_number;
+}
+
+void process_belongs_to_server(void) {
+    own_forks = fork_count;
+}
+
+bool process_is_stray(void) {
+    return own_forks != fork_count;
 }
 
 typedef struct {
@@ -32,6 +42,8 @@ static void run_hooks(const char *moment, uint32_t worker) {
         const Hook hook = {RARRAY_AREF(hooks, i), worker};
         int state, status = 0;
         rb_protect(call_hook, (VALUE)&hook, &state);
+        if (process_is_stray())
+            state ? process_end_as_program(state) : process_end_stray(0);
         if (state && failure_log(what, Qnil, &status) == GUARD_EXITED)
             process_end_stray(status);
     }
@@ -56,6 +68,7 @@ void process_before_fork(void *data, uint32_t worker) {
 void process_worker_started(void *data, uint32_t worker) {
     worker_number = worker;
     worker_process = getpid();
+    process_belongs_to_server();
     signals_know_servers();
     deadline_begin();
     deferred_begin();
@@ -111,6 +124,11 @@ void process_server_ready(void *data) {
 }
 
 void process_end_stray(int status) {
-    flush_output();
+    int state;
+    rb_protect(flush, Qnil, &state);
     _exit(status);
+}
+
+void process_end_as_program(int state) {
+    exit(ruby_cleanup(state));
 }

@@ -18,8 +18,11 @@ static uint16_t read_status(VALUE status) {
     VALUE number = status;
     if (RB_UNLIKELY(!RB_FIXNUM_P(number)))
         number = NIL_P(status) ? Qundef : rb_check_funcall(status, names.to_i, 0, NULL);
-    if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number) || FIX2LONG(number) < 100 || FIX2LONG(number) > 599))
-        rb_raise(response_error, "the status must be a number from 100 to 599, not %" PRIsVALUE, response_describe(status));
+    /* A client would wait for another response behind one below 200, except 101 (RFC 9110, section 15.2). */
+    if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number)
+                    || ((FIX2LONG(number) < 200 || FIX2LONG(number) > 999) && number != INT2FIX(101))))
+        rb_raise(response_error, "the status must be a number from 200 to 999, or 101, not %" PRIsVALUE,
+                 response_describe(status));
     return (uint16_t)FIX2LONG(number);
 }
 
@@ -37,21 +40,34 @@ bool response_accepted(Call *call, oribi_result result) {
     return false;
 }
 
+/* Takes the elements of a response, which has three at least. */
+static void take_elements(Call *call, VALUE response) {
+    VALUE body = RARRAY_AREF(response, 2);
+    call->status = RARRAY_AREF(response, 0);
+    call->headers = RARRAY_AREF(response, 1);
+    call->body = body;
+    /* A plain Array has no close. */
+    call->close_due = !RB_SPECIAL_CONST_P(body) && RBASIC_CLASS(body) != rb_cArray;
+}
+
+void response_ignore(Call *call) {
+    VALUE response = rb_check_array_type(call->response);
+    if (!NIL_P(response) && RARRAY_LEN(response) >= 3)
+        take_elements(call, response);
+}
+
 static void read_triplet(Call *call) {
-    VALUE response = call->response, body;
+    VALUE response = call->response;
     if (RB_UNLIKELY(!RB_TYPE_P(response, T_ARRAY))) {
         response = rb_check_array_type(response);
         if (NIL_P(response))
             rb_raise(response_error, "the app must return an Array of status, headers and body, not %" PRIsVALUE,
                      response_describe(call->response));
     }
+    if (RB_LIKELY(RARRAY_LEN(response) >= 3))
+        take_elements(call, response);
     if (RB_UNLIKELY(RARRAY_LEN(response) != 3))
         rb_raise(response_error, "the app must return an Array of 3 elements, not of %ld", RARRAY_LEN(response));
-    call->status = RARRAY_AREF(response, 0);
-    call->headers = RARRAY_AREF(response, 1);
-    call->body = body = RARRAY_AREF(response, 2);
-    /* A plain Array has no close. */
-    call->close_due = !RB_SPECIAL_CONST_P(body) && RBASIC_CLASS(body) != rb_cArray;
 }
 
 /* The callable that gets the socket after the head; or Qfalse. */
@@ -69,7 +85,9 @@ static void send_by_copy(Call *call) {
     VALUE callable;
     head_copy(&call->head, call->headers);
     callable = heir(call);
-    if (callable)
+    if (callable && body_is_unwanted(call))
+        body_send_none(call);
+    else if (callable)
         hijack_respond(call, callable);
     else if (RB_TYPE_P(call->body, T_ARRAY))
         body_send_array(call, call->body);

@@ -100,7 +100,7 @@ typedef struct Context {
     Shape shapes[SHAPES];
     /* A stream that its body has left open, to be checked: see stream.c. */
     uint64_t stream; /* its number, or 0 */
-    VALUE stream_body, stream_record;
+    VALUE stream_record;
     VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
     unsigned forks; /* the value of fork_count in the process that serves */
@@ -164,6 +164,11 @@ typedef struct Call {
 
 /* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
 void process_end_stray(int status) __attribute__((noreturn));
+/* Whether the app has forked this process. */
+bool process_is_stray(void);
+/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and its
+ * at_exit handlers. */
+void process_end_as_program(int state) __attribute__((noreturn));
 
 /* Returns the lane to answer the call at. The app's code may fork anywhere and return in the child, too; the child ends here. */
 static inline oribi_lane *call_lane(const Call *call) {
@@ -172,6 +177,8 @@ static inline oribi_lane *call_lane(const Call *call) {
     return call->lane;
 }
 
+/* Closes the body of the response, if that is still to be done. Never raises. */
+void call_close_body(Call *call);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -217,7 +224,7 @@ VALUE ticket_new(const Call *call);
 void ticket_bind(VALUE ticket, VALUE environment);
 /* Whether the app has taken the socket. */
 bool ticket_is_taken(VALUE ticket);
-/* Sends the head on the client's socket and hands the socket to `callable`. */
+/* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
 
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
@@ -242,6 +249,8 @@ void head_culprit(const Head *head, char *text, size_t room);
 
 /* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
+/* The app has answered on the socket itself: takes from its response only the body, which is to be closed. */
+void response_ignore(Call *call);
 /* Handles the server's result of a send. False: stop producing. Raises if the response is invalid. */
 bool response_accepted(Call *call, oribi_result result);
 /* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
@@ -255,6 +264,10 @@ bool body_is_plain(VALUE body);
 void body_send(Call *call);
 /* Sends an Array. The head is a copy, unless the Array is plain. */
 void body_send_array(Call *call, VALUE array);
+/* Whether the response has no content, so that the body need not run. */
+bool body_is_unwanted(const Call *call);
+/* Sends the head of a response without content. The head is a copy. */
+void body_send_none(Call *call);
 /* Calls close. */
 void body_close(Call *call);
 
@@ -262,11 +275,9 @@ void body_close(Call *call);
 
 void stream_define(void);
 /* Sends a body that has call, with a stream. */
-/* Closes the body of a stream that is over, and runs its deferred work. */
-void stream_settle(Context *context, VALUE body, VALUE record);
+void stream_send(Call *call);
 /* Whether the stream with this number was dropped recently. */
 bool stream_was_dropped(uint64_t serial);
-void stream_send(Call *call);
 
 /* ---- failure.c ------------------------------------------------------------------------------------------------------- */
 
@@ -355,13 +366,15 @@ void deferred_note(Call *call);
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* Asks for a check, after the call, whether anything still refers to the stream with this number. */
-void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE record);
+void deferred_look_for(Context *context, uint64_t stream, VALUE record);
 void deferred_begin(void);
 
 /* ---- process.c ------------------------------------------------------------------------------------------------------- */
 
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
+/* This process is the server's own, and serves or forks those that do. */
+void process_belongs_to_server(void);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);

@@ -10,9 +10,9 @@
 typedef struct {
     VALUE context; /* Context.self */
     VALUE input;   /* what read reads, or nil */
-    VALUE body;    /* to be closed with the stream once the call is over; Qfalse before */
-    VALUE record;  /* to be done then, see deferred.c */
+    VALUE record;  /* to be done with the end of the stream once the call is over, see deferred.c; Qfalse before */
     VALUE source;  /* the body, which is asked for trailers when the stream is closed; Qfalse afterwards */
+    Call *call;    /* the call whose head has not been sent yet; NULL afterwards, and when the call is over */
     oribi_lane *lane;
     oribi_exchange exchange;
     uint64_t serial; /* from 1 */
@@ -37,7 +37,6 @@ static void stream_mark(void *pointer) {
     const Stream *stream = (const Stream *)pointer;
     rb_gc_mark(stream->context);
     rb_gc_mark(stream->input);
-    rb_gc_mark(stream->body);
     rb_gc_mark(stream->record);
     rb_gc_mark(stream->source);
 }
@@ -104,6 +103,23 @@ static void accept(Stream *stream, oribi_result result) {
     rb_raise(response_error, "%s", oribi_last_error());
 }
 
+/* Sends the head if that has not been done: the response begins with its first byte, so that a body that fails before is answered
+ * with a 500. */
+static oribi_result begin(Stream *stream) {
+    Call *call = stream->call;
+    const Head *head;
+    if (RB_LIKELY(!call))
+        return ORIBI_OK;
+    stream->call = NULL;
+    if (ticket_is_taken(call->ticket)) {
+        call->state = CALL_TAKEN;
+        return ORIBI_GONE;
+    }
+    call->state = CALL_STARTED;
+    head = &call->head;
+    return oribi_start(stream->lane, stream->exchange, head->status, head->fields, head->field_count);
+}
+
 static size_t write_one(Stream *stream, VALUE piece) {
     size_t size;
     note_use(stream);
@@ -113,6 +129,7 @@ static size_t write_one(Stream *stream, VALUE piece) {
     if (stream->state == STREAM_GONE)
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
     if (size > 0) {
+        accept(stream, begin(stream));
         accept(stream, crew_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
         rb_thread_check_ints();
     }
@@ -136,30 +153,19 @@ static VALUE stream_append(VALUE self, VALUE piece) {
 static VALUE stream_flush(VALUE self) {
     Stream *stream = open_stream(self);
     note_use(stream);
-    if (stream->state == STREAM_OPEN)
+    if (stream->state == STREAM_OPEN) {
+        accept(stream, begin(stream));
         accept(stream, oribi_write(stream->lane, stream->exchange, "", 0));
+    }
     return self;
-}
-
-static VALUE close_body(VALUE body) {
-    rb_check_funcall(body, names.close, 0, NULL);
-    return Qnil;
-}
-
-void stream_settle(Context *context, VALUE body, VALUE record) {
-    if (body && failure_guard("close of the body failed", Qnil, close_body, body) == GUARD_EXITED)
-        context->retiring = true;
-    if (record)
-        deferred_run_record(context, record);
 }
 
 /* The response is over, and so is the call that began it: does what the call would have done at its end. */
 static void settle(Stream *stream) {
-    VALUE body = stream->body, record = stream->record;
-    if (!stream->kept)
-        return;
-    stream->body = stream->record = Qfalse;
-    stream_settle(context_of(stream), body, record);
+    VALUE record = stream->record;
+    stream->record = Qfalse;
+    if (stream->kept && record)
+        deferred_run_record(context_of(stream), record);
 }
 
 bool stream_was_dropped(uint64_t serial) {
@@ -176,9 +182,14 @@ static oribi_result finish(Stream *stream) {
     Head trailers = {.field_count = 0};
     /* Its code may close the stream, too. */
     stream->source = Qfalse;
-    if (!body || !head_of_trailers(&trailers, body))
-        return stream->state == STREAM_OPEN ? oribi_finish(stream->lane, stream->exchange) : ORIBI_OK;
+    if (!body || !head_of_trailers(&trailers, body)) {
+        if (stream->state == STREAM_OPEN)
+            result = begin(stream);
+        return stream->state == STREAM_OPEN && result == ORIBI_OK ? oribi_finish(stream->lane, stream->exchange) : result;
+    }
     if (stream->state == STREAM_OPEN)
+        result = begin(stream);
+    if (stream->state == STREAM_OPEN && result == ORIBI_OK)
         result = oribi_finish_with_trailers(stream->lane, stream->exchange, trailers.fields, trailers.field_count);
     RB_GC_GUARD(trailers.bytes);
     RB_GC_GUARD(trailers.memory);
@@ -246,13 +257,14 @@ static VALUE invoke(VALUE argument) {
     return rb_funcallv(invocation->body, names.call, 1, &invocation->stream);
 }
 
-static VALUE stream_new(const Call *call) {
+static VALUE stream_new(Call *call) {
     static uint64_t serial;
     Stream *stream;
     VALUE self = TypedData_Make_Struct(stream_class, Stream, &stream_type, stream);
     stream->input = Qnil;
     stream->serial = ++serial;
     stream->lane = call->lane;
+    stream->call = call;
     stream->exchange = call->exchange;
     stream->forks = call->context->forks;
     RB_OBJ_WRITE(self, &stream->context, call->context->self);
@@ -267,28 +279,31 @@ void stream_send(Call *call) {
     Invocation invocation = {call->body, stream_new(call)};
     Stream *stream = (Stream *)RTYPEDDATA_DATA(invocation.stream);
     int state;
-    if (!response_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
+    if (!response_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
         return;
-    call->state = CALL_STARTED;
     rb_protect(invoke, (VALUE)&invocation, &state);
     if (state) {
-        if (stream->state == STREAM_CLOSED)
+        stream->call = NULL;
+        if (stream->state == STREAM_CLOSED && call->state == CALL_STARTED)
             call->state = CALL_OVER;
         stream->state = STREAM_CLOSED;
         rb_jump_tag(state);
     }
+    if (stream->state == STREAM_OPEN && begin(stream) != ORIBI_OK)
+        stream->state = STREAM_GONE;
     if (stream->state != STREAM_OPEN) {
+        stream->call = NULL;
         stream->state = STREAM_CLOSED;
-        call->state = CALL_OVER;
+        if (call->state != CALL_TAKEN)
+            call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber goes on, or nothing refers to the stream. */
+    /* Another thread or fiber goes on, or nothing refers to the stream. The body is closed now, on the thread of its request, where
+     * middleware has what it has set for this request, such as locks and thread locals. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
-    RB_OBJ_WRITE(invocation.stream, &stream->body, call->body);
     stream->kept = true;
-    call->close_due = false;
     call->state = CALL_KEPT;
     if (nobody_goes_on)
-        deferred_look_for(call->context, stream->serial, stream->body, stream->record);
+        deferred_look_for(call->context, stream->serial, stream->record);
     RB_GC_GUARD(invocation.stream);
 }

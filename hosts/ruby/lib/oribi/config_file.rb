@@ -16,9 +16,14 @@ module Oribi
       PLACES.map { |place| directory == "." ? place : File.join(directory, place) }.find { |path| File.file?(path) }
     end
 
-    # Reads a file into a configuration. Raises Error when it cannot be read or fails.
-    def self.read(path, configuration)
-      new(path, configuration).tap(&:evaluate)
+    # Reads a file into a configuration, or `text`, which was read from it before. Raises Error when it cannot be read or fails.
+    def self.read(path, configuration, text: nil)
+      new(path, configuration, text).tap(&:evaluate)
+    end
+
+    # The text of a file that can be read only once, and that the `oribi` command has read. Programs of the app do not get it.
+    def self.text_from_command
+      ENV.delete("ORIBI_CONFIG_TEXT")
     end
 
     # The server whose meaning a word has if several servers have the word: :puma, :unicorn or :own, from the name of the file.
@@ -30,8 +35,12 @@ module Oribi
     # The path as it was given, for messages.
     attr_reader :path
 
-    def initialize(path, configuration)
+    # What was read from it before, or nil.
+    attr_reader :text
+
+    def initialize(path, configuration, text = nil)
       @path = path
+      @text = text
       @configuration = configuration
       @notes = []
       @dialect = File.basename(path)[/puma|unicorn/]&.to_sym || :own

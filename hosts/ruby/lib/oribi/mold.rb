@@ -31,12 +31,16 @@ module Oribi
       check = words.first == "--check" && words.shift
       file = words.shift(2).last if words.first == "--config"
       app_file, *settings = words
+      # These words are not the app's.
+      words.clear
+      Oribi.program_name = "oribi"
       if app_file.nil?
         warn USAGE
         return 1
       end
       configuration = Configuration.new
-      ConfigFile.read(file, configuration) if file
+      text = ConfigFile.text_from_command
+      ConfigFile.read(file, configuration, text: text) if file
       app = load_app(app_file, configuration) { |error| error_page(error, check, configuration, settings) }
       return 0 if check
 

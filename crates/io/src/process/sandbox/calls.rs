@@ -45,6 +45,8 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_lseek,
+    // Room on the disk that a response does not need any more.
+    libc::SYS_fallocate,
     // Waiting.
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,

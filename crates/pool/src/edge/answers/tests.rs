@@ -44,6 +44,7 @@ impl Table {
         let words = self.answers[worker].words();
         let written = &mut self.written[worker][area as usize];
         *written = write(Circle(&words[self.edge.layout.area(area)]), *written);
+        words[Layout::USED].fetch_max(u64::from(area) + 1, SeqCst);
         words[Layout::written(area)].store(*written, SeqCst);
         words[Layout::NEWS].fetch_or(1 << area, SeqCst);
     }

@@ -95,7 +95,7 @@ impl Machine {
     /// passed on, because the connection is not the app's; but `Connection: close` is obeyed.
     ///
     /// # Errors
-    /// There is no request to answer; its response has been begun; the status is not in 200 to 599; or a field is invalid: a
+    /// There is no request to answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
     /// name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or occurs twice.
     /// Then nothing has been written or changed.
     pub fn write_head(
@@ -107,7 +107,7 @@ impl Machine {
         out: &mut Vec<u8>,
     ) -> Result<(), InvalidResponse> {
         self.check_ready()?;
-        if !matches!(head.status, 200..=599) {
+        if !matches!(head.status, 200..=999) {
             return Err(InvalidResponse(NOT_FINAL));
         }
         let mark = out.len();

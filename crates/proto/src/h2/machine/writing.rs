@@ -115,7 +115,7 @@ impl Machine {
     ) -> Result<(), InvalidResponse> {
         let stream = self.find_unbegun(id)?;
         let (bodiless, tunnel) = (stream.bodiless, stream.tunnel);
-        if !matches!(head.status, 200..=599) {
+        if !matches!(head.status, 200..=999) {
             return Err(InvalidResponse("not a final status"));
         }
         let start = self.begin_block(out);

@@ -76,6 +76,7 @@ fn an_app_that_gets_on_is_not_interrupted_and_one_that_stops_has_its_response_cu
 fn an_app_that_waits_for_its_client_is_not_interrupted() {
     let mut settings = deadlines(None, Some(5), None);
     settings.limits.output_bytes = 1000;
+    settings.limits.output_spool_bytes = 0;
     settings.timeouts.write = Timeouts::NEVER;
     let mut site = Site::new(&settings);
     let mut app = site.worker();

@@ -8,6 +8,7 @@ use oribi_pool::Orders;
 fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 10_000;
+    settings.limits.output_spool_bytes = 0;
     let mut site = Site::new(&settings);
     let mut app = site.worker();
     let client = site.asking(GET);
@@ -53,9 +54,45 @@ fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
 }
 
 #[test]
+fn a_client_that_takes_nothing_keeps_no_worker() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    client.set_window(1000);
+    let mut taken = app.take();
+    app.worker.head(&mut taken, &head(200, &[], Content::Started)).expect("it has room");
+    let content: Vec<u8> = (0..3 << 20).map(|number: u32| number as u8).collect();
+    let mut sent = 0;
+    for _ in 0..MANY {
+        sent += app.worker.content(&mut taken, &content[sent..]);
+        app.worker.flush(&taken);
+        site.run();
+        if sent == content.len() {
+            break;
+        }
+    }
+    assert_eq!(sent, content.len());
+    app.worker.finish(taken);
+    site.run();
+    // The worker is free, and the client gets everything later.
+    let other = site.asking(&get("/other"));
+    app.echo();
+    assert_response(&site.received(&other), "200", "GET /other ");
+    let mut received = client.received();
+    for _ in 0..100 {
+        client.set_window(300_000);
+        site.run();
+        received.extend(client.received());
+    }
+    assert!(received.ends_with(b"\r\n0\r\n\r\n") && received.len() > content.len());
+    assert!(site.edge.paused.is_empty() && site.edge.table.used() == 0);
+}
+
+#[test]
 fn whoever_writes_many_informational_responses_waits_for_the_client_too() {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 10_000;
+    settings.limits.output_spool_bytes = 0;
     let mut site = Site::new(&settings);
     let mut app = site.worker();
     let client = site.asking(GET);

@@ -142,6 +142,27 @@ fn another_worker_is_woken_if_the_first_does_not_come() {
 }
 
 #[test]
+fn the_log_says_what_requests_wait_for() {
+    let mut site = Site::standard();
+    assert_eq!(site.edge.describe_workers(), "there is none");
+    let mut one = site.worker();
+    assert_eq!(site.edge.describe_workers(), "the only one is busy");
+    assert!(one.worker.prepare_to_sleep(false).is_none());
+    assert_eq!(site.edge.describe_workers(), "1 of 1 are free");
+    one.worker.awake();
+    let _clients: Vec<Client> = (0..4).map(|_| site.asking(GET)).collect();
+    let taken = [one.take(), one.take(), one.take()];
+    assert_eq!(site.edge.describe_workers(), "the only one is busy with 3 unfinished answers");
+    let mut other = site.worker();
+    let last = other.take();
+    assert_eq!(site.edge.describe_workers(), "all 2 are busy with 4 unfinished answers, one of them with 3");
+    taken.into_iter().for_each(|taken| one.answer(taken, ""));
+    other.answer(last, "");
+    site.run();
+    assert_eq!(site.edge.describe_workers(), "all 2 are busy");
+}
+
+#[test]
 fn the_probe_says_how_it_is_and_needs_no_worker() {
     let mut site = Site::new(&Settings { probe: Some("/healthz".to_owned()), ..Settings::default() });
     let client = site.world.connect();

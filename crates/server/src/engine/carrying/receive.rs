@@ -57,7 +57,10 @@ impl<B: Backend> Engine<'_, B> {
         if self.flush(index) == Still::Gone {
             return Still::Gone;
         }
-        if self.connections[index].line.waiting() > self.settings.limits.output_bytes.saturating_add(FRAMED_BYTES) {
+        let connection = &self.connections[index];
+        // Streams of web servers wait in the spool as well; there is no end of what these may have.
+        let waiting = if connection.speaks_http2() { connection.line.framed() } else { connection.line.waiting() };
+        if waiting > self.settings.limits.output_bytes.saturating_add(FRAMED_BYTES) {
             self.drop_connection(index);
             return Still::Gone;
         }

@@ -9,7 +9,8 @@ use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
 use crate::totals::Counter;
 use oribi_io::Backend;
-use oribi_proto::h2::{Admission, ErrorCode};
+use oribi_proto::h2::{Admission, ErrorCode, Machine};
+use std::io;
 
 impl<B: Backend> Engine<'_, B> {
     /// If content of a response waits, the client has so long to make room for it.
@@ -17,9 +18,11 @@ impl<B: Backend> Engine<'_, B> {
     pub(in super::super) fn limit_waiting(&mut self, place: Place) {
         if let Place::Stream(number) = place
             && self.streams.get(number).is_some_and(Stream::waits)
-            && !self.stream_deadlines.runs(number, Deadline::Write)
         {
-            self.allow_time(number);
+            self.hold_stream(number);
+            if !self.stream_deadlines.runs(number, Deadline::Write) {
+                self.allow_time(number);
+            }
         }
     }
 
@@ -48,10 +51,21 @@ impl<B: Backend> Engine<'_, B> {
     /// Frames content that waits, as far as the client has room for it and one turn of the connection goes, and sends it.
     pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
         let mut any = false;
-        while let Some(number) = self.frame_next(index) {
-            any = true;
-            if !self.streams[number].waits() {
-                self.all_is_framed(index, number);
+        loop {
+            match self.frame_next(index) {
+                Ok(None) => break,
+                Ok(Some(number)) => {
+                    any = true;
+                    if !self.streams[number].waits() {
+                        self.all_is_framed(index, number);
+                    }
+                }
+                Err(error) => {
+                    // Content is missing behind the header of its frame.
+                    log::error!("a response was cut off: it cannot be read from its temporary file: {error}");
+                    self.cut(index);
+                    return Still::Gone;
+                }
             }
         }
         if !any {
@@ -64,27 +78,30 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Frames a part of the content that is to be sent next; returns the number of its stream.
-    fn frame_next(&mut self, index: u32) -> Option<u32> {
+    fn frame_next(&mut self, index: u32) -> io::Result<Option<u32>> {
         let Self { connections, streams, outputs, .. } = self;
         let Connection { line, state, .. } = &mut connections[index];
-        let State::Carrying(carrier) = state else { return None };
-        if line.waiting() >= FRAMED_BYTES {
-            return None;
+        let State::Carrying(carrier) = state else { return Ok(None) };
+        if line.framed() >= FRAMED_BYTES {
+            return Ok(None);
         }
-        let id = carrier.http2()?.next_to_send()?;
+        let Some(id) = carrier.http2().and_then(Machine::next_to_send) else { return Ok(None) };
         let number = carrier.number(id);
-        let machine = carrier.http2()?;
+        let Some(machine) = carrier.http2() else { return Ok(None) };
         let Some(StreamFraming::Http2(Frames { waiting, .. })) = number.map(|number| &mut streams[number].framing) else {
             machine.set_waiting(id, false);
-            return None;
+            return Ok(None);
         };
-        let content = waiting.as_mut()?;
+        let Some(content) = waiting.as_mut() else { return Ok(None) };
         let output = line.output.get_or_insert_with(|| outputs.take());
         match machine.write_content_prefix(id, content.size(), output.tail()) {
-            Admission::Bytes(admitted) => content.pass_on(admitted, output),
+            Admission::Bytes(admitted) => {
+                content.pass_on(admitted, output)?;
+                content.recount();
+            }
             Admission::Blocked => {
                 line.trim(outputs);
-                return None;
+                return Ok(None);
             }
             Admission::Dropped => *waiting = None,
         }
@@ -97,11 +114,11 @@ impl<B: Backend> Engine<'_, B> {
             machine.set_waiting(id, false);
         }
         line.trim(outputs);
-        let number = number?;
+        let Some(number) = number else { return Ok(None) };
         if progressed == Some(true) {
             self.allow_time(number);
         }
-        Some(number)
+        Ok(Some(number))
     }
 
     /// Nothing of a stream waits any more: ends it if its response ends there.

@@ -294,7 +294,7 @@ fn an_app_that_breaks_a_rule_has_its_exchange_given_up() {
         assert_eq!(site.hear_of(ticket), [Said::Abandoned]);
     }
 
-    let value = vec![b'v'; LARGE];
+    let value = vec![b'v'; oribi_pool::HEAD_BYTES];
     let head = ResponseHead { status: 200, fields: &[(b"X", &value)] };
     for start in [false, true] {
         let ticket = site.ask("/");

@@ -1,6 +1,7 @@
 //! A worker's intake, with a real pool and its edge at the other end, in one process. The tests are the edge and the app.
 
 mod answers;
+mod put_off;
 mod requests;
 mod resting;
 

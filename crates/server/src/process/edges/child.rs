@@ -109,7 +109,7 @@ impl Birth {
             must_log: !takes_over,
         };
         edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref(), sandbox: sandbox.as_ref() })
-            .map_err(|error| error.to_string())
+            .map_err(|error| crate::shortage::explain(&error))
     }
 }
 
@@ -136,7 +136,7 @@ fn take_over_signals(
     for signal in KEEPERS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
-    watches.push(signals::survive_broken_pipes()?);
+    watches.extend(signals::survive_failing_writes()?);
     keeper_signals.release();
     drop(heirs);
     Ok(watches)

@@ -5,7 +5,9 @@
 
 use super::super::scaling;
 use crate::config::Settings;
+use crate::config::value::show_size;
 use crate::edge::shape;
+use crate::shortage::explain;
 use oribi_io::process::{adopt, claim};
 use oribi_pool::{Memory, Shape};
 use rustix::process::{Resource, getrlimit};
@@ -25,9 +27,11 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
     let make = |_| {
         Memory::new(shape(settings, places)).map_err(|error| {
             let descriptors = places.saturating_mul(3).saturating_add(3);
+            let size = show_size(shape(settings, places).size() as u64);
             format!(
-                "cannot make memory for an edge and workers with {places} threads in all: {error} (it needs {descriptors} \
-                 descriptors; see ulimit -Hn, and --workers, --threads)"
+                "cannot make memory for an edge and workers with {places} threads in all: {}; it needs {size} of addresses and \
+                 {descriptors} descriptors, fewer with smaller numbers for --workers and --threads, and none with --edge off",
+                explain(&error)
             )
         })
     };

@@ -77,12 +77,18 @@ impl Master<'_> {
                 }
             }
             (Stage::Serving | Stage::Draining { .. }, None) => {
-                let now = Instant::now();
-                let pause = self.pace.failed(now, now - born);
-                let pause = pause.unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
-                let what_now = match self.generations.iter().find(|generation| generation.stays()) {
+                let (now, next) = (Instant::now(), self.generations.iter().find(|generation| generation.stays()));
+                let mut how_often = String::new();
+                if !ready {
+                    self.pace.failed(now, now - born);
+                    how_often = self.pace.how_often();
+                } else if next.is_none() {
+                    // The death of one that has served says nothing about the next one.
+                    self.pace.lost(now);
+                }
+                let what_now = match next {
                     Some(next) => format!("generation {} is being loaded", next.number),
-                    None => format!("the app is loaded again in {pause:.1} s{}", self.pace.how_often()),
+                    None => format!("the app is loaded again in {:.1} s{how_often}", self.pace.wait(now).as_secs_f64()),
                 };
                 log::error!("the mold of generation {number} (pid {pid}) {end}; {what_now}");
             }

@@ -137,7 +137,13 @@ impl Generation {
             match self.link.hear() {
                 News::Word(Word::Loaded) => self.loaded = true,
                 // Molds of earlier versions say nothing before.
-                News::Word(Word::Ready) => (self.loaded, self.ready) = (true, true),
+                News::Word(Word::Ready) => {
+                    (self.loaded, self.ready) = (true, true);
+                    if std::mem::take(&mut self.incomplete) {
+                        // The workers that could not start have started since.
+                        self.trouble = None;
+                    }
+                }
                 News::Word(Word::Told) => self.told = true,
                 // It may be about an order before the last one.
                 News::Settled { order } => self.settled |= order == self.scaled,

@@ -8,9 +8,10 @@ use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
 use crate::control::Control;
 use crate::scoreboard::Board;
+use crate::shortage::explain;
 use crate::totals::Counter;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl Master<'_> {
     /// Loads the app anew. The present generation serves until the new one is ready.
@@ -33,7 +34,7 @@ impl Master<'_> {
                 number
             }
             Err(error) => {
-                let why = format!("{}: {error}", self.mold.get_program().display());
+                let why = format!("{}: {}", self.mold.get_program().display(), explain(&error));
                 log::error!("cannot load the app anew: {why}");
                 self.books.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
@@ -94,8 +95,8 @@ impl Master<'_> {
         match self.start_generation() {
             Ok(number) => log::debug!("generation {number} started"),
             Err(error) => {
-                log::error!("cannot start {}: {error}", self.mold.get_program().display());
-                self.pace.failed(Instant::now(), Duration::ZERO);
+                log::error!("cannot start {}: {}", self.mold.get_program().display(), explain(&error));
+                self.pace.refused(Instant::now());
                 if !self.served {
                     self.fail_to_start();
                 }
@@ -109,6 +110,9 @@ impl Master<'_> {
         let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
+        // A new release may be there by now.
+        self.directory.enter();
+        self.directory.describe_to(&mut self.mold);
         let mut generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls() { 1 } else { self.wanted };

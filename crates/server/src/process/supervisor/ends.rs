@@ -70,6 +70,10 @@ impl Supervisor<'_> {
         let as_told = well && (state != WorkerState::Starting || command != WorkerCommand::Serve);
         let ended_here = command == WorkerCommand::Quit && !member.late || given_up;
         self.count_end(&member, state, !as_told && !ended_here);
+        let (now, started) = (Instant::now(), state != WorkerState::Starting);
+        if started && matches!(command, WorkerCommand::Serve | WorkerCommand::Quit) {
+            self.replace_at_once(now);
+        }
         if as_told {
             log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
             return;
@@ -78,10 +82,12 @@ impl Supervisor<'_> {
             return;
         }
         let mut end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        let started = state != WorkerState::Starting;
         if started {
             let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
-            log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
+            match self.pace.end_of_line(now) {
+                Some(rest) => log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open{rest}"),
+                None => log::debug!("worker {number} (pid {pid}) {end} after {requests}, with {open} open"),
+            }
         } else {
             if member.late {
                 let seconds = self.settings.life.boot_timeout.as_secs_f64();
@@ -101,16 +107,28 @@ impl Supervisor<'_> {
                 return;
             }
         }
-        // A worker that a signal has killed says nothing about its replacement.
-        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
-        if !started && failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
+        // Others were asked for since, and have begun to start: they are not to wait.
+        if started || member.outdated && self.replacing {
             return;
         }
-        let now = Instant::now();
+        // A worker that a signal has killed says nothing about its replacement.
+        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
+        if failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
+            return;
+        }
         if self.lacks_workers()
             && let Some(pause) = self.pace.failed(now, now - member.born)
         {
             log::warn!("the next one starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
+        }
+    }
+
+    /// A worker has ended that had served. Its replacement waits for no pause, so that a request that ends its worker keeps no others
+    /// waiting.
+    fn replace_at_once(&mut self, now: Instant) {
+        let serves = matches!(self.stage, Stage::Serving | Stage::Draining);
+        if serves && self.lacks_workers() && self.pace.lost(now) {
+            log::warn!("workers end so often that some replacements wait: after twenty at once, ten are started in a second");
         }
     }
 }

@@ -7,6 +7,7 @@ use super::super::places::Pools;
 use super::super::worker::{self, Post};
 use super::{Supervisor, aging, lanes_of_worker};
 use crate::config::counted;
+use crate::directory::Directory;
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use crate::totals::Counter;
@@ -19,10 +20,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 impl Supervisor<'_> {
+    /// Starts a worker. `ResourceBusy` says that there are too many already, which finish.
     pub(super) fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
-        let index = vacant.ok_or_else(|| io::Error::other(format!("{} not ended yet", counted(slots.len(), "worker"))))?;
+        let full = || format!("{} not ended yet", counted(slots.len(), "worker"));
+        let index = vacant.ok_or_else(|| io::Error::new(io::ErrorKind::ResourceBusy, full()))?;
         let (slot, number) = (slots[index].for_heir(), index + 1);
         self.runtime.before_fork(number);
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -66,6 +69,7 @@ impl Supervisor<'_> {
         heirs: Heirs,
     ) -> ! {
         let generation = self.generation_told();
+        self.directory.iter().for_each(Directory::enter);
         self.members.clear();
         (self.master, self.watch, self.control, self.metrics) = (None, None, None, None);
         (self.certifier, self.exporter) = (None, None);

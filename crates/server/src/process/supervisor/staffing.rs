@@ -8,8 +8,10 @@ use super::{Stage, Supervisor, lanes_of_worker};
 use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
+use crate::shortage::explain;
 use crate::totals::Counter;
-use std::time::{Duration, Instant};
+use std::io::ErrorKind;
+use std::time::Instant;
 
 /// How many workers there are of each kind.
 #[derive(Debug, Default)]
@@ -54,7 +56,8 @@ impl Supervisor<'_> {
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;
         for member in &mut self.members {
-            member.outdated = member.serving().is_some();
+            // Those that are ending because they could not serve say nothing about the new ones.
+            member.outdated = member.serving().is_some() || member.slot.state() == WorkerState::Starting;
             // It began to start before this was asked for, and others serve.
             if whole && self.served && member.serving() == Some(WorkerState::Starting) {
                 member.retire(end_by);
@@ -84,11 +87,23 @@ impl Supervisor<'_> {
             match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
                 Ok(()) => staff.staying += 1,
                 Err(error) => {
-                    log::error!("cannot start a worker: {error}");
-                    self.tell_of_shortage(&format!("a worker cannot be started: {error}"));
-                    self.pace.failed(Instant::now(), Duration::ZERO);
+                    let why = explain(&error);
+                    log::error!("cannot start a worker: {why}");
+                    self.pace.refused(Instant::now());
+                    let why = format!("a worker cannot be started: {why}");
+                    if error.kind() == ErrorKind::ResourceBusy {
+                        // There is room again when those that finish have ended.
+                        self.tell_of_shortage(&why);
+                    } else {
+                        self.fork_has_failed(&why);
+                    }
+                    staff = self.staff();
+                    break;
                 }
             }
+        }
+        if staff.staying >= self.wanted {
+            self.pace.is_complete();
         }
         if self.replaces_whole() && staff.fresh < self.wanted {
             // When one replacement follows another before it is over, those that it has begun with take the places of those before.
@@ -182,7 +197,8 @@ impl Supervisor<'_> {
                     staff.staying += usize::from(old_first && stays);
                     staff.accepting += 1;
                 }
-                None if member.has_given_up() => staff.staying += usize::from(stays),
+                // Whether others are to start is known when it has ended.
+                None if member.has_given_up() || member.late => staff.staying += usize::from(stays),
                 None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
                     staff.staying += 1;
                     staff.changing = true;

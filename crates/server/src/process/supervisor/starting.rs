@@ -87,14 +87,38 @@ impl Supervisor<'_> {
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
-            self.replacing = false;
-            self.scoreboard.keeper.count(Counter::GenerationsFailed);
-            self.members.iter_mut().for_each(|member| member.outdated = false);
-            self.notifier.reloaded("the workers could not be replaced; serving with those before");
-            log::error!("the present workers stay: fix the errors above, then send HUP again");
-            self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
+            self.give_up_replacing(why);
         }
         gives_up
+    }
+
+    /// The present workers stay.
+    fn give_up_replacing(&mut self, why: &str) {
+        self.replacing = false;
+        self.scoreboard.keeper.count(Counter::GenerationsFailed);
+        self.members.iter_mut().for_each(|member| member.outdated = false);
+        self.notifier.reloaded("the workers could not be replaced; serving with those before");
+        log::error!("the present workers stay: fix the errors above, then send HUP again");
+        self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
+    }
+
+    /// Called when the system has refused a process for a worker, with the reason, which those learn who wait for workers. It is tried
+    /// again later where workers are missing.
+    pub(super) fn fork_has_failed(&mut self, why: &str) {
+        self.tell_of_shortage(why);
+        match &self.master {
+            // The master knows whether another generation or another server serves.
+            Some(master) if !self.announced => {
+                master.tell_trouble(why);
+                master.say(Word::Incomplete);
+            }
+            None if !self.announced && self.succession.is_not_ready() => {
+                log::error!("this server cannot take over from the one before: {why}");
+                self.fail();
+            }
+            _ if self.replacing => self.give_up_replacing(why),
+            _ => {}
+        }
     }
 
     /// The server cannot go on.

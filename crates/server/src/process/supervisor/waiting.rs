@@ -21,13 +21,13 @@ impl Supervisor<'_> {
     pub(super) fn sleep(&self) {
         let now = Instant::now();
         let mut timeout = match self.stage {
-            Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
+            Stage::Serving | Stage::Draining => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
             Stage::Stopping { deadline, ref closing, starters, .. } => {
                 let next = closing.next_look().into_iter().chain(starters).fold(deadline, Instant::min);
                 Some(next.saturating_duration_since(now))
             }
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
-            Stage::Draining | Stage::Failed => None,
+            Stage::Failed => None,
         };
         let farewell = self.farewell.as_ref().map(|farewell| farewell.wait(now));
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
@@ -66,6 +66,9 @@ impl Supervisor<'_> {
         for member in &self.members {
             if let Some(end_by) = member.end_by {
                 at_most(end_by.saturating_duration_since(now));
+            }
+            if !member.left {
+                polled.push(PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty()));
             }
             match &member.process {
                 Some(process) => polled.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)),

@@ -11,7 +11,7 @@ use crate::handover::Sender;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::Metrics;
 use crate::totals::{RouteTotals, Totals};
-use oribi_io::process::adopt;
+use oribi_io::process::{adopt, environment};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -33,10 +33,17 @@ impl Predecessor {
     /// # Errors
     /// A listener cannot be used.
     pub(in super::super) fn of_environment() -> Result<Option<(Self, Vec<Listener>)>, String> {
-        let Some((link, pid)) = std::env::var(UPGRADE).ok().and_then(|value| inherit_socket(&value)) else { return Ok(None) };
+        let Some((link, pid)) = environment::variable(UPGRADE).and_then(|value| inherit_socket(&value)) else {
+            return Ok(None);
+        };
         let mut listeners = inherit_listeners()?;
         let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
         Ok(Some((Self { link, pid, lent, told: false }, listeners)))
+    }
+
+    /// The process that has started this one.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
     }
 
     /// Whether the old server still serves.
@@ -81,7 +88,7 @@ impl Predecessor {
 
 /// The guardian of this server, if it has one.
 pub(in super::super) fn guardian() -> Option<GuardianLink> {
-    let (socket, process) = std::env::var(GUARDIAN).ok().and_then(|value| inherit_socket(&value))?;
+    let (socket, process) = environment::variable(GUARDIAN).and_then(|value| inherit_socket(&value))?;
     Some(GuardianLink::new(socket, process))
 }
 
@@ -112,7 +119,7 @@ pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Resul
 
 /// A file in memory that the server before has left.
 fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
-    std::env::var(variable).ok().and_then(|number| adopt(number.parse().ok()?).ok())
+    environment::variable(variable).and_then(|number| adopt(number.parse().ok()?).ok())
 }
 
 fn totals_of_all(is_first: bool) -> io::Result<Totals> {
@@ -131,7 +138,7 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
 /// # Errors
 /// An error of the system.
 pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
-    let number = if is_first { None } else { std::env::var(FIGURES).ok().and_then(|number| number.parse().ok()) };
+    let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
     // Also who does not want it takes it, and closes it.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
     if !settings.tells_metrics() {
@@ -147,7 +154,7 @@ pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Resu
 
 /// `None`: it has passed none on. An error says why they cannot be read.
 fn totals_of_predecessor() -> Option<Result<Totals, String>> {
-    let number = std::env::var(TOTALS).ok()?.parse().ok()?;
+    let number = environment::variable(TOTALS)?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
 }
 

@@ -1,6 +1,9 @@
 //! The program that this process runs, to be started again from the file that is then in its place.
 
 use super::super::detach::started_in;
+use super::super::inheritance::OWN;
+use crate::directory::Directory;
+use oribi_io::process::environment;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +16,9 @@ use std::process::Command;
 pub(in super::super) struct Program {
     name: OsString,
     arguments: Vec<OsString>,
-    directory: Option<PathBuf>,
+    directory: Directory,
+    /// That of the start, because an app may have changed it. Without the variables of ours, which are for this process.
+    environment: Vec<(OsString, OsString)>,
     /// The file of this process, which may have been replaced or removed since.
     file: Option<PathBuf>,
 }
@@ -24,7 +29,9 @@ impl Program {
         let mut arguments = std::env::args_os();
         let name = arguments.next().unwrap_or_default();
         let (directory, file) = (started_in(), std::env::current_exe().ok());
-        Self { name, arguments: arguments.collect(), directory, file }
+        let mut environment = environment::variables();
+        environment.retain(|(name, _)| !OWN.iter().any(|own| name == own));
+        Self { name, arguments: arguments.collect(), directory, environment, file }
     }
 
     /// Runs it anew. The file is looked for as it was the first time: a name with a slash is a path, which may lead over a link to
@@ -32,20 +39,23 @@ impl Program {
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(self.file());
         command.arg0(&self.name).args(&self.arguments);
-        if let Some(directory) = &self.directory {
-            command.current_dir(directory);
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(path) = self.directory.path() {
+            command.current_dir(path);
         }
+        self.directory.describe_to(&mut command);
         command
     }
 
     /// The file that is run.
     pub(super) fn file(&self) -> PathBuf {
-        let directory = self.directory.clone().unwrap_or_default();
+        let directory = self.directory.name().unwrap_or(Path::new(""));
         let named = if self.name.as_bytes().contains(&b'/') {
             // What is there and cannot be run is a mistake that somebody has to hear of.
             Some(directory.join(&self.name)).filter(|path| path.exists())
         } else {
-            let folders = std::env::var_os("PATH").unwrap_or_default();
+            let path = self.environment.iter().find(|(name, _)| name == "PATH");
+            let folders = path.map(|(_, folders)| folders.clone()).unwrap_or_default();
             std::env::split_paths(&folders).map(|folder| directory.join(folder).join(&self.name)).find(|path| is_program(path))
         };
         named.or_else(|| self.file.clone()).unwrap_or_else(|| PathBuf::from(&self.name))
@@ -70,7 +80,8 @@ mod tests {
         let program = |name: &str| Program {
             name: name.into(),
             arguments: vec!["app.psgi".into()],
-            directory: Some(folder.path().to_owned()),
+            directory: Directory::at(folder.path()),
+            environment: std::env::vars_os().collect(),
             file: Some("/opt/oribi-1/oribi".into()),
         };
         assert_eq!(program("./oribi").file(), folder.path().join("./oribi"));
@@ -80,5 +91,6 @@ mod tests {
         let command = program("./oribi").command();
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["app.psgi"]);
         assert_eq!(command.get_current_dir(), Some(folder.path()));
+        assert!(command.get_envs().any(|(name, value)| name == "PWD" && value == Some(folder.path().as_os_str())));
     }
 }

@@ -5,6 +5,7 @@ use super::super::books::Books;
 use super::super::edges::Edges;
 use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
+use super::super::scaled::Scaled;
 use super::super::scaling;
 use super::super::signals::{self, Signals};
 use super::super::{announce, describe_end};
@@ -82,16 +83,31 @@ pub(in super::super) trait Replaceable<'a>: Measured {
 /// # Errors
 /// Says why no new server was started.
 pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(), String> {
-    let condition = server.condition();
+    let (condition, (wanted, _)) = (server.condition(), server.workers());
     let Parts { settings, succession, listeners, notifier, metrics, books, .. } = server.parts();
     if succession.is_possible() && condition != Condition::Serves {
         return Err("not upgraded: the server is starting or stopping".to_owned());
     }
     let (has_manager, limit) = (Notifier::is_wanted(), settings.life.upgrade_timeout);
-    let pid = succession.start_successor(listeners, books, metrics.as_ref(), has_manager, limit)?;
+    let scaled = Scaled::of(settings, wanted);
+    let pid = succession.start_successor(listeners, books, metrics.as_ref(), has_manager, limit, scaled)?;
     log::info!("upgrading: a new server is starting (pid {pid})");
     notifier.reloading();
     Ok(())
+}
+
+/// Sets the number of workers that was set in the server before, unless the configuration has changed.
+pub(in super::super) fn keep_scale<'a>(server: &mut impl Replaceable<'a>) {
+    let Parts { settings, succession, .. } = server.parts();
+    let Some(scaled) = succession.scaled.take() else { return };
+    let (configured, Scaled { configured: before, wanted }) = (settings.workers.max(1), scaled);
+    if configured != before {
+        log::info!(
+            "workers: {configured}: the configuration has changed from {before}, so the {wanted} that were set since are given up"
+        );
+    } else if let Err(why) = server.scale(wanted) {
+        log::warn!("the number of workers that was set in the server before, {wanted}, cannot be kept: {why}");
+    }
 }
 
 /// Does what signals ask for that say the same as orders to the control socket: an upgrade, or another number of workers.

@@ -1,6 +1,7 @@
 //! What is before and after a server process: the one that has started it in its place, and the one that it starts in its place.
 
 use super::super::books::{Books, ENTERS_EVERY};
+use super::super::scaled::Scaled;
 use super::guardian::{self, GuardianLink, Ward};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
@@ -36,6 +37,8 @@ pub(in super::super) struct Succession {
     pub(super) ward: Option<Ward>,
     /// The exit status of the server, if no ward is left, or without any if the server that serves instead of this one has ended.
     pub(super) ended: Option<i32>,
+    /// The number of workers that the server before has left, until it is set here.
+    pub(super) scaled: Option<Scaled>,
 }
 
 impl Succession {
@@ -46,7 +49,8 @@ impl Succession {
     pub(in super::super) fn of_process() -> Result<(Self, Option<Vec<Listener>>), String> {
         let (before, listeners) = Predecessor::of_environment()?.unzip();
         let guardian = if before.is_some() { predecessor::guardian() } else { None };
-        Ok((Self { program: Some(Program::of_process()), before, guardian, ..Self::none() }, listeners))
+        let scaled = before.as_ref().and_then(|before| Scaled::left_by(before.pid()));
+        Ok((Self { program: Some(Program::of_process()), before, guardian, scaled, ..Self::none() }, listeners))
     }
 
     /// That of a process which has none.
@@ -62,6 +66,7 @@ impl Succession {
             after: None,
             ward: None,
             ended: None,
+            scaled: None,
         }
     }
 
@@ -121,6 +126,7 @@ impl Succession {
         metrics: Option<&Metrics>,
         has_manager: bool,
         limit: Duration,
+        scaled: Option<Scaled>,
     ) -> Result<Pid, String> {
         let program = self.program.as_ref().ok_or(super::super::signals::NO_UPGRADE)?;
         if self.is_not_ready() {
@@ -135,7 +141,7 @@ impl Succession {
             // Later servers become children of the guardian when the one before them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, books, metrics, limit)?;
+            let successor = Successor::start(program, listeners, link, books, metrics, (limit, scaled))?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;

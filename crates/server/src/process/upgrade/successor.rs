@@ -3,8 +3,9 @@
 use super::super::books::Books;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
-    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, TOTALS, UPGRADE, VAULT, describe,
+    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
 };
+use super::super::scaled::Scaled;
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
@@ -43,7 +44,8 @@ pub(in super::super) enum Progress {
 }
 
 impl Successor {
-    /// Starts `program`, which inherits the listeners, and has `limit` to load its app and to serve.
+    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app and to
+    /// serve.
     ///
     /// # Errors
     /// The system refuses, or there is no such program.
@@ -53,7 +55,7 @@ impl Successor {
         guardian: Option<&GuardianLink>,
         books: &Books,
         metrics: Option<&Metrics>,
-        limit: Duration,
+        (limit, scaled): (Duration, Option<Scaled>),
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
@@ -61,16 +63,14 @@ impl Successor {
         command.env(LISTENERS, describe(listeners));
         // Clients resume at the new server the sessions that they had with this one.
         let vault = Vault::fill(listeners)?;
-        match &vault {
-            Some(vault) => command.env(VAULT, vault.as_raw_fd().to_string()),
-            None => command.env_remove(VAULT),
-        };
-        // It is the process that the service manager watches from then on.
-        for variable in ["WATCHDOG_PID", GUARDIAN, TOTALS, ROUTE_TOTALS, FIGURES, METRICS, HISTORY] {
-            command.env_remove(variable);
+        if let Some(vault) = &vault {
+            command.env(VAULT, vault.as_raw_fd().to_string());
         }
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
+        }
+        if let Some(scaled) = scaled {
+            command.env(SCALED, scaled.describe());
         }
         let figures = books.figure_totals().and_then(FigureTotals::descriptor);
         let totals = books.totals();

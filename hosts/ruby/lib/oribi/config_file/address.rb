@@ -12,11 +12,40 @@ module Oribi
         [["listen", path.to_s.include?("?mode=") || !persona.file_wins? ? "unix:#{path}" : "unix:#{path}?mode=777"]]
       end
 
-      # Puma's `ssl_bind`.
-      def self.tls(host, port, options)
-        query = options.map { |name, value| "#{name}=#{escape(value.to_s)}" }.join("&")
-        [["listen", "ssl://#{host}:#{port}?#{query}"]]
+      # Options of Puma's addresses for TLS that ask for speed, or for less safety than there always is: nothing is lost without
+      # them.
+      NEEDLESS = %w[low_latency optimize_for_latency reuse reuse_port].freeze
+      # Those that hold a secret or a whole certificate, with those that name a file.
+      INLINE = { "key_pem" => "key", "cert_pem" => "cert", "ca_pem" => "ca" }.freeze
+
+      # Puma's `ssl_bind`. Yields notes about parts that are not honoured.
+      def self.tls(host, port, options, &note)
+        encrypted("ssl://#{host}:#{port}", options.map { |name, value| [name.to_s, escape(value.to_s)] }, &note)
       end
+
+      # An address for TLS with its options, whose values are percent-encoded.
+      def self.encrypted(address, options)
+        inline = options.map(&:first) & INLINE.keys
+        raise Error, inline_advice(inline.first) unless inline.empty?
+
+        backlog, options = options.partition { |name,| name == "backlog" }
+        dropped, kept = options.partition { |name, value| needless?(name, value) }
+        dropped = dropped.map(&:first) - %w[low_latency optimize_for_latency no_tlsv1 no_tlsv1_1]
+        yield "#{dropped.map { |name| "`#{name}`" }.join(', ')} of an address is not honoured" unless dropped.empty?
+        query = kept.map { |pair| pair.compact.join("=") }.join("&")
+        [*backlog.last(1), ["listen", query.empty? ? address : "#{address}?#{query}"]]
+      end
+
+      def self.needless?(name, value)
+        NEEDLESS.include?(name) || (%w[no_tlsv1 no_tlsv1_1].include?(name) && value != "true")
+      end
+
+      # The value may be a secret, so it is not quoted.
+      def self.inline_advice(name)
+        "`#{name}` cannot be taken: write it to a file that only the user of the server can read, and name that file by " \
+          "`#{INLINE.fetch(name)}`"
+      end
+      private_class_method :encrypted, :needless?, :inline_advice
 
       def self.escape(text)
         text.b.gsub(%r{[^a-zA-Z0-9._~/-]}n) { |byte| format("%%%02X", byte.ord) }
@@ -27,7 +56,8 @@ module Oribi
       # are not honoured.
       def self.puma(text, &note)
         scheme, rest = text.to_s.split("://", 2)
-        return [["listen", text.to_s]] if rest.nil? || %w[ssl https].include?(scheme)
+        return [["listen", text.to_s]] if rest.nil?
+        return tls_of_text(text.to_s, &note) if %w[ssl https].include?(scheme)
 
         unless %w[tcp unix http].include?(scheme)
           yield "`#{scheme}://` is not honoured: Oribi listens on tcp://, ssl:// and unix://"
@@ -39,6 +69,14 @@ module Oribi
         common({ backlog: options["backlog"], reuseport: options.key?("reuse_port") || nil }, &note)
           .push(["listen", scheme == "unix" ? unix(place, mode) : place])
       end
+
+      def self.tls_of_text(text, &note)
+        address, query = text.split("?", 2)
+        return [["listen", text]] if query.nil?
+
+        encrypted(address, query.split("&").map { |pair| pair.split("=", 2) }, &note)
+      end
+      private_class_method :tls_of_text
 
       # Unicorn's `listen`: a port, HOST:PORT, a path, with options.
       def self.unicorn(address, options, &note)

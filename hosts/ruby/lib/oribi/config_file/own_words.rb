@@ -5,30 +5,33 @@ require "oribi/setting"
 
 module Oribi
   class ConfigFile
-    # The words of Oribi's own files and of Rhebok's: one for each name of each setting, and the hooks.
-    module OwnWords
+    # One word for each name of each setting.
+    module SettingWords
       Setting::TABLE.each do |setting|
         setting.names.each do |name|
           word = name.tr("-", "_")
           define_method(word) { |value = true| sheet.set(word, value) }
         end
       end
+    end
 
+    # The words of Oribi's own files and of Rhebok's that are more than the name of a setting, and the hooks.
+    module OwnWords
       # A listen address; several addresses are several listeners.
       def bind(*addresses)
         addresses.flatten.each do |address|
-          sheet.listen(Address.puma(address) { |text| sheet.note(text) })
+          sheet.address { |note| Address.puma(address, &note) }
         end
       end
 
-      # An address for TLS, with `cert` and `key`. What is not known of other options ends the start.
+      # An address for TLS, with `cert` and `key`. An option that is not known ends the start, because it may protect something.
       def ssl_bind(host, port, options = {})
-        sheet.listen(Address.tls(host, port, options))
+        sheet.address { |note| Address.tls(host, port, options, &note) }
       end
 
       # A port, or an address with Unicorn's options.
       def listen(*addresses, **options)
-        addresses.flatten.each { |address| sheet.listen(Address.unicorn(address, options) { |text| sheet.note(text) }) }
+        addresses.flatten.each { |address| sheet.address { |note| Address.unicorn(address, options, &note) } }
       end
 
       # A port, with a host in Puma's form.

@@ -32,6 +32,26 @@ module Oribi
         sheet.unheeded(:plugin, "plugins belong to Puma; a HUP loads the app anew")
       end
 
+      # The app is what the command line names; by default that is the same file.
+      def rackup(path = nil, *)
+        sheet.unheeded(:rackup, "name the file on the command line: oribi FILE") unless path.to_s == "config.ru"
+      end
+
+      # Where REMOTE_ADDR comes from.
+      def set_remote_address(source = :socket, *)
+        return if source.to_s == "socket"
+        return sheet.set("proxy_protocol", source[:proxy_protocol]) if source.is_a?(Hash) && source.key?(:proxy_protocol)
+
+        advice = "name the proxies in front by trusted_proxies, which give the client by X-Forwarded-For; see docs/proxies.md"
+        advice = "REMOTE_ADDR is the peer, or the client of trusted_proxies" unless source.is_a?(Hash) && source.key?(:header)
+        sheet.unheeded(:set_remote_address, advice)
+      end
+
+      # The value of a setting that the file has set before.
+      def get(name, default = nil)
+        sheet.record.fetch(name.to_sym, default)
+      end
+
       def http_content_length_limit(bytes)
         sheet.set("max_body_size", bytes)
       end

@@ -16,7 +16,7 @@ module Oribi
       def self.main(path)
         out = take_standard_output
         configuration = Configuration.new
-        file = ConfigFile.read(path, configuration)
+        file = ConfigFile.read(path, configuration, text: ConfigFile.text_from_command)
         configuration.to_pass.each { |said| row(out, "set", said.spelling, configuration.text_of(said), said.origin.words) }
         file.notes.each { |note| row(out, "note", note) }
         out.flush

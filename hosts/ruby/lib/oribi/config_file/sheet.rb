@@ -47,9 +47,14 @@ module Oribi
         say(place, name, value)
       end
 
-      # Adds addresses, as pairs of a setting and its value.
-      def listen(pairs)
+      # Adds the addresses that the block returns as pairs of a setting and its value; the block gets a callable for notes.
+      def address
         @listens = true
+        pairs = begin
+          yield method(:note)
+        rescue Error => e
+          raise Error, "#{place}: #{e.message}"
+        end
         pairs.each { |name, value| set(name, value) }
       end
 
@@ -125,8 +130,9 @@ module Oribi
         end
       end
 
+      # The file itself may be a pipe, whose text was read before.
       def read(path)
-        File.read(path)
+        path == @file.path && @file.text ? @file.text : File.read(path)
       rescue SystemCallError => e
         raise Error, "cannot read the configuration file: #{e.message}"
       end

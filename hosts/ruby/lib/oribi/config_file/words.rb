@@ -10,6 +10,7 @@ module Oribi
   class ConfigFile
     # The object in which a configuration file is evaluated: each word is a method.
     class Words
+      include SettingWords
       include OwnWords
       include PumaWords
       include UnicornWords
@@ -18,6 +19,29 @@ module Oribi
         next if Setting.find(word)
 
         define_method(word) { |*, **, &_| sheet.unheeded(word, advice) }
+      end
+
+      # Constants that stand in files of Puma and Unicorn.
+      # rubocop:disable Naming/ConstantName -- Puma's names
+      DefaultRackup = "config.ru"
+      DefaultTCPHost = "0.0.0.0"
+      DefaultTCPPort = 9292
+      DefaultWorkerCheckInterval = 5
+      DefaultWorkerTimeout = 60
+      DefaultWorkerShutdownTimeout = 30
+      # rubocop:enable Naming/ConstantName
+
+      # What files of Unicorn change of it, without effect.
+      module Unicorn
+        # A new server does not start from the old one.
+        module HttpServer
+          START_CTX = { argv: [], cwd: ".", 0 => "oribi" } # rubocop:disable Style/MutableConstant -- files write to it
+        end
+
+        # The command line has been read.
+        module Configurator
+          RACKUP = { file: "config.ru", host: nil, port: nil, options: {} } # rubocop:disable Style/MutableConstant -- see above
+        end
       end
 
       def initialize(sheet)

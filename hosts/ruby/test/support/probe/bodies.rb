@@ -152,6 +152,10 @@ module Probe
   on("/bodies/large") { |env| [200, {}, [pattern(size(env))]] }
   on("/bodies/raises") { |env| [200, {}, RaisingBody.new(env, [])] }
   on("/bodies/raises-at-once") { |env| [200, {}, RaisingAtOnceBody.new(env, [])] }
+  on "/bodies/raises-behind-nothing" do |env|
+    [200, {}, Body.new(env, Enumerator.new { |pieces| (pieces << "") && raise("at first") })]
+  end
+  on("/bodies/unframed") { |env| [200, { "transfer-encoding" => "chunked" }, Body.new(env, %w[one two])] }
   on("/bodies/raises-in-close") { |env| [200, {}, RaisingCloseBody.new(env, %w[one two])] }
   on("/bodies/short") { |env| [200, { "content-length" => "10" }, Body.new(env, %w[one two])] }
   on("/bodies/long") { |env| [200, { "content-length" => "4" }, Body.new(env, %w[one two])] }
@@ -220,6 +224,22 @@ module Probe
       stream.write("a piece")
       raise "raised in call"
     end]
+  end
+
+  on "/stream/raises-at-once" do |env|
+    [200, {}, StreamBody.new(env) { raise "raised at once" }]
+  end
+
+  on "/stream/raises-behind-flush" do |env|
+    [200, {}, StreamBody.new(env) { |stream| stream.flush && raise("raised behind the head") }]
+  end
+
+  on "/stream/bad-head" do |env|
+    [200, { "x-a" => "a\r\nb" }, StreamBody.new(env) { note(env, "called") }]
+  end
+
+  on "/stream/unframed" do |env|
+    [200, { "transfer-encoding" => "chunked" }, StreamBody.new(env) { |stream| stream.write("one") && stream.close }]
   end
 
   on "/stream/thread" do |env|

@@ -48,6 +48,7 @@ module Probe
     "status-nil" => [nil, {}, []],
     "status-text" => ["fine", {}, []],
     "status-low" => [99, {}, []],
+    "status-interim" => [150, {}, []],
     "status-high" => [1000, {}, []],
     "status-negative" => [-200, {}, []],
     "status-huge" => [2**64, {}, []],

@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require "rexml/document"
+require "tempfile"
+
 # What an app sees of a request.
 module Probe
   # A value as plain data: [class, encoding, value].
@@ -47,6 +50,47 @@ module Probe
     encodings = [names, values].map { |texts| texts.map { |text| text.encoding.name }.uniq }
     text([input(env).read.bytesize, env["HTTP_X_SUM"], trailers, encodings].inspect)
   end
+
+  def self.failure
+    yield
+  rescue EOFError, SystemCallError => e
+    e.class
+  end
+
+  # What methods return, and where they leave the input, as with a file of the same content.
+  INPUT_CALLS = {
+    "readline" => ->(io) { [io.readline, io.readline(chomp: true), io.pos] },
+    "readlines" => ->(io) { [io.readlines(chomp: true), io.eof?, io.readlines] },
+    "readlines-limit" => ->(io) { [io.readlines(4).first(3), io.pos] },
+    "getbyte" => ->(io) { [io.getbyte, io.readbyte, io.pos] },
+    "getc" => ->(io) { [io.getc, io.readchar, io.getc.encoding, io.pos] },
+    "each_byte" => ->(io) { [io.each_byte.first(3), io.pos] },
+    "each_char" => ->(io) { [io.each_char.to_a.size, io.eof] },
+    "seek" => ->(io) { [io.seek(5), io.read(3), io.seek(-2, :CUR), io.read(2), io.seek(-4, IO::SEEK_END), io.read] },
+    "pos" => ->(io) { [(io.pos = 7), io.getc, io.tell, io.rewind, io.getc] },
+    "sysread" => ->(io) { [io.sysread(4), io.pos] },
+    "at-end" => lambda { |io|
+      io.read
+      [io.getbyte, io.getc, io.gets, *%i[readbyte readchar readline].map { |name| failure { io.public_send(name) } }]
+    },
+    "before" => ->(io) { failure { io.seek(-1) } }
+  }.freeze
+
+  on "/input/calls" do |env|
+    file = Tempfile.new("input", ENV.fetch("TEST_DIRECTORY"))
+    file.binmode
+    file.write(input(env).read)
+    differences = INPUT_CALLS.reject do |_name, act|
+      [file, input(env)].map { |io| io.rewind && act.call(io) }.uniq.one?
+    end
+    text(differences.keys.inspect)
+  ensure
+    file.close!
+  end
+
+  # Libraries that read from an IO.
+  on("/input/xml") { |env| text(REXML::Document.new(input(env)).root.elements.map(&:name).inspect) }
+  on("/input/marshal") { |env| text(Marshal.load(input(env)).inspect) } # rubocop:disable Security/MarshalLoad -- a test
 
   on "/input/digest" do |env|
     digest = Digest::SHA256.new

@@ -44,6 +44,14 @@ module Probe
     [200, { "content-type" => "text/plain", "rack.hijack" => talk }, Body.new(env, ["never sent"])]
   end
 
+  on "/hijack/partial-raises" do |env|
+    talk = proc do |io|
+      io.write("half of it")
+      raise "raised in the hijacker"
+    end
+    [200, { "content-type" => "text/plain", "rack.hijack" => talk }, Body.new(env, ["never sent"])]
+  end
+
   on "/hijack/partial-echo" do |_env|
     talk = proc do |io|
       Thread.new do
@@ -78,6 +86,10 @@ module Probe
     [101, { "rack.protocol" => env["rack.protocol"].first }, body]
   end
 
+  on "/protocol/stream-raises" do |env|
+    [101, { "upgrade" => "echo", "connection" => "upgrade" }, StreamBody.new(env) { raise "raised in another protocol" }]
+  end
+
   on("/protocol") { |env| text(env["rack.protocol"].inspect) }
 
   # ---- Early hints ---------------------------------------------------------------------------------------------------
@@ -96,6 +108,23 @@ module Probe
       "refused: #{e.class}"
     end
     text(message)
+  end
+
+  on "/hints/odd" do |env|
+    text([{ "a b" => "x" }, 5, nil, { 5 => "x" }].map { |headers| env["rack.early_hints"].call(headers).inspect }.join(" "))
+  end
+
+  on "/hints/forked" do |env|
+    pid = fork { exit!(env["rack.early_hints"].call({ "link" => "x" }).nil?) }
+    text(Process.wait2(pid).last.exitstatus.to_s)
+  end
+
+  on "/hints/hijacked" do |env|
+    io = env["rack.hijack"].call
+    result = env["rack.early_hints"].call({ "link" => "x" })
+    io.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n#{result.inspect}")
+    io.close
+    [200, {}, []]
   end
 
   on "/hints/late" do |env|

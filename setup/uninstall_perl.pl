@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# uninstall-perl.pl [DESTDIR]: removes what `make install-perl` installed, by the list of files that it left.
+# uninstall_perl.pl [DESTDIR]: removes what `make install-perl` installed, by the list of files that it left.
 
 use v5.36;
 use Config;

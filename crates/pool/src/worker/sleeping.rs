@@ -1,0 +1,93 @@
+//! Sleeping and being woken.
+
+use super::{Taken, Worker};
+use crate::orders::Orders;
+use crate::queue::Queue;
+use crate::shape::Layout;
+use crate::sleep::Waits;
+use crate::step::step;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Worker {
+    /// Announces that this worker is about to sleep, and looks once more: if it returns nothing, the worker may sleep. When
+    /// there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`, for a worker
+    /// that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
+    pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
+        // A worker that can take nothing must not be woken for a request that another worker could take.
+        let waits = match (self.usable_area(), for_room) {
+            (Some(_), false) => Waits::Work,
+            (Some(_), true) => Waits::WorkOrRoom,
+            (None, _) => Waits::Room,
+        };
+        self.say_sleep(waits);
+        let taken = self.take();
+        if taken.is_some() {
+            self.awake();
+        }
+        taken
+    }
+
+    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges, and
+    /// if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps; it
+    /// need not call [`Worker::awake`], which costs the edge at most one needless ring for this sleep.
+    pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
+        let waits = match (takes && self.usable_area().is_some(), for_room) {
+            (true, false) => Waits::Work,
+            (true, true) => Waits::WorkOrRoom,
+            // Orders come with room.
+            (false, _) => Waits::Room,
+        };
+        self.say_sleep(waits);
+    }
+
+    /// The number of requests that wait for any worker of the pool.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }.depth()
+    }
+
+    /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
+    /// the edge has an order; returns whether it may sleep.
+    pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
+        self.flush_before_waiting(taken);
+        self.say_sleep(Waits::Room);
+        let needed = Self::needed(taken, bytes).min(self.areas[taken.area as usize].size);
+        let may_sleep = self.room(taken.area) < needed && self.orders(taken) == Orders::default();
+        if !may_sleep {
+            self.awake();
+        }
+        may_sleep
+    }
+
+    /// Announces that the worker is awake.
+    pub fn awake(&mut self) {
+        if self.sleep.waits != Waits::No {
+            self.sleep = self.sleep.ended();
+            self.sleep_word().store(self.sleep.bits(), SeqCst);
+        }
+    }
+
+    fn say_sleep(&mut self, waits: Waits) {
+        self.sleep = self.sleep.next(waits);
+        step();
+        self.sleep_word().store(self.sleep.bits(), SeqCst);
+    }
+
+    fn sleep_word(&self) -> &AtomicU64 {
+        &self.answers.words()[Layout::WORKER_SLEEP]
+    }
+
+    /// The descriptor that becomes readable when this worker is woken. If it is watched edge-triggered, it need not be read.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The descriptor that becomes readable when a descriptor has come that was asked for.
+    #[must_use]
+    pub fn line(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}

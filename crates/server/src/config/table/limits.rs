@@ -1,0 +1,138 @@
+//! The rows of the table about what clients may send, and about what may wait for them.
+
+use super::super::setting::{Section, Setting};
+use super::super::settings::Limits;
+use super::super::value::{count, is_off, limit, show_limit, show_size, size, size_limit, small_count};
+
+/// The largest head: positions in a head are kept in 32 bits, see [`oribi_message::Span`].
+const HEAD_BYTES: u64 = 1 << 30;
+
+/// The most field lines: enough for any use, and few enough to walk through quickly.
+const FIELDS: u32 = 65536;
+
+pub(super) const MAX_HEADER_SIZE: Setting =
+    Setting::new("max-header-size", Section::Limits, "SIZE", "Bytes of a request line and all header fields; more gets a 431")
+        .aliases(&["max-head-size", "max-header-len"])
+        .apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
+        .show(|settings| show_size(settings.limits.head_bytes as u64));
+
+pub(super) const MAX_HEADERS: Setting =
+    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more get a 431")
+        .aliases(&["max-header-count"])
+        .apply(|draft, text| small_count(text, 1..=FIELDS).map(|number| draft.settings.limits.fields = number))
+        .show(|settings| settings.limits.fields.to_string());
+
+pub(super) const MAX_URI_SIZE: Setting =
+    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more gets a 414")
+        .aliases(&["max-uri-len", "max-uri-length"])
+        .default_words("8KiB, or --max-header-size if that is less")
+        .apply(|draft, text| size(text, 1..=HEAD_BYTES).map(|bytes| draft.settings.limits.target_bytes = bytes as usize))
+        .show(|settings| show_size(settings.limits.target_bytes as u64));
+
+pub(super) const MAX_BODY_SIZE: Setting =
+    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more gets a 413. `off` for no limit")
+        .aliases(&["max-body-len", "max-body-length", "max-content-size"])
+        .apply(|draft, text| size_limit(text).map(|bytes| draft.settings.limits.content_bytes = bytes))
+        .show(|settings| show_size(settings.limits.content_bytes));
+
+pub(super) const BODY_BUFFER_SIZE: Setting = Setting::new(
+    "body-buffer-size",
+    Section::Limits,
+    "SIZE",
+    "Bytes of a request body kept in memory; more goes to a temporary file",
+)
+.aliases(&["client-body-buffer-size"])
+.apply(|draft, text| size(text, 0..=HEAD_BYTES).map(|bytes| draft.settings.limits.content_memory_bytes = bytes as usize))
+.show(|settings| show_size(settings.limits.content_memory_bytes as u64));
+
+pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::new(
+    "output-buffer-size",
+    Section::Limits,
+    "SIZE",
+    "Bytes of a response that may wait for a slow client in memory; more goes to a file (--output-spool-size), or a streaming app must wait, \
+     too",
+)
+.apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
+.show(|settings| show_size(settings.limits.output_bytes as u64));
+
+pub(super) const OUTPUT_SPOOL_SIZE: Setting = Setting::new(
+    "output-spool-size",
+    Section::Limits,
+    "SIZE",
+    "Bytes of a response that may wait for a slow client in a file of --temporary-directory, so that its app need not wait; beyond that \
+     the app waits. 0 or off: none",
+)
+.apply(|draft, text| spool_size(text).map(|bytes| draft.settings.limits.output_spool_bytes = bytes))
+.show(|settings| show_spool(settings.limits.output_spool_bytes));
+
+pub(super) const OUTPUT_SPOOL_TOTAL: Setting = Setting::new(
+    "output-spool-total",
+    Section::Limits,
+    "SIZE",
+    "The same for all responses of an edge together, or of a worker without one",
+)
+.apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_spool_total = bytes))
+.show(|settings| show_size(settings.limits.output_spool_total));
+
+pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::new(
+    "output-memory-total",
+    Section::Limits,
+    "SIZE",
+    "Memory of an edge, or of a worker without one, for all responses that wait for slow clients; beyond that even small ones go to the \
+     file, and apps wait sooner if that may take no more",
+)
+.default_words("64MiB, or an eighth of the memory of the control group if that is less")
+.apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_memory_total = Some(bytes)))
+.show(|settings| settings.limits.output_memory_total.map_or_else(String::new, show_size));
+
+pub(super) const MAX_CONNECTIONS: Setting = Setting::new(
+    "max-connections",
+    Section::Limits,
+    "NUMBER",
+    "Connections of a worker; beyond that, the oldest idle one is closed for a new one",
+)
+.aliases(&["worker-connections"])
+.apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))
+.show(|settings| settings.limits.connections.to_string());
+
+pub(super) const MAX_KEEPALIVE_REQUESTS: Setting = Setting::new(
+    "max-keepalive-requests",
+    Section::Limits,
+    "NUMBER",
+    "Close a connection after this many requests; 1 is no keep-alive, 0 no limit",
+)
+.aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
+.apply(|draft, text| {
+    let number = limit(text)?;
+    // Four thousand million requests on one connection are no real limit, either.
+    draft.settings.limits.requests_per_connection = number.and_then(|number| u32::try_from(number).ok());
+    Ok(())
+})
+.show(|settings| show_limit(settings.limits.requests_per_connection.map(u64::from)));
+
+pub(super) const MAX_PIPELINED_REQUESTS: Setting = Setting::new(
+    "max-pipelined-requests",
+    Section::Limits,
+    "NUMBER",
+    "Pipelined requests of one connection answered before another connection has its turn",
+)
+.apply(|draft, text| count(text, 1..=65535).map(|number| draft.settings.limits.pipelined_per_turn = number as u16))
+.show(|settings| settings.limits.pipelined_per_turn.to_string());
+
+pub(super) const MAX_FASTCGI_REQUESTS: Setting = Setting::new(
+    "max-fastcgi-requests",
+    Section::Limits,
+    "NUMBER",
+    "Requests that a web server may have open on one FastCGI connection at once; more are refused with FCGI_OVERLOADED",
+)
+.apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
+.show(|settings| settings.limits.fastcgi_requests.to_string());
+
+/// Bytes in files, or none.
+fn spool_size(text: &str) -> Result<u64, String> {
+    if is_off(text.trim()) { Ok(0) } else { size(text, 0..=Limits::UNLIMITED) }
+}
+
+fn show_spool(bytes: u64) -> String {
+    if bytes == 0 { "off".to_owned() } else { show_size(bytes) }
+}

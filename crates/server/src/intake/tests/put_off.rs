@@ -1,0 +1,85 @@
+//! Answers that are put off, and heads that are larger than an area.
+
+use super::*;
+
+/// A worker with eight areas, of which seven may be put off.
+fn site() -> Site {
+    Site::of(Shape { areas: 8, ..SHAPE })
+}
+
+#[test]
+fn answers_that_are_put_off_leave_room_for_others() {
+    let mut site = site();
+    let followed: Vec<(Ticket, ExchangeId)> = (0..7)
+        .map(|_| {
+            let (ticket, exchange) = (site.ask("/events"), site.take());
+            site.intake.start(exchange, OK).expect("its client waits");
+            site.intake.write(exchange, b"first").expect("its client waits");
+            (ticket, exchange)
+        })
+        .collect();
+    assert_eq!(site.hear().len(), 14);
+    // One more is refused, before and after its answer has begun.
+    let (ticket, exchange) = (site.ask("/later"), site.take());
+    assert!(matches!(&site.hear_of(ticket)[..], [Said::Whole(503, ..)]));
+    assert!(site.intake.start(exchange, OK).is_err(), "its app learns it");
+    let ticket = site.ask("/events");
+    let lent = site.lend();
+    let exchange = lent.id();
+    site.intake.start(exchange, OK).expect("its client waits");
+    site.intake.give_back(lent);
+    assert_eq!(site.hear_of(ticket), [Said::Head(200, None), Said::Abandoned]);
+    assert!(site.intake.write(exchange, b"x").is_err(), "its app learns it");
+    // The others go on, and ordinary requests are answered.
+    for _ in 0..20 {
+        let ticket = site.ask("/");
+        let lent = site.lend();
+        site.intake.respond(lent.id(), OK, &[b"at once"]).expect("its client waits");
+        site.intake.give_back(lent);
+        assert!(matches!(&site.hear_of(ticket)[..], [Said::Whole(200, ..)]));
+    }
+    for &(ticket, exchange) in &followed {
+        site.intake.write(exchange, b"news").expect("its client waits");
+        assert_eq!(site.hear_of(ticket), [Said::Content(b"news".to_vec())]);
+    }
+    // A client that has gone makes room for another.
+    let (gone, _) = followed[3];
+    site.edge.withdraw(gone);
+    site.edge.wake_workers();
+    assert!(site.rests());
+    assert_eq!(site.hear(), []);
+    let (ticket, exchange) = (site.ask("/events"), site.take());
+    site.intake.start(exchange, OK).expect("its client waits");
+    site.intake.write(exchange, b"news").expect("its client waits");
+    assert_eq!(site.hear_of(ticket), [Said::Head(200, None), Said::Content(b"news".to_vec())]);
+}
+
+#[test]
+fn a_head_larger_than_an_area_is_passed_on() {
+    let mut site = site();
+    let value = vec![b'v'; 20_000];
+    let head = ResponseHead { status: 200, fields: &[(b"X", &value)] };
+    for whole in [true, false] {
+        let (ticket, exchange) = (site.ask("/"), site.take());
+        if whole {
+            site.intake.respond(exchange, head, &[b"content"]).expect("its client waits");
+        } else {
+            site.intake.start(exchange, head).expect("its client waits");
+            site.intake.write(exchange, b"content").expect("its client waits");
+            site.intake.finish(exchange).expect("its client waits");
+        }
+        let mut heard = Vec::new();
+        while !heard.contains(&Said::Finished) {
+            heard.extend(site.hear_of(ticket));
+            assert!(site.rests());
+        }
+        let content = b"content".to_vec();
+        let expected = if whole {
+            vec![Said::Head(200, Some(7)), Said::File(content), Said::Finished]
+        } else {
+            vec![Said::Head(200, None), Said::Content(content), Said::Finished]
+        };
+        assert_eq!(heard, expected);
+        assert!(site.intake.opened.is_empty());
+    }
+}

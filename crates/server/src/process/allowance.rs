@@ -1,0 +1,80 @@
+//! How often something may happen: some times at once, and then at a steady rate.
+
+use std::time::{Duration, Instant};
+
+/// A bucket of tokens. It is full at the beginning, and gets one token more in each interval.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    /// How many tokens it holds when it is full.
+    burst: u32,
+    /// The time in which one token comes back.
+    interval: Duration,
+    /// When it is full again; `None`: it was never used.
+    full_at: Option<Instant>,
+}
+
+impl Allowance {
+    /// `burst` must not be zero.
+    pub(super) const fn new(burst: u32, interval: Duration) -> Self {
+        Self { burst, interval, full_at: None }
+    }
+
+    /// How long to wait for a token; zero if there is one.
+    pub(super) fn wait(&self, now: Instant) -> Duration {
+        let Some(full_at) = self.full_at else { return Duration::ZERO };
+        full_at.saturating_duration_since(now).saturating_sub(self.interval * (self.burst - 1))
+    }
+
+    /// Takes a token. If there is none, the wait for the next one becomes longer.
+    pub(super) fn take(&mut self, now: Instant) {
+        self.full_at = Some(self.full_at.map_or(now, |full_at| full_at.max(now)) + self.interval);
+    }
+
+    /// Takes a token if there is one.
+    pub(super) fn try_take(&mut self, now: Instant) -> bool {
+        let has_one = self.wait(now).is_zero();
+        if has_one {
+            self.take(now);
+        }
+        has_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_burst_is_followed_by_a_steady_rate() {
+        let mut allowance = Allowance::new(3, SECOND);
+        let now = Instant::now();
+        assert_eq!([(); 5].map(|()| allowance.try_take(now)), [true, true, true, false, false]);
+        assert_eq!(allowance.wait(now), SECOND);
+        assert_eq!(allowance.wait(now + SECOND / 4), SECOND * 3 / 4);
+        for number in 1..10 {
+            let now = now + SECOND * number;
+            assert_eq!([(); 2].map(|()| allowance.try_take(now)), [true, false], "after {number} seconds");
+        }
+    }
+
+    #[test]
+    fn a_quiet_time_fills_it_and_no_more_than_that() {
+        let mut allowance = Allowance::new(3, SECOND);
+        let now = Instant::now();
+        (0..3).for_each(|_| allowance.take(now));
+        let later = now + SECOND * 2;
+        assert_eq!([(); 3].map(|()| allowance.try_take(later)), [true, true, false]);
+        let much_later = now + SECOND * 10_000;
+        assert_eq!([(); 4].map(|()| allowance.try_take(much_later)), [true, true, true, false]);
+    }
+
+    #[test]
+    fn tokens_that_are_not_there_are_waited_for() {
+        let mut allowance = Allowance::new(1, SECOND);
+        let now = Instant::now();
+        (0..3).for_each(|_| allowance.take(now));
+        assert_eq!(allowance.wait(now), SECOND * 3);
+    }
+}

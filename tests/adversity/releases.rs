@@ -1,0 +1,102 @@
+//! Deployments: each release has a directory of its own, and a symbolic link leads to the present one.
+
+use crate::environment::upgrade;
+use crate::server::{Folder, wait_until};
+use crate::site::{Edge, Language, Plan, Site, program};
+use rustix::process::Signal;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+crate::everywhere!(a_reload_serves_the_release_to_which_the_link_leads, a_directory_that_is_gone_is_no_reason_to_end);
+crate::in_shape!(bundled, Ruby, Edge::On, the_gemfile_is_that_of_the_release);
+
+/// An app that answers with its release, which is in a file of its own, and with that in the directory it was loaded in.
+fn app(language: Language, release: &str) -> String {
+    match language {
+        Language::Perl => format!(
+            "use FindBin; open my $file, '<', 'release' or die \"release: $!\\n\"; chomp(my $found = readline $file);\n\
+             sub {{ [200, [], [\"{release} $found\\n\"]] }};\n"
+        ),
+        Language::Ruby => {
+            format!("found = File.read('release').chomp\nrun ->(_env) {{ [200, {{}}, [\"{release} #{{found}}\\n\"]] }}\n")
+        }
+        Language::Lua => format!(
+            "local found = assert(io.open 'release'):read '*l'\nreturn function() return 200, {{}}, '{release} ' .. found .. '\\n' end\n"
+        ),
+    }
+}
+
+/// Makes a release and has the link lead to it.
+fn deploy(folder: &Path, language: Language, release: &str) {
+    let directory = folder.join("releases").join(release);
+    std::fs::create_dir_all(&directory).expect("the folder is ours");
+    std::fs::write(directory.join(language.file()), app(language, release)).expect("the folder is ours");
+    std::fs::write(directory.join("release"), format!("{release}\n")).expect("the folder is ours");
+    std::fs::write(directory.join("Gemfile"), "gem 'rack'\n").expect("the folder is ours");
+    // A link cannot be replaced in one step; its name can.
+    symlink(&directory, folder.join("next")).expect("the folder is ours");
+    std::fs::rename(folder.join("next"), folder.join("current")).expect("the folder is ours");
+}
+
+/// Serves the release to which the link leads, started there as by a shell.
+fn start(language: Language, edge: Edge, change: impl FnOnce(&Path, &mut Command)) -> Site {
+    let folder = Folder::new();
+    deploy(&folder.0, language, "1");
+    let current = folder.file("current");
+    let mut command = Command::new(program());
+    command.current_dir(&current).env("PWD", &current);
+    change(&folder.0, &mut command);
+    Plan::of_app(command, language, folder, Path::new(language.file()), edge, &[]).start_and_look("/")
+}
+
+fn must_be(site: &Site, release: &str) {
+    let expected = format!("{release} {release}\n");
+    wait_until(&format!("release {release}"), || site.get("/").as_deref() == Some(&*expected));
+}
+
+fn a_reload_serves_the_release_to_which_the_link_leads(language: Language, edge: Edge) {
+    let site = start(language, edge, |_, _| ());
+    must_be(&site, "1");
+    deploy(&site.folder.0, language, "2");
+    site.reload();
+    must_be(&site, "2");
+    // Nothing of the server is left in the old one.
+    std::fs::remove_dir_all(site.folder.file("releases/1")).expect("it is ours");
+    site.reload();
+    must_be(&site, "2");
+    deploy(&site.folder.0, language, "3");
+    upgrade(&site.server);
+    must_be(&site, "3");
+    deploy(&site.folder.0, language, "4");
+    site.reload();
+    must_be(&site, "4");
+    site.stop();
+}
+
+fn a_directory_that_is_gone_is_no_reason_to_end(language: Language, edge: Edge) {
+    let site = start(language, edge, |_, _| ());
+    std::fs::remove_file(site.folder.file("current")).expect("it is ours");
+    site.server.signal(Signal::HUP);
+    // Lua's workers look for the script by the path that leads over the link.
+    wait_until("the outcome", || site.taken_over() + site.failures() > 0);
+    must_be(&site, "1");
+    site.stop();
+}
+
+fn the_gemfile_is_that_of_the_release(language: Language, edge: Edge) {
+    let site = start(language, edge, |folder, command| {
+        // As `bundle exec` finds it.
+        let release = folder.join("releases/1").canonicalize().expect("it is there");
+        command.env("BUNDLE_GEMFILE", release.join("Gemfile"));
+    });
+    must_be(&site, "1");
+    deploy(&site.folder.0, language, "2");
+    std::fs::remove_dir_all(site.folder.file("releases/1")).expect("it is ours");
+    site.reload();
+    must_be(&site, "2");
+    deploy(&site.folder.0, language, "3");
+    upgrade(&site.server);
+    must_be(&site, "3");
+    site.stop();
+}

@@ -1,0 +1,169 @@
+//! Clients that take large responses slowly, or not at all, keep no worker: what they do not take waits in a file.
+
+use crate::connection::{Connection, request};
+use crate::http2::{
+    DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PREFACE, RESET, SETTINGS, WINDOW, frame, literal, receive_frames,
+};
+use crate::language::{Language, Site};
+use crate::response::letters;
+use crate::server::wait_until;
+use crate::status::Counters;
+use crate::turn;
+use crate::wire::{Layer, Wire, way_to};
+use std::io::{Read, Write};
+
+crate::in_every_language!(
+    readers_of_streams_keep_no_worker,
+    streams_without_room_on_one_connection_keep_no_worker,
+    an_app_that_dies_behind_a_slow_reader_is_seen_by_it,
+    where_no_file_can_be_written_the_app_waits,
+    whole_responses_leave_memory,
+);
+
+/// More than the kernel holds for both ends of a connection.
+const LENGTH: usize = 8_000_000;
+
+/// Asks for a response, and takes nothing of it but its first byte, so that an app has begun with it.
+fn slow_reader(site: &Site, target: &str) -> Wire {
+    let mut wire = Wire::of_http1(site.address).expect("the server listens");
+    rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 16 << 10).expect("it is ours");
+    wire.write_all(&request("GET", target, &[])).and_then(|()| wire.flush()).expect("the server keeps the connection");
+    wire.read_exact(&mut [0]).expect("the response begins");
+    wire
+}
+
+/// Everything that is left of a response, to its end; whether that is a whole one.
+fn rest_of(mut wire: Wire) -> (Vec<u8>, bool) {
+    // Now it is quick.
+    rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 4 << 20).expect("it is ours");
+    let (mut bytes, mut buffer) = (b"H".to_vec(), vec![0; 1 << 20]);
+    loop {
+        if bytes.len() > LENGTH {
+            match crate::response::take(&mut bytes.clone(), false) {
+                Ok(Some(response)) => return (response.content, true),
+                Ok(None) => {}
+                Err(why) => panic!("{why}"),
+            }
+        }
+        match wire.read(&mut buffer) {
+            Ok(count @ 1..) => bytes.extend_from_slice(&buffer[..count]),
+            Ok(0) | Err(_) => return (bytes, false),
+        }
+    }
+}
+
+fn readers_of_streams_keep_no_worker(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2"]);
+    let readers = [1, 2].map(|number| (number, slow_reader(&site, &format!("/stream?{number}&{LENGTH}&500"))));
+    Connection::open(site.address).get_fast(3);
+    for (number, wire) in readers {
+        let (content, is_whole) = rest_of(wire);
+        assert!(is_whole && content == letters(number, LENGTH), "{number}: {} bytes", content.len());
+    }
+}
+
+/// A client of HTTP/2 that says itself how much it takes.
+struct Client {
+    layer: Box<dyn Layer>,
+    received: Vec<u8>,
+    frames: Vec<Frame>,
+}
+
+impl Client {
+    /// Asks for a response in pieces on each of these streams, and has no room for their content.
+    fn open(site: &Site, streams: &[u32]) -> Self {
+        let (mut layer, encrypts) = way_to(site.address, true).expect("the server listens");
+        let no_room = [&4_u16.to_be_bytes()[..], &[0; 4]].concat();
+        let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &no_room)].concat();
+        for id in streams {
+            let (mut block, path) = (Vec::new(), format!("/stream?{id}&{LENGTH}&500"));
+            let scheme = if encrypts { "https" } else { "http" };
+            for (name, value) in [(":method", "GET"), (":scheme", scheme), (":path", &path), (":authority", "test")] {
+                literal(&mut block, name, value);
+            }
+            bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, *id, &block));
+        }
+        layer.write_all(&bytes).and_then(|()| layer.flush()).expect("the server listens");
+        Self { layer, received: Vec::new(), frames: Vec::new() }
+    }
+
+    /// Receives until these are all there.
+    fn receive_until(&mut self, are_there: impl Fn(&[Frame]) -> bool) {
+        while !are_there(&self.frames) {
+            let frames = receive_frames(&mut *self.layer, &mut self.received).expect("the server goes on");
+            self.frames.extend(frames.expect("the server keeps the connection"));
+        }
+    }
+
+    /// Makes room on the connection and on these streams.
+    fn make_room(&mut self, streams: &[u32]) {
+        let ids = [&[0], streams].concat();
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| frame(WINDOW, 0, *id, &(1_u32 << 30).to_be_bytes())).collect();
+        self.layer.write_all(&bytes).and_then(|()| self.layer.flush()).expect("the server listens");
+    }
+
+    fn content(&self, id: u32) -> Vec<u8> {
+        let of_stream = self.frames.iter().filter(|frame| frame.kind == DATA && frame.number == id);
+        of_stream.flat_map(|frame| frame.payload.iter().copied()).collect()
+    }
+}
+
+fn streams_without_room_on_one_connection_keep_no_worker(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2"]);
+    let streams = [1, 3];
+    let mut client = Client::open(&site, &streams);
+    client.receive_until(|frames| frames.iter().filter(|frame| frame.kind == HEADERS).count() == streams.len());
+    Connection::open(site.address).get_fast(3);
+    assert!(client.frames.iter().all(|frame| frame.kind != DATA), "there is no room");
+    client.make_room(&streams);
+    let is_end = |frame: &Frame| matches!(frame.kind, DATA | HEADERS) && frame.flags & END_STREAM != 0;
+    client.receive_until(|frames| frames.iter().filter(|frame| is_end(frame)).count() == streams.len());
+    for id in streams {
+        assert!(client.content(id) == letters(id.into(), LENGTH), "{id}: {} bytes", client.content(id).len());
+    }
+    assert!(client.frames.iter().all(|frame| frame.kind != RESET));
+}
+
+fn an_app_that_dies_behind_a_slow_reader_is_seen_by_it(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2"]);
+    let readers = [1, 2].map(|number| slow_reader(&site, &format!("/broken?{number}&{LENGTH}&500")));
+    wait_until("both apps have died", || site.server.log().matches("broken off").count() >= 2);
+    for wire in readers {
+        assert!(!rest_of(wire).1, "it looks like a whole response");
+    }
+    Connection::open(site.address).get_fast(3);
+}
+
+fn where_no_file_can_be_written_the_app_waits(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2", "--temporary-directory", "/nonexistent/directory"]);
+    let readers = [1, 2].map(|number| (number, slow_reader(&site, &format!("/stream?{number}&{LENGTH}&500"))));
+    wait_until("the log says why", || {
+        site.server.log().contains("cannot write a response to a temporary file in /nonexistent")
+    });
+    for (number, wire) in readers {
+        let (content, is_whole) = rest_of(wire);
+        assert!(is_whole && content == letters(number, LENGTH), "{number}: {} bytes", content.len());
+    }
+    assert_eq!(site.server.log().matches("cannot write a response").count(), 1, "it is said once");
+}
+
+fn whole_responses_leave_memory(language: Language) {
+    let _turn = turn::beside_others();
+    let folder = crate::server::Folder::new();
+    let control = folder.file("control");
+    let path = control.to_str().expect("a plain path");
+    let site = language.start(&["--workers", "2", "--output-memory-total", "1m", "--control", path]);
+    let readers: Vec<(u64, Wire)> =
+        (1..=4).map(|number| (number, slow_reader(&site, &format!("/big?{number}&{LENGTH}")))).collect();
+    // The first may stay in memory until there is too much.
+    wait_until("most of it is in files", || Counters::of(&control).get("spooled_bytes") > 3.0 * 1_000_000.0);
+    assert!(Counters::of(&control).get("spooled_responses") >= 3.0);
+    for (number, wire) in readers {
+        let (content, is_whole) = rest_of(wire);
+        assert!(is_whole && content == letters(number, LENGTH), "{number}: {} bytes", content.len());
+    }
+}
