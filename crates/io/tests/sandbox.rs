@@ -78,6 +78,10 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
         let mut file = tempfile::tempfile_in(scene.file("spool"))?;
         file.write_all(&[7; 100_000])
     }),
+    ("a file in memory", Success, |_| {
+        let mut file = File::from(rustix::fs::memfd_create("oribi-content", rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.write_all(&[7; 100_000])
+    }),
     ("a file with a name for a moment", Success, |scene| {
         let path = scene.file("spool/name");
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;

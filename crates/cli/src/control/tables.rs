@@ -156,6 +156,8 @@ const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
             ("http2-streams", "limit_http2_streams"),
             ("max-fastcgi-requests", "limit_max_fastcgi_requests"),
             ("output-spool-size", "limit_output_spool_size"),
+            ("body-memory-total", "limit_body_memory_total"),
+            ("body-files-total", "limit_body_files_total"),
         ],
     ),
     ("spooled", &[("responses", "spooled_responses"), ("bytes", "spooled_bytes")]),

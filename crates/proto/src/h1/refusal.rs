@@ -36,6 +36,10 @@ refusals! {
     pub OVERLOADED = 503 "the server is busy";
     /// The server may open no more files now, and needs one for the content.
     pub DESCRIPTORS = 503 "too many open files to keep the request content";
+    /// Unfinished requests hold more memory than they may.
+    pub CONTENT_MEMORY = 503 "unfinished requests hold too much memory";
+    /// Unfinished requests have more files open than they may.
+    pub CONTENT_FILES = 503 "unfinished requests hold too many files";
     /// There is no room to keep the content until the host reads it.
     pub STORAGE = 507 "no room for the request content";
     /// The content exceeds [`Limits::content_bytes`](super::Limits::content_bytes).

@@ -411,6 +411,8 @@ mod tests {
             "max-uri-len=4000",
             "max-body-len=off",
             "body-buffer-size=64k",
+            "body-memory-total=16m",
+            "body-files-total=100",
             "output-buffer-size=64k",
             "output-spool-size=off",
             "output-spool-total=1g",

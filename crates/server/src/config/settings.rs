@@ -182,6 +182,12 @@ pub struct Limits {
     pub content_bytes: u64,
     /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
     pub content_memory_bytes: usize,
+    /// Content of at most this size needs no disk, although it is more than `content_memory_bytes`: an edge passes it on as a file in memory.
+    pub content_small_bytes: usize,
+    /// Bytes in memory that the contents of all unfinished requests of a process may hold; `None`: the usual.
+    pub content_memory_total: Option<u64>,
+    /// Files with request content that a process may have open; `None`: a quarter of the descriptors that it may open.
+    pub content_files_total: Option<u64>,
     /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
     pub output_bytes: usize,
     /// Bytes of a response that may wait for a slow client in a temporary file; 0: none.
@@ -520,6 +526,9 @@ impl Default for Settings {
                 target_bytes: 8 << 10,
                 content_bytes: 1 << 30,
                 content_memory_bytes: 1 << 20,
+                content_small_bytes: 0,
+                content_memory_total: None,
+                content_files_total: None,
                 output_bytes: 256 << 10,
                 output_spool_bytes: 1 << 30,
                 output_spool_total: 4 << 30,

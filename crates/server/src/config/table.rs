@@ -354,6 +354,8 @@ static TABLE: &[Setting] = &[
     limits::MAX_BODY_SIZE,
     limits::BODY_BUFFER_SIZE,
     limits::OUTPUT_BUFFER_SIZE,
+    limits::BODY_MEMORY_TOTAL,
+    limits::BODY_FILES_TOTAL,
     limits::OUTPUT_SPOOL_SIZE,
     limits::OUTPUT_SPOOL_TOTAL,
     limits::OUTPUT_MEMORY_TOTAL,

@@ -2,6 +2,7 @@
 
 use super::EdgeLoop;
 use super::table::Entry;
+use crate::engine::CountedFile;
 use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_pool::{Ticket, Withdrawal};
@@ -37,8 +38,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Puts a request into the queue again.
     fn retry(&mut self, entry: &Entry, copy: &[u8]) -> bool {
-        let file = |file: &Option<std::fs::File>| match file {
-            Some(file) => file.try_clone().and_then(|mut file| file.rewind().map(|()| Some(file))),
+        let file = |file: &Option<CountedFile>| match file {
+            Some(file) => file.try_clone().and_then(|file| (&*file).rewind().map(|()| Some(file))),
             None => Ok(None),
         };
         let (Some(exchange), Ok(content), Ok(data)) = (entry.exchange, file(&entry.content), file(&entry.data)) else {

@@ -3,17 +3,19 @@
 use super::EdgeLoop;
 use super::table::Entry;
 use crate::config::{Timeouts, counted};
-use crate::engine::{Exchange, Wait};
+use crate::engine::{CountedFile, Exchange, Sum, Wait};
 use crate::slot::{encode_request, stamp_request};
 use crate::totals::Counter;
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,7 +63,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let field = start.as_ref().map(|start| (&b"X-Request-Start"[..], start.as_bytes()));
         let slot = reserved.slot();
         let room = self.pool.room(&mut reserved);
-        let fitted = match fit(&request, field.as_slice(), room, &self.settings.temporary_directory) {
+        let files = self.lane.source().content_files();
+        let fitted = match fit(&request, field.as_slice(), room, (&self.settings.temporary_directory, files)) {
             Ok(fitted) => fitted,
             Err(status) => {
                 self.pool.cancel(reserved);
@@ -255,20 +258,23 @@ struct Fitted {
     /// The bytes of the slot that it takes.
     size: usize,
     /// The file with its content, and with the data for a filter, if they are not in the slot.
-    content: Option<File>,
-    data: Option<File>,
+    content: Option<CountedFile>,
+    data: Option<CountedFile>,
 }
 
-/// Writes a request into a slot. Content that does not fit is written to a file in `directory`.
+/// Where files are, and their sum.
+type Files<'a> = (&'a Path, &'static Sum);
+
+/// Writes a request into a slot. Content that does not fit is written to one of the `files`.
 ///
 /// # Errors
 /// The status to answer with.
 #[inline]
-fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], directory: &Path) -> Result<Fitted, u16> {
+fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: Files<'_>) -> Result<Fitted, u16> {
     let is_in_memory = !matches!(request.content, Content::File { .. }) && request.gateway.is_none();
     match encode_request(request, added, room) {
         Some(size) if is_in_memory => Ok(Fitted { size, content: None, data: None }),
-        size => fit_with_files(request, added, room, size, directory),
+        size => fit_with_files(request, added, room, size, files),
     }
 }
 
@@ -279,11 +285,11 @@ fn fit_with_files(
     added: &[FieldPair<'_>],
     room: &mut [u8],
     size: Option<usize>,
-    directory: &Path,
+    (directory, sum): Files<'_>,
 ) -> Result<Fitted, u16> {
     let data = request.gateway.map_or(Content::None, |gateway| gateway.data);
     let own = |content: &Content<'_>| match content {
-        Content::File { file, .. } => file.try_clone_to_owned().map(File::from).map(Some),
+        Content::File { file, .. } => file.try_clone_to_owned().map(|file| Some(CountedFile::new(file.into(), sum))),
         Content::None | Content::Memory(_) => Ok(None),
     };
     let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
@@ -296,7 +302,7 @@ fn fit_with_files(
     let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
     match encode_request(&Request { content: elsewhere, ..*request }, added, room) {
-        Some(size) => Ok(Fitted { size, content: Some(spooled), data }),
+        Some(size) => Ok(Fitted { size, content: Some(CountedFile::new(spooled, sum)), data }),
         None => Err(431),
     }
 }
@@ -307,10 +313,11 @@ fn cannot_keep(error: &io::Error) -> u16 {
 }
 
 fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
-    let mut file = tempfile::tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file)
+    let filled = |file: File| file.write_all_at(bytes, 0).map(|()| file);
+    // It is in memory already, and need not be refused because the disk is full.
+    tempfile::tempfile_in(directory)
+        .and_then(filled)
+        .or_else(|_| filled(memfd_create("oribi-content", MemfdFlags::CLOEXEC)?.into()))
 }
 
 /// The value of X-Request-Start, unless the request has that field.

@@ -29,6 +29,7 @@ pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> 
     let mut settings = settings.clone();
     // Content that does not fit into a slot must be in a file, so it is received into one.
     let room = (pool.shape().request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
+    settings.limits.content_small_bytes = settings.limits.content_memory_bytes;
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
     // An edge counts as a worker with one lane among edges.
     settings.workers = settings.edges_wanted().max(1);

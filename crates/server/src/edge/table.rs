@@ -1,9 +1,9 @@
 //! Which exchange is in which slot of the pool.
 
+use crate::engine::CountedFile;
 use oribi_host::ExchangeId;
 use oribi_message::RequestHead;
 use oribi_pool::Ticket;
-use std::fs::File;
 use std::time::Duration;
 
 /// How much of the method and the target is kept for the log.
@@ -29,9 +29,9 @@ pub(super) struct Entry {
     /// See [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
     /// Its content, if it did not fit into the slot.
-    pub(super) content: Option<File>,
+    pub(super) content: Option<CountedFile>,
     /// The data for a filter, in the same way.
-    pub(super) data: Option<File>,
+    pub(super) data: Option<CountedFile>,
     /// How far deadlines have been used up.
     pub(super) stage: Stage,
     /// What replaces `--request-timeout`: an app has asked for it. `Some(None)`: no timeout.

@@ -21,19 +21,23 @@ pub(crate) struct Budget {
 
 /// A sum of shares.
 #[derive(Debug, Default)]
-pub(super) struct Sum(AtomicU64);
+pub(crate) struct Sum(AtomicU64);
 
 impl Budget {
     /// That of this process.
     pub(super) fn of_process() -> &'static Self {
-        static BUDGET: Budget = Budget { memory: Sum(AtomicU64::new(0)), spooled: Sum(AtomicU64::new(0)) };
+        static BUDGET: Budget = Budget { memory: Sum::EMPTY, spooled: Sum::EMPTY };
         &BUDGET
     }
 }
 
 impl Sum {
+    /// A sum of none.
+    #[expect(clippy::declare_interior_mutable_const, reason = "each use is a sum of its own")]
+    pub(super) const EMPTY: Self = Self(AtomicU64::new(0));
+
     #[inline]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
@@ -50,6 +54,19 @@ impl Share {
     pub(super) const fn of(sum: &'static Sum) -> Self {
         Self { sum: Some(sum), bytes: 0 }
     }
+
+    /// How large it is.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A share of nothing of the same sum.
+    pub(super) const fn another(&self) -> Self {
+        Self { sum: self.sum, bytes: 0 }
+    }
+
+    /// A share of nothing, and of no sum.
+    pub(super) const NONE: Self = Self { sum: None, bytes: 0 };
 
     /// Whether it belongs to a sum.
     pub(super) const fn counts(&self) -> bool {
@@ -124,7 +141,7 @@ impl Bounds {
 }
 
 /// The usual bound in a control group with that much memory.
-fn usual(group: Option<u64>) -> u64 {
+pub(super) fn usual(group: Option<u64>) -> u64 {
     group.map_or(MEMORY, |bytes| (bytes / PART_OF_GROUP).min(MEMORY))
 }
 

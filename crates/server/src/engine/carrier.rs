@@ -18,17 +18,19 @@ pub(super) struct Carrier {
     pub(super) multiplexer: Multiplexer,
     /// The unfinished requests: id and number of the stream, in order of ids.
     pub(super) streams: VecDeque<(u32, u32)>,
+    /// The content of some stream waits until others are complete: see [`super::uploads`].
+    pub(super) withholds: bool,
 }
 
 impl Carrier {
     /// Of a web server that speaks FastCGI.
     pub(super) fn of_web_server() -> Self {
-        Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: VecDeque::new() }
+        Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: VecDeque::new(), withholds: false }
     }
 
     /// Of a client that speaks HTTP/2.
     pub(super) fn of_client(limits: &h2::Limits) -> Self {
-        Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: VecDeque::new() }
+        Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: VecDeque::new(), withholds: false }
     }
 
     /// The machine, if the peer speaks FastCGI.

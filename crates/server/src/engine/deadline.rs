@@ -187,6 +187,13 @@ impl Deadlines {
         (first != NONE).then_some(first)
     }
 
+    /// The connections with a deadline of that kind, and since when it runs, the oldest first.
+    pub(super) fn of(&self, kind: Deadline) -> impl Iterator<Item = (u32, Duration)> {
+        let link = |index: u32| self.links.get(index as usize).map(|link| (index, link));
+        let all = std::iter::successors(link(self.lists[kind as usize].first), move |(_, before)| link(before.next));
+        all.map(|(index, link)| (index, link.since.time()))
+    }
+
     /// Whether there is one connection, and no other, that has a deadline of that kind.
     pub(super) fn is_single(&self, kind: Deadline) -> bool {
         let list = &self.lists[kind as usize];

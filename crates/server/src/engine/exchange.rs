@@ -1,6 +1,7 @@
 //! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
 
 use super::content::StoredContent;
+use super::content_bounds::Held;
 use super::forwarded::Forwarded;
 use super::input::Input;
 use super::moment::Moment;
@@ -56,6 +57,16 @@ impl Received {
     #[inline]
     pub(super) fn is_https(&self) -> bool {
         self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
+    }
+
+    /// What its content holds, with the data for a filter, and how much has arrived.
+    pub(super) fn held(&self) -> (Held, u64) {
+        let (mut held, mut size) = (self.content.held(), self.content.size());
+        if let Some(variables) = &self.variables {
+            held.add(variables.data.held());
+            size += variables.data.size();
+        }
+        (held, size)
     }
 
     /// Takes what is known of the connection, if that is encrypted.

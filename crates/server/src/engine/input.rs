@@ -69,6 +69,11 @@ impl Input {
         &self.bytes[..self.end as usize]
     }
 
+    /// How much memory it has.
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The bytes of the present head.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {

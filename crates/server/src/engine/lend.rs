@@ -47,6 +47,7 @@ impl<B: Backend> Engine<'_, B> {
         if more && let State::Answering(answering) = state {
             answering.early = early_bytes(input, &received);
         }
+        received.content.pass_on();
         received.input = std::mem::take(input);
         received.describe(self.backend.encryption(&line.socket));
         received.listener = *listener;

@@ -9,7 +9,7 @@ use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
 
 /// The refusals of requests that are counted one by one. A request that comes too late has a counter of its own.
-const REFUSALS: [(Refusal, Counter); 10] = [
+const REFUSALS: [(Refusal, Counter); 12] = [
     (Refusal::HEAD_LENGTH, Counter::LimitHeaderSize),
     (Refusal::TRAILER_LENGTH, Counter::LimitHeaderSize),
     (Refusal::PARAMS_LENGTH, Counter::LimitHeaderSize),
@@ -19,6 +19,8 @@ const REFUSALS: [(Refusal, Counter); 10] = [
     (Refusal::CONTENT_SIZE, Counter::LimitBodySize),
     (Refusal::STORAGE, Counter::LimitTemporaryDirectory),
     (Refusal::DESCRIPTORS, Counter::LimitDescriptors),
+    (Refusal::CONTENT_MEMORY, Counter::LimitBodyMemoryTotal),
+    (Refusal::CONTENT_FILES, Counter::LimitBodyFilesTotal),
     (Refusal::MISDIRECTED, Counter::Misdirected),
 ];
 

@@ -25,6 +25,7 @@ mod carrier;
 mod carrying;
 mod connection;
 mod content;
+mod content_bounds;
 mod deadline;
 mod driven;
 mod exchange;
@@ -64,11 +65,14 @@ mod timing;
 mod trace;
 mod trailers;
 mod unique;
+mod uploads;
 mod variables;
 mod wait;
 
 pub use accept::Census;
 use accept::{EarlyReceive, Line};
+pub(crate) use bounds::Sum;
+pub(crate) use content_bounds::CountedFile;
 pub use exchange::Exchange;
 use exchange::Received;
 pub(crate) use laps::Wait;
@@ -100,6 +104,7 @@ use std::time::Duration;
 use stream::Stream;
 use taken::Taken;
 use trace::Traces;
+use uploads::Uploads;
 use variables::Variables;
 
 /// How long an idle connection may still send a request when the server is stopping. A client that was about to send its next
@@ -184,6 +189,7 @@ pub struct Engine<'a, B: Backend> {
     spool: Vec<u8>,
     /// Memory of the last content, for the next one.
     spare_content: Vec<u8>,
+    uploads: Uploads<'a>,
     stamp: Stamp,
     /// `None`: requests have no ids.
     ids: Option<RequestIds<'a>>,
@@ -310,6 +316,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             head_text: Vec::new(),
             spool: Vec::new(),
             spare_content: Vec::new(),
+            uploads: Uploads::new(settings),
             stamp,
             ids: settings.request_id.as_ref().map(RequestIds::new),
             traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),

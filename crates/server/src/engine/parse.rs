@@ -85,9 +85,8 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Content(range) => {
                     let piece = &input.unread()[range];
                     reading.content_left = reading.content_left.saturating_sub(piece.len() as u64);
-                    let (largest, directory) = (self.settings.limits.content_memory_bytes, &self.settings.temporary_directory);
                     let added = match &mut reading.request {
-                        Some(request) => request.content.add(piece, largest, directory),
+                        Some(request) => request.content.add(piece, &self.uploads.bounds),
                         None => Ok(()),
                     };
                     input.consume(step.consumed);
@@ -125,17 +124,19 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Chooses a place for content of known or unknown size, and sets the deadline for it.
     fn make_room_for_content(&mut self, index: u32, size: Option<u64>) -> Still {
-        let Self { connections, settings, spare_content, .. } = self;
+        let Self { connections, uploads, spare_content, .. } = self;
         let Connection { input, state, .. } = &mut connections[index];
-        let stored = StoredContent::with_room(size, &mut Room { input: Some(input), spare: spare_content, settings });
+        let room = &mut Room { input: Some(input), spare: spare_content, bounds: uploads.bounds };
+        let stored = StoredContent::with_room(size, room);
         if let (State::Reading(reading), Some(size)) = (state, size) {
             reading.content_left = size;
         }
         match stored {
             Ok(content) => {
+                let is_file = content.held().files > 0;
                 self.store(index, content);
                 self.deadlines.set(index, Deadline::Content, self.backend.now());
-                Still::Open
+                if is_file { self.bound_content(Place::Connection(index)) } else { Still::Open }
             }
             Err(error) => self.refuse_storage(index, &error),
         }
@@ -163,13 +164,19 @@ impl<B: Backend> Engine<'_, B> {
                 }
             }
         }
-        if still == Still::Open {
-            let connection = &mut self.connections[index];
-            if !connection.line.readable {
-                connection.input.park(&mut self.pool);
-            }
+        if still == Still::Gone {
+            return Still::Gone;
         }
-        still
+        let connection = &mut self.connections[index];
+        if !connection.line.readable {
+            connection.input.park(&mut self.pool);
+        }
+        let Connection { state: State::Reading(Reading { request: Some(request), .. }), input, .. } = connection else {
+            return Still::Open;
+        };
+        let buffer = if input.pinned { input.capacity() } else { 0 };
+        request.content.count(buffer, &self.uploads.bounds);
+        self.bound_content(Place::Connection(index))
     }
 
     /// Queues a request that is complete.
@@ -177,7 +184,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut self.connections[index];
         let State::Reading(reading) = &mut connection.state else { return Still::Open };
         let Some(mut request) = reading.request.take() else { return Still::Open };
-        if let Err(error) = request.content.complete() {
+        if let Err(error) = request.content.complete(&self.uploads.bounds) {
             reading.request = Some(request);
             return self.refuse_storage(index, &error);
         }

@@ -4,6 +4,7 @@ use super::Engine;
 use super::connection::{Connection, State};
 use super::content::StoredContent;
 use super::deadline::Deadline;
+use super::name::Place;
 use super::send::Still;
 use crate::totals::Counter;
 use oribi_io::{Attempt, Backend, Direction};
@@ -121,7 +122,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Reading(reading) = state else { unreachable!("content is received while a request is read") };
         let left = usize::try_from(reading.content_left).unwrap_or(usize::MAX);
         let room = match reading.request.as_deref_mut().map(|request| &mut request.content) {
-            Some(StoredContent::Memory { bytes, filled }) => &mut bytes[*filled..*filled + left],
+            Some(StoredContent::Memory { bytes, filled, .. }) => &mut bytes[*filled..*filled + left],
             _ => {
                 self.spool.resize(SPOOL_BYTES, 0);
                 &mut self.spool[..left.min(SPOOL_BYTES)]
@@ -140,16 +141,21 @@ impl<B: Backend> Engine<'_, B> {
         reading.content_left -= count as u64;
         let complete = connection.machine.pass_content(count as u64);
         let stored = match reading.request.as_deref_mut().map(|request| &mut request.content) {
-            Some(StoredContent::Memory { filled, .. }) => {
-                *filled += count;
+            Some(content @ StoredContent::Memory { .. }) => {
+                if let StoredContent::Memory { filled, .. } = content {
+                    *filled += count;
+                }
+                if !complete {
+                    content.count(0, &self.uploads.bounds);
+                }
                 Ok(())
             }
-            Some(content) => content.add(&self.spool[..count], 0, &self.settings.temporary_directory),
+            Some(content) => content.add(&self.spool[..count], &self.uploads.bounds),
             None => Ok(()),
         };
         match stored {
             Ok(()) if complete => self.complete(index),
-            Ok(()) => Still::Open,
+            Ok(()) => self.bound_content(Place::Connection(index)),
             Err(error) => self.refuse_storage(index, &error),
         }
     }

@@ -70,6 +70,8 @@ pub(super) struct Requested {
     pub(super) announced: Option<u64>,
     /// Bytes of content that have arrived.
     pub(super) arrived: u64,
+    /// Bytes of it for which its client gets no window yet.
+    pub(super) withheld: usize,
 }
 
 impl Requested {
@@ -80,7 +82,7 @@ impl Requested {
 
 impl Stream {
     pub(super) fn new(connection: u32, id: u16, role: Role, remote: Remote, request: Box<Received>) -> Self {
-        let state = StreamState::Requested(Requested { request, is_complete: false, announced: None, arrived: 0 });
+        let state = StreamState::Requested(Requested { request, is_complete: false, announced: None, arrived: 0, withheld: 0 });
         Self { connection, framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)), serial: 0, remote, state }
     }
 
@@ -94,7 +96,7 @@ impl Stream {
         is_complete: bool,
         announced: Option<u64>,
     ) -> Self {
-        let state = StreamState::Requested(Requested { request, is_complete, announced, arrived: 0 });
+        let state = StreamState::Requested(Requested { request, is_complete, announced, arrived: 0, withheld: 0 });
         Self {
             connection,
             framing: StreamFraming::Http2(Frames { id, waiting: None, ends: false, trailers: None, sent_before: 0 }),

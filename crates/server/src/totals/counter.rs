@@ -111,6 +111,9 @@ pub(crate) enum Counter {
     BytesSpooled,
     /// Responses that were to go there and could not.
     LimitOutputSpoolSize,
+    /// Requests that were given up because of what unfinished ones held.
+    LimitBodyMemoryTotal,
+    LimitBodyFilesTotal,
 }
 
 /// What a number means.
@@ -124,7 +127,7 @@ pub(crate) enum Unit {
 }
 
 /// How many there are.
-pub(super) const COUNTERS: usize = Counter::LimitOutputSpoolSize as usize + 1;
+pub(super) const COUNTERS: usize = Counter::LimitBodyFilesTotal as usize + 1;
 
 /// The names by which users know them.
 pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
@@ -187,6 +190,8 @@ pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::LimitHttp2Streams, "limit_http2_streams"),
     (Counter::LimitFastCgiRequests, "limit_max_fastcgi_requests"),
     (Counter::LimitOutputSpoolSize, "limit_output_spool_size"),
+    (Counter::LimitBodyMemoryTotal, "limit_body_memory_total"),
+    (Counter::LimitBodyFilesTotal, "limit_body_files_total"),
     (Counter::Tls12Full, "tls_handshakes_12_full"),
     (Counter::Tls12Resumed, "tls_handshakes_12_resumed"),
     (Counter::Tls13Full, "tls_handshakes_13_full"),

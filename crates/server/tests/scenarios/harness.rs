@@ -50,6 +50,7 @@ impl Server {
         // The engine borrows its settings; a test process is short enough to let them live as long as it does.
         let settings: &'static Settings = Box::leak(Box::new(settings));
         let mut engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
+        engine.count_content_alone();
         // The scenarios are there twice: see tests/prompt.
         if env!("CARGO_CRATE_NAME") == "prompt" {
             engine.expect_prompt_answers(true);

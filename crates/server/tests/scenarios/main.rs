@@ -26,3 +26,4 @@ mod spooling;
 mod stopping;
 mod traces;
 mod trailers;
+mod uploads;

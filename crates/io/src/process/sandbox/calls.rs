@@ -47,6 +47,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_lseek,
     // Room on the disk that a response does not need any more.
     libc::SYS_fallocate,
+    libc::SYS_memfd_create,
     // Waiting.
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,

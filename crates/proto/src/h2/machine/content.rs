@@ -139,8 +139,30 @@ impl Machine {
         let Some(stream) = self.streams.find(id) else { return };
         let size = stream.held.min(size as u32);
         stream.held -= size;
-        stream.credit += size;
         self.credit += size;
+        self.allow(id, size as usize, out);
+        if self.owes_credit() {
+            self.write_credit(out);
+        }
+    }
+
+    /// Tells the machine that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
+    /// may send as many more only on others, until [`Machine::allow`] is called.
+    pub fn withhold(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.find(id) else { return };
+        let size = stream.held.min(size as u32);
+        stream.held -= size;
+        self.credit += size;
+        if self.owes_credit() {
+            self.write_credit(out);
+        }
+    }
+
+    /// Tells the machine that there is room for `size` bytes of a stream that were withheld.
+    #[inline]
+    pub fn allow(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.find(id) else { return };
+        stream.credit += size as u32;
         // Half a window in one go keeps the client sending, at the cost of few frames. A client that is allowed all that it
         // has announced needs no more.
         let needed = stream.reading == Reading::Open && !(stream.announced && stream.left <= u64::from(stream.allowed));
@@ -148,9 +170,6 @@ impl Machine {
             let credit = core::mem::take(&mut stream.credit);
             stream.allowed += credit;
             frame::write_window_update(id, credit, out);
-        }
-        if self.owes_credit() {
-            self.write_credit(out);
         }
     }
 

@@ -45,6 +45,28 @@ pub(super) const BODY_BUFFER_SIZE: Setting = Setting::new(
 .apply(|draft, text| size(text, 0..=HEAD_BYTES).map(|bytes| draft.settings.limits.content_memory_bytes = bytes as usize))
 .show(|settings| show_size(settings.limits.content_memory_bytes as u64));
 
+pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::new(
+    "body-memory-total",
+    Section::Limits,
+    "SIZE",
+    "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the one that holds \
+     most for the longest time gets a 503. A connection of HTTP/2 may have an eighth",
+)
+.default_words("64MiB, or an eighth of the memory of the control group if that is less")
+.apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.content_memory_total = Some(bytes)))
+.show(|settings| settings.limits.content_memory_total.map_or_else(String::new, show_size));
+
+pub(super) const BODY_FILES_TOTAL: Setting = Setting::new(
+    "body-files-total",
+    Section::Limits,
+    "NUMBER",
+    "Temporary files with request bodies that an edge, or a worker without one, may have open; beyond that the one that has been sent for \
+     the longest time gets a 503. A connection of HTTP/2 may have 16",
+)
+.default_words("a quarter of the files that the process may open")
+.apply(|draft, text| count(text, 1..=1 << 30).map(|number| draft.settings.limits.content_files_total = Some(number)))
+.show(|settings| settings.limits.content_files_total.map_or_else(String::new, |number| number.to_string()));
+
 pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::new(
     "output-buffer-size",
     Section::Limits,

@@ -73,6 +73,45 @@ fn content_that_is_larger_than_a_slot_comes_in_a_file() {
 }
 
 #[test]
+fn small_content_needs_no_disk() {
+    let settings = Settings { temporary_directory: "/nonexistent/oribi".into(), ..Settings::default() };
+    let mut site = Site::new(&settings);
+    let mut app = site.worker();
+    for size in [10, 20_000, 40_000, 1 << 20] {
+        let content = vec![b'x'; size];
+        let client = site.asking(&post("/", &content));
+        let mut taken = app.take();
+        if app.stored.has_content_file() {
+            app.worker.wish(&mut taken, Wish::Content).expect("it has room");
+            site.run();
+            let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+            assert!(read(file, size) == content);
+        }
+        app.answer(taken, "read");
+        assert_response(&site.received(&client), "200", "read");
+    }
+    let client = site.world.connect();
+    let received = site.exchange(&client, &post("/", &vec![b'x'; (1 << 20) + 1]));
+    assert!(received.starts_with("HTTP/1.1 507 "), "{received}");
+}
+
+#[test]
+fn content_in_a_file_counts_until_its_request_is_answered() {
+    let mut site = Site::standard();
+    site.edge.lane.source().count_content_alone();
+    let mut app = site.worker();
+    let clients = [(); 3].map(|()| site.asking(&post("/", &[b'x'; 50_000])));
+    let files = site.edge.lane.source().content_files();
+    assert_eq!(files.bytes(), 3);
+    for client in clients {
+        let taken = app.take();
+        app.answer(taken, "done");
+        assert_response(&site.received(&client), "200", "done");
+    }
+    assert_eq!(files.bytes(), 0);
+}
+
+#[test]
 fn trailers_reach_a_worker_with_content_in_the_slot_and_in_a_file() {
     let mut site = Site::standard();
     let mut app = site.worker();

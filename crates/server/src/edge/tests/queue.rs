@@ -57,6 +57,38 @@ fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
     assert_response(&site.received(&client), "200", "GET / ");
 }
 
+/// A connection of HTTP/2 with a hundred requests whose contents are too large for slots, and not complete.
+fn unfinished_uploads() -> Vec<u8> {
+    let frame = |kind: u8, flags: u8, id: u32, content: &[u8]| {
+        let length = &(content.len() as u32).to_be_bytes()[1..];
+        [length, &[kind, flags], &id.to_be_bytes(), content].concat()
+    };
+    let mut bytes = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat();
+    for id in (0..100).map(|number| 2 * number + 1) {
+        // POST, http, / and a.
+        bytes.extend(frame(1, 4, id, &[0x83, 0x86, 0x84, 0x01, 0x01, b'a']));
+        (0..3).for_each(|_| bytes.extend(frame(0, 0, id, &[b'x'; 16_000])));
+    }
+    bytes
+}
+
+#[test]
+fn unfinished_uploads_leave_descriptors_to_others() {
+    if crate::shortage::tests::run_with_few_descriptors("edge::tests::queue::unfinished_uploads_leave_descriptors_to_others") {
+        return;
+    }
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let _holders = [(); 3].map(|()| site.asking(&unfinished_uploads()));
+    let request = post("/", &[b'x'; 50_000]);
+    let client = site.asking(&request[..1000]);
+    assert_eq!(site.exchange(&client, &request[1000..]), "");
+    let taken = app.take();
+    assert!(app.stored.has_content_file());
+    app.answer(taken, "read");
+    assert_response(&site.received(&client), "200", "read");
+}
+
 #[test]
 fn who_has_gone_does_not_count_in_a_queue_that_does_not_move() {
     let mut site = queue_of(2);

@@ -43,12 +43,19 @@ impl<B: Backend> Engine<'_, B> {
         self.answering += 1;
         received.remote = stream.remote;
         received.lent_at = now.into();
-        let connection = &self.connections[stream.connection];
+        received.content.pass_on();
+        let (index, id) = (stream.connection, Name { place: Place::Stream(number), serial: stream.serial }.into());
+        let connection = &self.connections[index];
         received.listener = connection.listener;
         if matches!(stream.framing, StreamFraming::Http2(_)) {
             received.describe(self.backend.encryption(&connection.line.socket));
+        } else if let Some(variables) = &mut received.variables {
+            variables.data.pass_on();
         }
-        Some(Exchange { id: Name { place: Place::Stream(number), serial: stream.serial }.into(), received })
+        if !received.content.is_none() {
+            self.resume_contents(index);
+        }
+        Some(Exchange { id, received })
     }
 
     /// Keeps the memory of a request for the next one.

@@ -78,8 +78,9 @@ impl<B: Backend> Engine<'_, B> {
         let now = self.backend.now();
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return Still::Open };
         let request = &mut requested.request;
-        let filtered = request.variables.as_mut().map_or(Ok(()), |variables| variables.data.complete());
-        if let Err(error) = filtered.and(request.content.complete()) {
+        let bounds = &self.uploads.bounds;
+        let filtered = request.variables.as_mut().map_or(Ok(()), |variables| variables.data.complete(bounds));
+        if let Err(error) = filtered.and(request.content.complete(bounds)) {
             return self.refuse_stream_storage(number, &error);
         }
         request.complete_at = now.into();

@@ -151,6 +151,9 @@ impl<B: Backend> Engine<'_, B> {
                     machine.retire();
                 }
             }
+            if carrier.withholds {
+                self.resume_contents(connection);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::super::Engine;
 use super::super::connection::{Connection, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
+use super::super::name::Place;
 use super::super::remote::Remote;
 use super::super::send::Still;
 use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
@@ -103,7 +104,7 @@ impl<B: Backend> Engine<'_, B> {
     fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Self { streams, record_limits, settings, spare_content, ids, traces, .. } = self;
+        let Self { streams, record_limits, uploads, spare_content, ids, traces, .. } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
         let (StreamState::Requested(requested), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
         let Some(variables) = requested.request.variables.as_deref_mut() else { return Still::Open };
@@ -126,7 +127,7 @@ impl<B: Backend> Engine<'_, B> {
         framing.set_bodiless(outline.bodiless);
         requested.announced = outline.content_length;
         if let Some(size) = outline.content_length {
-            let room = &mut Room { input: None, spare: spare_content, settings };
+            let room = &mut Room { input: None, spare: spare_content, bounds: uploads.bounds };
             match StoredContent::with_room(Some(size), room) {
                 Ok(content) => requested.request.content = content,
                 Err(error) => return self.refuse_stream_storage(number, &error),
@@ -136,13 +137,11 @@ impl<B: Backend> Engine<'_, B> {
             return self.complete_stream(number);
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
-        Still::Open
+        self.bound_content(Place::Stream(number))
     }
 
     fn take_content(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
-        let limits = &self.settings.limits;
-        let (largest, most, directory) =
-            (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
+        let (most, bounds) = (self.settings.limits.content_bytes, self.uploads.bounds);
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         requested.arrived += piece.len() as u64;
@@ -154,8 +153,10 @@ impl<B: Backend> Engine<'_, B> {
                 if matches!(content, StoredContent::None) {
                     *content = StoredContent::EMPTY;
                 }
-                return match content.add(piece, largest, directory) {
-                    Ok(()) => Still::Open,
+                let added = content.add(piece, &bounds);
+                content.count(0, &bounds);
+                return match added {
+                    Ok(()) => self.bound_content(Place::Stream(number)),
                     Err(error) => self.refuse_stream_storage(number, &error),
                 };
             }
@@ -178,17 +179,18 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn take_data(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
-        let limits = &self.settings.limits;
-        let (largest, most, directory) =
-            (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
+        let (most, bounds) = (self.settings.limits.content_bytes, self.uploads.bounds);
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         requested.arrived += piece.len() as u64;
         if requested.arrived > most {
             return self.refuse_stream(number, Refusal::CONTENT_SIZE);
         }
-        match requested.variables().data.add(piece, largest, directory) {
-            Ok(()) => Still::Open,
+        let data = &mut requested.variables().data;
+        let added = data.add(piece, &bounds);
+        data.count(0, &bounds);
+        match added {
+            Ok(()) => self.bound_content(Place::Stream(number)),
             Err(error) => self.refuse_stream_storage(number, &error),
         }
     }

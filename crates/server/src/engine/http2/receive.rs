@@ -10,6 +10,7 @@ use super::super::name::Place;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
+use super::super::uploads::Destination;
 use super::super::{Engine, Stage};
 use crate::config::Forwarding;
 use crate::totals::Counter;
@@ -17,6 +18,9 @@ use core::ops::Range;
 use oribi_io::Backend;
 use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
+
+/// A head of so many bytes counts before any content has come; smaller ones are less than what a stream takes anyhow.
+const LARGE_HEAD: usize = 2 << 10;
 
 impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more.
@@ -126,9 +130,17 @@ impl<B: Backend> Engine<'_, B> {
         if complete {
             request.complete_at = now.into();
         } else {
-            let room = &mut Room { input: None, spare: &mut self.spare_content, settings: self.settings };
-            match StoredContent::with_room(outline.content_length, room) {
-                Ok(content) => request.content = content,
+            let bounds = self.uploads.bounds;
+            // Without a file for it, it begins in memory.
+            let size = outline.content_length.filter(|size| *size <= bounds.in_memory as u64 || !self.has_all_files(index));
+            let room = &mut Room { input: None, spare: &mut self.spare_content, bounds };
+            match StoredContent::with_room(size, room) {
+                Ok(content) => {
+                    request.content = content;
+                    if request.text.len() >= LARGE_HEAD {
+                        request.content.count(request.text.len(), &bounds);
+                    }
+                }
                 Err(error) => trouble = Some(error),
             }
         }
@@ -150,6 +162,9 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Open;
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
+        if self.bound_content(Place::Stream(number)) == Still::Gone {
+            return Still::Gone;
+        }
         if outline.expects_continue {
             let Connection { line, state, .. } = &mut self.connections[index];
             if let State::Carrying(carrier) = state
@@ -182,19 +197,46 @@ impl<B: Backend> Engine<'_, B> {
 
     fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
         let Some(number) = self.reading_stream(index, id) else { return Still::Open };
-        let Self { streams, connections, settings, outputs, .. } = self;
+        let StreamState::Requested(requested) = &self.streams[number].state else { return Still::Open };
+        let place = self.room_on_connection(index, number, &requested.request.content, range.len());
+        if place == Destination::None {
+            return self.refuse_excess(number);
+        }
+        let Self { streams, connections, uploads, outputs, .. } = self;
         let Connection { line, input, state, .. } = &mut connections[index];
         let StreamState::Requested(requested) = &mut streams[number].state else { return Still::Open };
-        let piece = &input.bytes()[range];
-        let added = requested.request.content.add(piece, settings.limits.content_memory_bytes, &settings.temporary_directory);
+        let (piece, content) = (&input.bytes()[range], &mut requested.request.content);
+        let added = match place {
+            Destination::File => content.move_to_file(piece.len(), &uploads.bounds),
+            _ => Ok(()),
+        };
+        let added = added.and_then(|()| match place {
+            Destination::Waits => content.add_here(piece, &uploads.bounds),
+            _ => content.add(piece, &uploads.bounds),
+        });
         if let Err(error) = added {
             return self.refuse_stream_storage(number, &error);
         }
-        if let State::Carrying(carrier) = state
-            && let Some(machine) = carrier.http2()
-        {
-            machine.consume(id, piece.len(), line.output.get_or_insert_with(|| outputs.take()).tail());
-            line.trim(outputs);
+        // What is complete with this piece leaves at once.
+        if requested.announced.is_none_or(|size| content.size() < size) {
+            content.count(requested.request.text.len(), &uploads.bounds);
+        }
+        if let State::Carrying(carrier) = state {
+            if place == Destination::Waits {
+                requested.withheld += piece.len();
+                carrier.withholds = true;
+            }
+            if let Some(machine) = carrier.http2() {
+                let output = line.output.get_or_insert_with(|| outputs.take());
+                match place {
+                    Destination::Waits => machine.withhold(id, piece.len(), output.tail()),
+                    _ => machine.consume(id, piece.len(), output.tail()),
+                }
+                line.trim(outputs);
+            }
+        }
+        if self.bound_content(Place::Stream(number)) == Still::Gone {
+            return Still::Gone;
         }
         self.flush(index)
     }
