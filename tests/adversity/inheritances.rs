@@ -197,7 +197,7 @@ fn files_at_their_limit_end_no_process(language: Language, edge: Edge) {
     let limit = Rlimit { current: Some(64 << 10), maximum: None };
     for process in processes.iter().chain([&site.server.pid()]) {
         let pid = i32::try_from(*process).ok().and_then(Pid::from_raw);
-        prlimit(pid, Resource::Fsize, limit.clone()).expect("it is a process of ours");
+        prlimit(pid, Resource::Fsize, limit).expect("it is a process of ours");
     }
     for _ in 0..30 {
         // Either outcome is an answer: what matters is who is there after it.
