@@ -107,7 +107,8 @@ static VALUE note_unsent_hints(VALUE argument, VALUE error) {
 /* An app does as well without them, so it is not told that they were not sent. */
 static VALUE send_hints(const Ticket *ticket, VALUE headers) {
     const Hints hints = {ticket, headers};
-    if (ticket->forks != fork_count || !crew_has_lane())
+    /* What the app has taken carries another protocol now, or its own response. */
+    if (ticket->forks != fork_count || !crew_has_lane() || ticket->io != Qfalse)
         return Qnil;
     return rb_rescue2(inform, (VALUE)&hints, note_unsent_hints, (VALUE)&hints, response_error, (VALUE)0);
 }
