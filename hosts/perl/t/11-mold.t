@@ -157,7 +157,8 @@ END
         ok $server->request(POST => '/echo', [], $content)->{body} eq $content, "content of $lines lines is as it was sent";
     }
     my $raw = $server->connection;
-    $raw->send("GET /io HTTP/1.1\r\nHost: x\r\n\r\n");
+    # Only behind such a request, what comes with it is for the app.
+    $raw->send("GET /io HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n");
     $raw->send("a line\r\n");
     is $raw->rest, "raw\na line\r\n", 'and so is what passes by psgix.io';
     is $server->stop, 0;

@@ -47,8 +47,8 @@ class RhebokProcessesTest < Minitest::Test
   end
 
   def test_a_signal_when_a_worker_has_just_died
-    rhebok("MaxWorkers=2", "ErrRespawnInterval=60") do |server|
-      server.wait_for_workers(2).each { |pid| Process.kill(:KILL, pid) }
+    rhebok("MaxWorkers=1", "SpawnInterval=60") do |server|
+      server.wait_for_workers(1).each { |pid| Process.kill(:KILL, pid) }
       server.wait_for_workers(0)
       server.signal(:TERM)
       assert_equal 0, server.wait_end
