@@ -72,7 +72,9 @@ fn the_servers_own_variables_are_hidden_from_apps(language: Language, edge: Edge
         name.starts_with("ORIBI_") && !["ORIBI_TEST_", "ORIBI_CONTROL"].iter().any(|other| name.starts_with(other))
             || ["LISTEN_", "NOTIFY_SOCKET", "SERVER_STARTER_PORT", "WATCHDOG_"].iter().any(|other| name.starts_with(other))
     };
-    let seen: Vec<&str> = names.split_whitespace().filter(own).collect();
+    // Those that chose the interpreters of these tests are the operator's.
+    let of_tests = |name: &&str| std::env::var_os(name).is_some();
+    let seen: Vec<&str> = names.split_whitespace().filter(own).filter(|name| !of_tests(name)).collect();
     assert_eq!(seen, [""; 0]);
     site.stop();
 }

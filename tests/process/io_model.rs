@@ -50,8 +50,8 @@ fn io_uring_is_what_workers_use_when_told_so() {
 
 #[test]
 fn epoll_is_what_workers_use_otherwise() {
-    for arguments in [["--workers", "1", "--io", "epoll"], ["--workers", "1", "--log-level", "debug"]] {
-        let mut server = native(&arguments);
+    for io in ["epoll", "auto"] {
+        let mut server = native(&["--workers", "1", "--io", io, "--log-level", "debug"]);
         every_worker_has(&mut server, "anon_inode:[eventpoll]", 1);
         server.wait_for_log("I/O by epoll");
     }

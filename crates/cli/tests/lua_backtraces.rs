@@ -153,7 +153,7 @@ fn a_loop_is_told_with_its_file_line_and_functions_and_goes_on() {
         let place = site();
         let server = serve(&place, edge, &[]);
         let [spin, deep] = [at(&place, "repeat until", "spin"), at(&place, "if level == 0 then spin() else deep", "deep")];
-        let handler = at(&place, "local text = does[name]", "function at line 37");
+        let handler = at(&place, "local text = does[name]", "function at line 44");
         let cases: [(&str, &[&str]); 7] = [
             ("deep", &[&spin, &deep, &deep, &deep, &at(&place, "function does.deep", "?"), &handler]),
             (

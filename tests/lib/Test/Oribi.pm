@@ -158,7 +158,7 @@ sub log_text ($self) {
 sub complaints ($self) {
     my $complaint = qr/\[(?:warn|warning|error|critical|alert|emergency)\]|[ ]at[ ]\S+[ ]line[ ]\d+|[.]rb:\d+:/;
     # Large apps are slow on a busy machine.
-    my $slow = qr/\[warn\][ ]\[\d+\][ ]\d+[ ]requests?[ ]waits?[ ]for[ ]a[ ]worker,/;
+    my $slow = qr/\[warn\][ ]\[\d+\][ ]\d+[ ]requests?[ ](?:waits?|has[ ]waited)[ ]for[ ]a[ ]worker\b/;
     return grep { /$complaint/ && !/$slow/ } split /\n/, $self->log_text;
 }
 

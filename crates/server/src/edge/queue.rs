@@ -202,7 +202,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             *held.entry(place).or_default() += 1;
         }
         let free = match (staff.attached, staff.waiting) {
-            (0, _) => return "there is none".to_owned(),
+            (0, _) => return "there is no worker yet".to_owned(),
             (1, 0) => "the only one is busy".to_owned(),
             (all, 0) => format!("all {all} are busy"),
             (all, free) => format!("{free} of {all} are free"),
