@@ -55,7 +55,10 @@ return function(request)
             out:write "ended\n"
             out:close()
         end)
-        return 200, text, function() return ending and piece end
+        local function next_piece() return ending and piece end
+        -- Compiled code would keep what it refers to.
+        require "jit".off(next_piece)
+        return 200, text, next_piece
     end
     if path == "/nap" then ffi.C.poll(nil, 0, tonumber(query) * 1000) end
     if path == "/held" then

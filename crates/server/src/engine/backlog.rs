@@ -18,7 +18,7 @@ use crate::totals::{Counter, Tally};
 use oribi_io::Backend;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Less than this stays in memory even if responses hold too much: it would take more in the file.
@@ -41,8 +41,8 @@ const LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Backlog {
     bounds: Bounds,
     directory: PathBuf,
-    /// `None`: no response has needed it.
-    spool: Option<Arc<Spool>>,
+    /// The blocks in use keep it: without any, the descriptor and the disk are free again.
+    spool: Weak<Spool>,
     /// Bytes that have gone there since somebody looked at what clients do.
     unseen: u64,
     /// The disk is left alone until then.
@@ -59,7 +59,14 @@ impl Backlog {
     /// One with a budget of its own.
     fn within(settings: &Settings, budget: &'static Budget) -> Self {
         let directory = settings.temporary_directory.clone();
-        Self { bounds: Bounds::new(settings, budget), directory, spool: None, unseen: 0, pause: Duration::ZERO, logged: None }
+        Self {
+            bounds: Bounds::new(settings, budget),
+            directory,
+            spool: Weak::new(),
+            unseen: 0,
+            pause: Duration::ZERO,
+            logged: None,
+        }
     }
 
     /// Bytes of a response that may wait in memory before its app waits.
@@ -96,9 +103,9 @@ impl Backlog {
         let moved = if room == 0 || budget.spooled.bytes() >= spooled_total {
             Err(Refusal::Full)
         } else {
-            self.spool()
-                .map_err(Refusal::Failed)
-                .and_then(|spool| output.move_to(Destination { spool, room, most: spooled_total, with_files: is_short }))
+            self.spool().map_err(Refusal::Failed).and_then(|spool| {
+                output.move_to(Destination { spool: &spool, room, most: spooled_total, with_files: is_short })
+            })
         };
         output.recount();
         let count = output.spooled() - before;
@@ -119,12 +126,13 @@ impl Backlog {
         }
     }
 
-    fn spool(&mut self) -> io::Result<&Arc<Spool>> {
-        let spool = match self.spool.take() {
-            Some(spool) => spool,
-            None => Spool::new(&self.directory, &self.bounds.budget.spooled)?,
-        };
-        Ok(self.spool.insert(spool))
+    fn spool(&mut self) -> io::Result<Arc<Spool>> {
+        if let Some(spool) = self.spool.upgrade() {
+            return Ok(spool);
+        }
+        let spool = Spool::new(&self.directory, &self.bounds.budget.spooled)?;
+        self.spool = Arc::downgrade(&spool);
+        Ok(spool)
     }
 
     fn log(&mut self, error: &io::Error, now: Duration) {

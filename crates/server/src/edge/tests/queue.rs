@@ -176,7 +176,7 @@ fn another_worker_is_woken_if_the_first_does_not_come() {
 #[test]
 fn the_log_says_what_requests_wait_for() {
     let mut site = Site::standard();
-    assert_eq!(site.edge.describe_workers(), "there is none");
+    assert_eq!(site.edge.describe_workers(), "there is no worker yet");
     let mut one = site.worker();
     assert_eq!(site.edge.describe_workers(), "the only one is busy");
     assert!(one.worker.prepare_to_sleep(false).is_none());
