@@ -42,7 +42,7 @@ struct Ruby {
     /// Directories for `-I`; none if ruby finds the host by itself.
     libraries: Vec<PathBuf>,
     options: Options,
-    /// What was read from a configuration file that can be read only once.
+    /// The text of a configuration file that can be read only once.
     text: OnceCell<OsString>,
 }
 

@@ -51,7 +51,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     heard.sort();
     expected.sort();
     assert_eq!(heard, expected);
-    // What was not ended when the worker died is lost, in all areas.
+    // Answers without an end are lost when the worker dies, in all areas.
     let last = taken.pop().expect("the last one");
     worker.finish(last);
     drop(taken);

@@ -117,7 +117,7 @@ class ConfigWordsTest < Minitest::Test
 
   private
 
-  # What is said of a file; the server must accept the rest.
+  # The messages about a file; the server must accept the rest.
   def notes_of(text, name)
     notes = []
     _, said = capture_io do

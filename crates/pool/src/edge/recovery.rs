@@ -107,7 +107,7 @@ impl Edge {
     fn clear(&mut self, worker: u32) {
         for area in 0..self.layout.shape.areas {
             let read = self.places[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
-            // What was never written stays untouched.
+            // Memory that was never written stays untouched.
             let words = self.places[worker as usize].answers.words();
             for (word, value) in [(Layout::written(area), read), (self.layout.holding(area), 0)] {
                 if words[word].load(Relaxed) != value {

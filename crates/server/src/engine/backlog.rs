@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often the log hears of that.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// What waits, and where.
+/// Responses that wait for their clients: in memory or in the spool.
 #[derive(Debug)]
 pub(super) struct Backlog {
     bounds: Bounds,
@@ -89,7 +89,7 @@ impl Backlog {
         }
     }
 
-    /// What has begun to go to the spool goes on sooner.
+    /// A response that is in the spool already goes on there sooner.
     fn most_before_moving(&self, output: &Output) -> usize {
         let most = self.bounds.in_memory as usize;
         if output.spooled() > 0 { most.min(SEGMENT_BYTES) } else { most }

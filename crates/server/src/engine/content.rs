@@ -150,7 +150,7 @@ impl StoredContent {
         }
     }
 
-    /// What it holds, as far as that has been counted.
+    /// Its memory and files, as far as they have been counted.
     pub(super) fn held(&self) -> Held {
         match self {
             Self::None => Held::default(),
@@ -396,7 +396,7 @@ mod tests {
         let mut content = FileContent::new(u64::MAX, &bounds).expect("a file");
         let pieces = pieces([20_000, 30, 20_000, 100, 70_000]);
         content.add(&pieces[0], &bounds).expect("there is room");
-        // What is in a full disk cannot be taken back from this one: it begins here.
+        // The full disk gives nothing back, so the content begins here.
         content.file.replace(full());
         content.size = 0;
         content.add(&pieces[0], &bounds).expect("it fits into memory");

@@ -106,7 +106,7 @@ impl<'a> ContentBounds<'a> {
     }
 }
 
-/// What content has of both.
+/// The memory and the files of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) memory: u64,

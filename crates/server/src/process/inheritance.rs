@@ -85,7 +85,7 @@ pub(super) const OWN: [&str; 18] = [
     SPANS,
     INQUIRIES,
     SCALED,
-    // What a service manager says about the process that it has started.
+    // A service manager's word about the process that it has started.
     "WATCHDOG_PID",
 ];
 

@@ -14,13 +14,13 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// What this process, which is to have `wanted` workers, leaves for the next server; `None`: the number is the configured one.
+    /// The number for the next server, of a process that is to have `wanted` workers; `None`: it is the configured one.
     pub(super) fn of(settings: &Settings, wanted: usize) -> Option<Self> {
         let configured = settings.workers.max(1);
         (wanted != configured).then_some(Self { configured, wanted })
     }
 
-    /// What the server before, process `before`, has left.
+    /// The number that the server before, process `before`, has left.
     pub(super) fn left_by(before: i32) -> Option<Self> {
         parse(&variable(SCALED)?, before)
     }

@@ -182,7 +182,7 @@ fn a_file_in_memory_moves_as_well() {
         let file = rustix::fs::memfd_create("response", rustix::fs::MemfdFlags::CLOEXEC).expect("memory is there");
         let mut file = std::fs::File::from(file);
         file.write_all(&pattern(SIZE)).expect("memory is there");
-        // Whoever made it may go on with it: what the client gets is what it was.
+        // Its maker may go on with it, and the client gets the content that it had.
         let again = file.try_clone().expect("a descriptor is free");
         reply.send_file(ok(), file, 1000, 2_000_000).expect("the client is there");
         again.set_len(0).expect("it is ours");

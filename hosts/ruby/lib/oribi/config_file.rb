@@ -35,7 +35,7 @@ module Oribi
     # The path as it was given, for messages.
     attr_reader :path
 
-    # What was read from it before, or nil.
+    # The text that was read from it before, or nil.
     attr_reader :text
 
     def initialize(path, configuration, text = nil)

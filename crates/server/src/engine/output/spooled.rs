@@ -38,7 +38,7 @@ impl Output {
         self.share.set(held);
     }
 
-    /// What a socket takes at once needs no share: gives back the one of an output of which nothing waits any more.
+    /// Gives the share back, because nothing of this output waits any more.
     pub(in super::super) fn forget_share(&mut self) {
         self.share.set(0);
         (self.was_spooled, self.was_refused, self.unknown_files) = (false, false, false);

@@ -2,7 +2,7 @@ use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
 use crate::totals::{Account, Counter, Tally};
 use oribi_io::{Backend, Sim, World};
 
-/// What a client receives whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
+/// The bytes for a client whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
 fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
     let world = World::new();
     let client = world.connect();

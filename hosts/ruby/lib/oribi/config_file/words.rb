@@ -31,7 +31,7 @@ module Oribi
       DefaultWorkerShutdownTimeout = 30
       # rubocop:enable Naming/ConstantName
 
-      # What files of Unicorn change of it, without effect.
+      # Keys that files of Unicorn change in it, without effect.
       module Unicorn
         # A new server does not start from the old one.
         module HttpServer

@@ -57,7 +57,7 @@ module Probe
     e.class
   end
 
-  # What methods return, and where they leave the input, as with a file of the same content.
+  # The results of methods, and the positions behind them, as with a file of the same content.
   INPUT_CALLS = {
     "readline" => ->(io) { [io.readline, io.readline(chomp: true), io.pos] },
     "readlines" => ->(io) { [io.readlines(chomp: true), io.eof?, io.readlines] },
