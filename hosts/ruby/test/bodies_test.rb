@@ -14,7 +14,7 @@ module Bodies
     response
   end
 
-  # A response that is cut. With an edge, or HTTP/2, nobody knows how much of it comes before the word that it is cut; nil: nothing.
+  # A response that is cut. With an edge, or HTTP/2, nobody knows how much of it comes before the cut; nil: nothing.
   def get_cut(target)
     server.get(target)
   rescue Connection::Ended
