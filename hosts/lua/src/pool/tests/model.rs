@@ -66,38 +66,97 @@ fn random_operations_keep_what_the_pool_promises() {
     }
 }
 
-/// Two hundred scripts, twenty states, four lanes, popularity by Zipf's law.
-#[test]
-fn the_popular_scripts_of_many_are_never_evicted() {
+/// Two hundred scripts whose popularity follows Zipf's law.
+struct Crowd {
+    scripts: Vec<Arc<Path>>,
+    /// The popularity of each script and of all before it, added.
+    sums: Vec<f64>,
+}
+
+impl Crowd {
     const SCRIPTS: usize = 200;
     const HOT: usize = 10;
-    let maker = Maker::default();
-    let pool = pool(&maker, 20, 3);
-    let scripts: Vec<_> = (1..=SCRIPTS).map(|rank| path(&rank.to_string())).collect();
-    let mut sum = 0.0;
-    let sums: Vec<f64> = (1..=SCRIPTS)
-        .map(|rank| {
+    const STATES: usize = 20;
+
+    fn new() -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=Self::SCRIPTS).map(|rank| {
             sum += 1.0 / rank as f64;
             sum
-        })
-        .collect();
-    // A minute's popularity, as after the first requests.
-    for script in &scripts[..HOT] {
-        for _ in 0..100 {
-            visit(&pool, &mut LaneCache::default(), script);
+        });
+        Self { sums: sums.collect(), scripts: (1..=Self::SCRIPTS).map(|rank| path(&rank.to_string())).collect() }
+    }
+
+    fn hot(&self) -> &[Arc<Path>] {
+        &self.scripts[..Self::HOT]
+    }
+
+    /// The scripts that have no state of their own most of the time.
+    fn rare(&self) -> &[Arc<Path>] {
+        &self.scripts[Self::STATES..]
+    }
+
+    fn any(&self, random: &mut Random) -> &Arc<Path> {
+        let at = random.part() * self.sums[Self::SCRIPTS - 1];
+        &self.scripts[self.sums.partition_point(|sum| *sum <= at)]
+    }
+
+    /// Gives the hot scripts a minute's popularity, as after the first requests.
+    fn warm_up(&self, pool: &Pool<&Maker>) {
+        for script in self.hot() {
+            for _ in 0..100 {
+                visit(pool, &mut LaneCache::default(), script);
+            }
         }
     }
+}
+
+/// One thread plays four lanes, so no lane is stopped by the system while it has a state.
+#[test]
+fn the_popular_scripts_of_many_are_never_evicted() {
+    const ROUNDS: usize = 20_000;
+    let (maker, crowd, mut random) = (Maker::default(), Crowd::new(), Random(0));
+    let settings = PoolSettings { states: Crowd::STATES, clones: 3, retries: 0, requests: None, patience: Duration::ZERO };
+    let pool = Pool::new(&maker, settings);
+    crowd.warm_up(&pool);
+    let mut caches: Vec<_> = (0..ROUNDS).map(|_| LaneCache::default()).collect();
+    let mut lanes = [const { None }; 4];
+    for (round, cache) in caches.iter_mut().enumerate() {
+        // Sometimes one lane requests all rare scripts, one after the other.
+        if round % 4000 == 3999 {
+            for script in crowd.rare() {
+                visit(&pool, &mut LaneCache::default(), script);
+            }
+        }
+        let lane = &mut lanes[round % 4];
+        if let Some(lease) = lane.take() {
+            pool.give_back(lease, Verdict::Keep, &[]);
+        }
+        // The three other lanes may have all clones of the script.
+        *lane = pool.take(cache, crowd.any(&mut random)).ok();
+        for script in crowd.hot() {
+            assert!(pool.script(script).lock().states >= 1, "round {round}: {:?}", counters(&pool, script));
+        }
+    }
+    let evictions = |scripts: &[Arc<Path>]| scripts.iter().map(|script| counters(&pool, script).evictions).sum::<u64>();
+    assert!(evictions(crowd.hot()) <= 10, "{:?}", pool.counters());
+    assert!(evictions(crowd.rare()) >= 1000, "{:?}", pool.counters());
+}
+
+#[test]
+fn states_loads_and_evictions_agree_after_lanes_at_once() {
+    let (maker, crowd) = (Maker::default(), Crowd::new());
+    let pool = pool(&maker, Crowd::STATES, 3);
+    crowd.warm_up(&pool);
     thread::scope(|scope| {
         for lane in 0..4 {
-            let (pool, scripts, sums) = (&pool, &scripts, &sums);
+            let (pool, crowd) = (&pool, &crowd);
             scope.spawn(move || {
                 let (mut cache, mut random) = (LaneCache::default(), Random(lane));
                 for round in 0..5000 {
-                    let at = random.part() * sums[SCRIPTS - 1];
-                    visit(pool, &mut cache, &scripts[sums.partition_point(|sum| *sum <= at)]);
-                    // Sometimes one lane requests all rare scripts, one after the other.
+                    visit(pool, &mut cache, crowd.any(&mut random));
                     if lane == 0 && round % 1000 == 999 {
-                        for script in &scripts[20..] {
+                        for script in crowd.rare() {
                             visit(pool, &mut cache, script);
                         }
                     }
@@ -105,16 +164,12 @@ fn the_popular_scripts_of_many_are_never_evicted() {
             });
         }
     });
-    let hot: Vec<_> = scripts[..HOT].iter().map(|script| counters(&pool, script)).collect();
-    // A clone may come and go; the script is always loaded, and further loads are clones.
-    for script in &hot {
-        assert!(script.states >= 1 && script.loads <= 3 + script.evictions, "{script:?}");
+    // A lane that the system stops while it has a state makes others load clones, so clones come and go.
+    for script in crowd.hot() {
+        let script = counters(&pool, script);
+        assert!(script.states >= 1 && script.loads == script.states as u64 + script.evictions, "{script:?}");
     }
-    let lost = hot.iter().filter(|script| script.loads != script.states as u64 + script.evictions).count();
-    assert_eq!(lost, 0);
-    // Of some ten thousand requests: a lane that the system stops while it has a state makes others take clones.
-    assert!(hot.iter().map(|script| script.evictions).sum::<u64>() <= 10, "{hot:?}");
-    assert!(maker.alive.load(Ordering::SeqCst) <= 20);
+    assert!(maker.alive.load(Ordering::SeqCst) <= Crowd::STATES);
 }
 
 #[test]
