@@ -53,31 +53,37 @@ impl<'a> Request<'a> {
         if self.remote.address.is_empty() { b"127.0.0.1" } else { self.remote.address }
     }
 
-    /// SERVER_NAME, from which apps make URLs for their clients, together with the port: the name in Host, an address of IPv6 with its
-    /// brackets (RFC 3875, section 4.1.14). The listener's name is for clients that send no Host, unless it was chosen. What a web
-    /// server says by FastCGI overrides all of these.
+    /// SERVER_NAME and SERVER_PORT, from which apps make URLs for their clients. What a web server says by FastCGI overrides all else.
+    ///
+    /// The name is the one in Host, an address of IPv6 with its brackets (RFC 3875, section 4.1.14). The listener's name is for
+    /// clients that send no Host, unless it was chosen.
+    ///
+    /// The port is the one in Host, or that of the scheme if Host has none. The listener's port is what clients connect to only if
+    /// there is no proxy in front, and then Host has it, too; so it is used only for clients that send no Host.
     #[must_use]
-    pub fn server_name(&self) -> &'a [u8] {
-        if self.chosen_name || self.is_told(KnownVariable::ServerName) {
-            return self.server.address;
-        }
-        let name = self.host().map(name_of).unwrap_or_default();
-        if name.is_empty() { self.server.address } else { name }
+    pub fn named_server(&self) -> Endpoint<'a> {
+        let host = self.host().unwrap_or_default();
+        let (name, port) = split_port(host);
+        let named = !name.is_empty() && !self.chosen_name && !self.is_told(KnownVariable::ServerName);
+        let port = match port {
+            _ if self.forwarded_port || self.is_told(KnownVariable::ServerPort) => self.server.port,
+            Some(port) => port,
+            None if host.is_empty() && self.server.port != b"0" => self.server.port,
+            None => self.default_port(),
+        };
+        Endpoint { address: if named { name } else { self.server.address }, port }
     }
 
-    /// SERVER_PORT, from which apps make URLs for their clients: the port in Host, or that of the scheme if Host has none. The
-    /// listener's port is what clients connect to only if there is no proxy in front, and then Host has it, too; so it is used
-    /// only for clients that send no Host. What a web server says by FastCGI overrides all of these.
+    /// See [`Request::named_server`].
+    #[must_use]
+    pub fn server_name(&self) -> &'a [u8] {
+        self.named_server().address
+    }
+
+    /// See [`Request::named_server`].
     #[must_use]
     pub fn server_port(&self) -> &'a [u8] {
-        if self.forwarded_port || self.is_told(KnownVariable::ServerPort) {
-            return self.server.port;
-        }
-        match self.host().filter(|host| !host.is_empty()) {
-            Some(host) => port_of(host).unwrap_or_else(|| self.default_port()),
-            None if self.server.port == b"0" => self.default_port(),
-            None => self.server.port,
-        }
+        self.named_server().port
     }
 
     /// Whether a web server in front has said the value of a variable.
@@ -109,16 +115,17 @@ impl<'a> Request<'a> {
 /// The port behind the last colon, unless that colon is within an IPv6 address.
 #[must_use]
 pub fn port_of(authority: &[u8]) -> Option<&[u8]> {
-    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let (rest, port) = authority.split_at(authority.len() - digits);
-    (!port.is_empty() && rest.last() == Some(&b':')).then_some(port)
+    split_port(authority).1
 }
 
-/// The name in front of the colon and the port.
-fn name_of(authority: &[u8]) -> &[u8] {
-    let digits = port_of(authority).map_or(0, <[u8]>::len);
-    let name = &authority[..authority.len() - digits];
-    name.strip_suffix(b":").unwrap_or(name)
+/// The name, and the port behind the last colon.
+fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (rest, port) = authority.split_at(authority.len() - digits);
+    match rest.strip_suffix(b":") {
+        Some(name) => (name, (!port.is_empty()).then_some(port)),
+        None => (authority, None),
+    }
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub(crate) struct Layout {
     pub(crate) area: usize,
     /// Words of each of the others: a power of two, too.
     small_area: usize,
+    /// The first word of the areas.
+    first_area: usize,
     /// Words of the bytes of one request.
     request: usize,
     /// The first word of the requests' bytes.
@@ -225,8 +227,7 @@ impl Layout {
     #[inline]
     pub(crate) fn area(&self, area: u32) -> Range<usize> {
         let (large, size) = if area < LARGE_AREAS { (area, self.area) } else { (LARGE_AREAS, self.small_area) };
-        let first = self.holding(self.shape.areas).next_multiple_of(LINE);
-        let start = first + large as usize * self.area + (area - large) as usize * self.small_area;
+        let start = self.first_area + large as usize * self.area + (area - large) as usize * self.small_area;
         start..start + size
     }
 }
@@ -246,8 +247,19 @@ impl Layout {
         let area = shape.area_bytes.max(LEAST_AREA).next_power_of_two() as usize / WORD;
         let small_area = (area / PART_OF_AREA).max(LEAST_AREA as usize / WORD);
         let request = (shape.request_bytes as usize).div_ceil(WORD * LINE) * LINE;
-        let small =
-            Self { shape, queue, area, small_area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
+        let small = Self {
+            shape,
+            queue,
+            area,
+            small_area,
+            first_area: 0,
+            request,
+            bodies: 0,
+            requests_size: 0,
+            claims_size: 0,
+            answers_size: 0,
+        };
+        let small = Self { first_area: small.holding(areas).next_multiple_of(LINE), ..small };
         let bodies = small.consumed(workers, 0).next_multiple_of(LINE);
         let pages = |words: usize| words.checked_mul(WORD).and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
         let all = || {

@@ -66,7 +66,7 @@ void call_log_error(pTHX_ HV *environment, const char *what) {
 
 /* ---- Protected calls ---------------------------------------------------------------------------------------------------- */
 
-static bool has_died(pTHX) {
+static inline bool has_died(pTHX) {
     SV *error = ERRSV;
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }

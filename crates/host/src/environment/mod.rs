@@ -268,14 +268,15 @@ impl<'a, 'r> Described<'a, 'r> {
         let Self { environment, request } = *self;
         let head = &request.head;
         let uri = if head.form() == TargetForm::Authority { head.target() } else { head.path_and_query() };
+        let server = request.named_server();
         let fixed: Fixed<'a> = [
             head.method(),
             b"",
             head.path(),
             uri,
             head.query(),
-            request.server_name(),
-            request.server_port(),
+            server.address,
+            server.port,
             head.version().as_str().as_bytes(),
             request.remote_address(),
             request.remote.port,

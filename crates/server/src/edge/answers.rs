@@ -274,8 +274,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(exchange) = self.destination(ticket) else { return };
         let outcome = match wish {
             Wish::Content | Wish::Data => {
-                let entry = self.table.get(ticket);
-                let file = entry.and_then(|entry| if wish == Wish::Content { &entry.content } else { &entry.data }.as_ref());
+                let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
+                let file = overflow.and_then(|files| if wish == Wish::Content { &files.content } else { &files.data }.as_ref());
                 file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
             }
             Wish::Socket => self.pass_socket(ticket, exchange),

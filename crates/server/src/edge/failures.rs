@@ -1,12 +1,12 @@
 //! Requests that are lost with their workers, and responses that are given up.
 
 use super::EdgeLoop;
-use super::table::Entry;
+use super::table::{Entry, Overflow};
 use crate::engine::CountedFile;
 use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_pool::{Ticket, Withdrawal};
-use std::io::Seek;
+use std::io::{self, Seek};
 
 impl<B: Backend> EdgeLoop<'_, B> {
     /// The worker that had a request is dead or broken.
@@ -38,13 +38,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Puts a request into the queue again.
     fn retry(&mut self, entry: &Entry, copy: &[u8]) -> bool {
-        let file = |file: &Option<CountedFile>| match file {
-            Some(file) => file.try_clone().and_then(|file| (&*file).rewind().map(|()| Some(file))),
-            None => Ok(None),
-        };
-        let (Some(exchange), Ok(content), Ok(data)) = (entry.exchange, file(&entry.content), file(&entry.data)) else {
-            return false;
-        };
+        let again = |file: &CountedFile| file.try_clone().and_then(|file| (&*file).rewind().map(|()| file));
+        let overflow = entry.overflow.as_ref().map(|files| -> io::Result<_> {
+            let (content, data) = (files.content.as_ref().map(again), files.data.as_ref().map(again));
+            Ok(Box::new(Overflow { content: content.transpose()?, data: data.transpose()? }))
+        });
+        let (Some(exchange), Ok(overflow)) = (entry.exchange, overflow.transpose()) else { return false };
         let Some(mut reserved) = self.pool.reserve() else { return false };
         let slot = reserved.slot();
         let Some(room) = self.pool.room(&mut reserved).get_mut(..copy.len()) else {
@@ -55,7 +54,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.table.move_label(entry.ticket.slot(), slot);
         let ticket = self.pool.submit(reserved, copy.len());
         self.pool.backdate(ticket, entry.submitted);
-        let again = Entry { retried: true, content, data, ..Entry::new(ticket, exchange, entry.submitted) };
+        let again = Entry { retried: true, overflow, ..Entry::new(ticket, exchange, entry.submitted) };
         self.table.insert(again);
         self.deadlines.submitted(ticket);
         self.timers.submitted(self.now(), self.deadlines.are_set());

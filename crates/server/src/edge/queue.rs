@@ -1,7 +1,7 @@
 //! The queue: requests go into the pool, wait there for a worker, and leave it unanswered if they have waited too long.
 
 use super::EdgeLoop;
-use super::table::Entry;
+use super::table::{Entry, Overflow};
 use crate::config::{Timeouts, counted};
 use crate::engine::{CountedFile, Exchange, Sum, Wait};
 use crate::slot::{encode_request, stamp_request};
@@ -85,7 +85,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.table.used() == 0 {
             self.moved = now;
         }
-        self.table.insert(Entry { content: fitted.content, data: fitted.data, ..Entry::new(ticket, id, now) });
+        self.table.insert(Entry { overflow: fitted.overflow, ..Entry::new(ticket, id, now) });
         self.deadlines.submitted(ticket);
         self.timers.submitted(now, is_watched);
         let mut engine = self.lane.source();
@@ -257,9 +257,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 struct Fitted {
     /// The bytes of the slot that it takes.
     size: usize,
-    /// The file with its content, and with the data for a filter, if they are not in the slot.
-    content: Option<CountedFile>,
-    data: Option<CountedFile>,
+    overflow: Option<Box<Overflow>>,
 }
 
 /// Where files are, and their sum.
@@ -273,7 +271,7 @@ type Files<'a> = (&'a Path, &'static Sum);
 fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: Files<'_>) -> Result<Fitted, u16> {
     let is_in_memory = !matches!(request.content, Content::File { .. }) && request.gateway.is_none();
     match encode_request(request, added, room) {
-        Some(size) if is_in_memory => Ok(Fitted { size, content: None, data: None }),
+        Some(size) if is_in_memory => Ok(Fitted { size, overflow: None }),
         size => fit_with_files(request, added, room, size, files),
     }
 }
@@ -295,14 +293,17 @@ fn fit_with_files(
     let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
     let (content, data) = kept.map_err(|error| cannot_keep(&error))?;
     if let Some(size) = size {
-        return Ok(Fitted { size, content, data });
+        return Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) });
     }
     // The engine puts content into a file by itself if it is too large for a slot with the largest head.
     let Content::Memory(bytes) = request.content else { return Err(431) };
     let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
     match encode_request(&Request { content: elsewhere, ..*request }, added, room) {
-        Some(size) => Ok(Fitted { size, content: Some(CountedFile::new(spooled, sum)), data }),
+        Some(size) => {
+            let content = Some(CountedFile::new(spooled, sum));
+            Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) })
+        }
         None => Err(431),
     }
 }

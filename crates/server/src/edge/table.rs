@@ -28,16 +28,22 @@ pub(super) struct Entry {
     pub(super) socket_taken: bool,
     /// See [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
-    /// Its content, if it did not fit into the slot.
-    pub(super) content: Option<CountedFile>,
-    /// The data for a filter, in the same way.
-    pub(super) data: Option<CountedFile>,
+    /// What did not fit into the slot.
+    pub(super) overflow: Option<Box<Overflow>>,
     /// How far deadlines have been used up.
     pub(super) stage: Stage,
     /// What replaces `--request-timeout`: an app has asked for it. `Some(None)`: no timeout.
     pub(super) asked: Option<Option<Duration>>,
     /// It was lost once already.
     pub(super) retried: bool,
+}
+
+/// What did not fit into a slot. Its files are rare, so a request without any does not move their room.
+#[derive(Debug)]
+pub(super) struct Overflow {
+    pub(super) content: Option<CountedFile>,
+    /// The data for a filter.
+    pub(super) data: Option<CountedFile>,
 }
 
 /// What was done about an app that takes long.
@@ -77,8 +83,7 @@ impl Entry {
             complete: false,
             socket_taken: false,
             paused: false,
-            content: None,
-            data: None,
+            overflow: None,
             stage: Stage::Nothing,
             asked: None,
             retried: false,
@@ -96,6 +101,7 @@ impl Table {
         self.used
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
         let place = &mut self.places[entry.ticket.slot() as usize];
         // A request whose client had gone may have been there.

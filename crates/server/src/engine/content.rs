@@ -142,6 +142,7 @@ impl StoredContent {
     }
 
     /// The app gets it: the memory is no client's any more. A file counts until it is closed.
+    #[inline]
     pub(super) fn pass_on(&mut self) {
         match self {
             Self::None => {}

@@ -70,7 +70,7 @@ impl Received {
     }
 
     /// Takes what is known of the connection, if that is encrypted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn describe(&mut self, encryption: Option<&Arc<Encryption>>) {
         match encryption {
             Some(encryption) => self.variables.get_or_insert_default().describe(encryption),

@@ -44,8 +44,8 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Opened {
     places: Vec<Option<Open>>,
-    /// The places that have none.
-    vacant: Vec<usize>,
+    /// All places below this one have an exchange.
+    vacant_from: usize,
     count: usize,
     serial: u32,
 }
@@ -102,7 +102,7 @@ impl Opened {
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
         let index = self.place(exchange)?;
         self.count -= 1;
-        self.vacant.push(index);
+        self.vacant_from = self.vacant_from.min(index);
         self.places[index].take()
     }
 
@@ -123,7 +123,19 @@ impl Opened {
 
     #[inline]
     fn vacant_index(&mut self) -> usize {
-        self.vacant.pop().unwrap_or_else(|| {
+        let index = match self.places.get(self.vacant_from) {
+            Some(None) => self.vacant_from,
+            _ => self.look_for_vacant(),
+        };
+        self.vacant_from = index + 1;
+        index
+    }
+
+    #[cold]
+    fn look_for_vacant(&mut self) -> usize {
+        let places = self.places.get(self.vacant_from..).unwrap_or_default();
+        let found = places.iter().position(Option::is_none).map(|ahead| self.vacant_from + ahead);
+        found.unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
         })
@@ -134,7 +146,7 @@ impl Opened {
         let mut taken = Vec::new();
         for (index, place) in self.places.iter_mut().enumerate() {
             if let Some(open) = place.take_if(|open| which(open)) {
-                self.vacant.push(index);
+                self.vacant_from = self.vacant_from.min(index);
                 taken.push(open);
             }
         }

@@ -60,13 +60,13 @@ impl Intake<'_> {
             self.decline(pool, taken, &error);
             return None;
         }
-        let gateway = received.stored.has_gateway();
-        let shared = gateway || received.stored.head().version() == Version::Http2;
+        let (gateway, head) = (received.stored.has_gateway(), received.stored.head());
+        let shared = gateway || head.version() == Version::Http2;
         let waited = received.stored.complete_at().map(|complete| Duration::from_nanos(self.now.0.saturating_sub(complete)));
-        let bodiless = received.stored.head().method() == b"HEAD";
+        let bodiless = head.method() == b"HEAD";
         let id = self.opened.add(pool, taken, waited, gateway, shared, bodiless);
         if let Some(running) = &self.running {
-            running.enter(id, &received.stored.head());
+            running.enter(id, &head);
         }
         Some(Lent { id, received })
     }
