@@ -38,7 +38,7 @@ fn steadily() -> Plan {
 }
 
 /// The memory of a process in bytes, shared pages in proportion; 0 if it has ended.
-fn proportional(process: u32) -> u64 {
+pub fn proportional(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10

@@ -27,6 +27,7 @@ mod ids;
 mod in_front;
 #[allow(dead_code)]
 mod language;
+mod leftovers;
 #[allow(dead_code)]
 mod load;
 mod poison;

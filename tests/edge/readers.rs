@@ -24,7 +24,7 @@ crate::in_every_language!(
 const LENGTH: usize = 8_000_000;
 
 /// Asks for a response, and takes nothing of it but its first byte, so that an app has begun with it.
-fn slow_reader(site: &Site, target: &str) -> Wire {
+pub fn slow_reader(site: &Site, target: &str) -> Wire {
     let mut wire = Wire::of_http1(site.address).expect("the server listens");
     rustix::net::sockopt::set_socket_recv_buffer_size(wire.socket(), 16 << 10).expect("it is ours");
     wire.write_all(&request("GET", target, &[])).and_then(|()| wire.flush()).expect("the server keeps the connection");

@@ -12,6 +12,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The system's allocator, counting the bytes that each thread holds.
 struct Counting;
@@ -131,4 +132,44 @@ fn what_a_connection_did_before_makes_it_no_dearer() {
     let bytes = cost(&[GET, &content, &[GET, GET].concat()], 10_000);
     println!("{bytes:.0} bytes for each of 10,000 idle connections");
     assert!(bytes <= 512.0, "{bytes} bytes");
+}
+
+/// What pools keep for the next requests, they keep as long as requests come.
+#[test]
+fn pools_are_emptied_when_a_burst_is_over() {
+    let settings = Settings::default();
+    let listeners = listeners();
+    let wake = std::io::pipe().expect("a pipe").0;
+    let world = World::new();
+    let engine = Engine::new(Sim::new(&world), &settings, &listeners, wake.as_fd(), None).expect("nothing can refuse");
+    let slot = WorkerSlot::unshared();
+    let lane = Lane::new(engine, &slot);
+    let clients: Vec<Client> = (0..100).map(|_| world.connect()).collect();
+    let converse = |request: &[u8]| {
+        clients.iter().for_each(|client| client.send(request));
+        serve_world(&world, &lane, &listeners);
+        clients.iter().for_each(|client| assert!(client.received().starts_with(b"HTTP/1.1 200 OK\r\n")));
+    };
+    let pass = |time: Duration| {
+        world.advance(time);
+        serve_world(&world, &lane, &listeners);
+    };
+    let content = [b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n".as_slice(), &[b'x'; 20_000]].concat();
+    converse(GET);
+    let before = held();
+    pass(Duration::from_secs(1));
+    assert_eq!(held(), before, "there was no burst");
+    (0..10).for_each(|_| converse(&content));
+    let pooled = held();
+    // The burst came to light before its last requests.
+    pass(Duration::from_secs(1));
+    pass(Duration::from_millis(999));
+    assert_eq!(held(), pooled, "more requests may come at any moment");
+    pass(Duration::from_millis(1));
+    let left = held() - before;
+    println!("{before} bytes before the burst, {pooled} in it, {left} more than before behind it");
+    assert!(left < 0, "even buffers of the first requests are gone");
+    converse(&content);
+    pass(Duration::from_secs(10));
+    assert!(held() > before, "few requests are no burst");
 }

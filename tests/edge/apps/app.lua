@@ -10,6 +10,7 @@ ffi.cdef [[
     void _exit(int);
     void *malloc(size_t);
     char *crypt(const char *, const char *);
+    void qsort(void *, size_t, size_t, int (*)(const void *, const void *));
 ]]
 local crypt = ffi.load "libcrypt.so.1"
 
@@ -73,6 +74,21 @@ local function read_for_ever()
 end
 
 local function compute_for_ever() crypt.crypt("word", "$6$rounds=999999999$salt$") end
+
+-- Lua's own recursion is an error; that of a function of C has no end but that of the stack.
+local pair, compare = ffi.new "int[2]", nil
+local function overflow()
+    compare = compare or ffi.cast("int (*)(const void *, const void *)", function()
+        overflow()
+        return 0
+    end)
+    ffi.C.qsort(pair, 2, 4, compare)
+end
+
+-- Beside the memory of the state, which is limited: so many MiB at most.
+local function devour(most)
+    for _ = 1, most do ffi.fill(ffi.C.malloc(2 ^ 20), 2 ^ 20, 120) end
+end
 
 local function trailers(number, length)
     local text = letters(number, tonumber(length))
@@ -158,8 +174,7 @@ local behaviours = {
     read = entering("read", read_for_ever),
     c = entering("c", compute_for_ever),
     leak = function(_, number)
-        -- Beside the memory of the state, which is limited.
-        ffi.fill(ffi.C.malloc(2 ^ 20), 2 ^ 20, 120)
+        devour(1)
         return answer("leak " .. number .. "\n")
     end,
     boot = boot,
@@ -177,6 +192,14 @@ local behaviours = {
     exit = function() os.exit(3) end,
     kill = function() ffi.C.kill(ffi.C.getpid(), 9) end,
     vanish = function() ffi.C._exit(0) end,
+    overflow = function(_, number)
+        overflow()
+        return answer("overflow " .. number .. "\n")
+    end,
+    devour = function(_, number, most)
+        devour(tonumber(most))
+        return answer("devour " .. number .. "\n")
+    end,
     segv = function() ffi.cast("int *", 0)[0] = 1 end,
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,

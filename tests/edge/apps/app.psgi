@@ -132,6 +132,24 @@ sub scribble ($number) {
 
 my @leaked;
 
+# A text that needs itself to be one. Perl's own recursion needs no stack of C; calls of C by Perl and of Perl by C do.
+{
+    package Endless;
+    use overload q("") => sub ($self, @) { return "$self" };
+}
+
+sub overflow () {
+    my $endless = bless [], 'Endless';
+    return "$endless";
+}
+
+# Takes that many MiB at most, so that a machine survives a server without a limit.
+sub devour ($most) {
+    my @taken;
+    for (1 .. $most) { push @taken, 'x' x 2**20 }
+    return;
+}
+
 # Clients that follow something: their answers stay open.
 my @followers;
 
@@ -173,6 +191,8 @@ my %behaviours = (
     exit  => sub ($env, $number)           { exit 3 },
     kill  => sub ($env, $number)           { kill KILL => $$; sleep_for(LONG); return },
     vanish => sub ($env, $number)          { POSIX::_exit(0) },
+    overflow => sub ($env, $number)        { overflow(); return answer("overflow $number\n") },
+    devour => sub ($env, $number, $most)   { devour($most); return answer("devour $number\n") },
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },

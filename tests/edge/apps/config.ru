@@ -129,6 +129,11 @@ def news
   answer("#{FOLLOWERS.size}\n")
 end
 
+# Ruby makes an exception of it.
+def overflow
+  overflow + 1
+end
+
 leaked = []
 
 # Those that begin with telling that they are inside.
@@ -173,6 +178,11 @@ OTHERS = {
     sleep(LONG)
   },
   "/vanish" => ->(*) { exit!(0) },
+  "/overflow" => ->(*) { overflow },
+  "/devour" => lambda { |_, number, most|
+    taken = Array.new(most.to_i) { "x" * (2**20) }
+    answer("devour #{number} #{taken.size}\n")
+  },
   "/segv" => lambda { |*|
     Process.kill(:SEGV, Process.pid)
     sleep(LONG)

@@ -1,12 +1,13 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, a sandbox, process titles, the environment, orders to running apps,
-//! questions where they are.
+//! changing the user, a sandbox, process titles, the environment, orders to running apps, questions where they are, giving back
+//! memory.
 
 mod adopt;
 pub mod asking;
 mod children;
 pub mod environment;
 mod fork;
+mod heap;
 mod identity;
 mod last_resort;
 pub mod orders;
@@ -19,6 +20,7 @@ mod title;
 pub use adopt::{adopt, claim, has_hung_up, peer, tell};
 pub use children::{has_forked, note_forks};
 pub use fork::{Fork, exit_now, fork};
+pub use heap::give_back_freed_memory;
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;
 pub use own_signals::survive_own_signals;

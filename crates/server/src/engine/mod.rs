@@ -38,6 +38,7 @@ mod heed;
 mod http2;
 mod input;
 mod laps;
+mod leftovers;
 mod lend;
 mod limits;
 mod misdirected;
@@ -87,6 +88,7 @@ use answer::{Draft, Lost};
 use backlog::Backlog;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
+use leftovers::Leftovers;
 use name::{Place, Serials};
 use oribi_io::{Backend, Event, Token};
 use oribi_proto::{fcgi, h1, h2};
@@ -190,6 +192,7 @@ pub struct Engine<'a, B: Backend> {
     /// Memory of the last content, for the next one.
     spare_content: Vec<u8>,
     uploads: Uploads<'a>,
+    leftovers: Leftovers,
     stamp: Stamp,
     /// `None`: requests have no ids.
     ids: Option<RequestIds<'a>>,
@@ -317,6 +320,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             spool: Vec::new(),
             spare_content: Vec::new(),
             uploads: Uploads::new(settings),
+            leftovers: Leftovers::default(),
             stamp,
             ids: settings.request_id.as_ref().map(RequestIds::new),
             traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
@@ -469,6 +473,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Counts what happens in `account` from now on, `alone` or together with other lanes.
     pub fn count_in(&mut self, account: Account, alone: bool) {
         self.tally = if alone { Tally::alone(account) } else { Tally::one_of_many(account) };
+        self.leftovers = Leftovers::since(self.tally.moved());
     }
 
     /// A request is about to wait for somebody who answers it.

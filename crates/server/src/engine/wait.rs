@@ -118,6 +118,7 @@ impl<B: Backend> Engine<'_, B> {
         let known = self.events.len();
         self.tally.settle();
         self.show_states();
+        let timeout = self.look_for_burst(timeout);
         self.begin_waiting(timeout);
         self.backend.wait(timeout, &mut self.events).inspect_err(|_| self.count_as_idle(false))?;
         self.end_waiting(known);
@@ -126,6 +127,7 @@ impl<B: Backend> Engine<'_, B> {
         self.news_due = now + NEWS_AFTER;
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
+        self.see_to_leftovers(now);
         // Deadlines come after the events of the same moment: a request that has arrived in time is in time.
         let of_stream = self.streams.len() > 0 && self.stream_deadlines.has_expired(now);
         if self.deadlines.has_expired(now) || of_stream {
@@ -150,7 +152,7 @@ impl<B: Backend> Engine<'_, B> {
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
-        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).min()
+        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).chain(self.leftovers.due()).min()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {

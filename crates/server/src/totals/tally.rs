@@ -2,6 +2,8 @@
 
 use super::{Account, Counter, Part};
 use oribi_message::Version;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The counters that change with each request, in their order in memory.
 const EACH_REQUEST: [Counter; 12] = [
@@ -26,23 +28,25 @@ pub(crate) struct Tally {
     own: Account,
     /// The account of a process with several lanes: see [`Tally::settle`].
     all: Option<Account>,
+    /// Bytes that [`Tally::settle`] has taken out of `own`.
+    settled: Cell<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { own: Account::unshared(), all: None }
+        Self { own: Account::unshared(), all: None, settled: Cell::new(0) }
     }
 }
 
 impl Tally {
     /// That of the only lane of a process.
     pub(crate) const fn alone(account: Account) -> Self {
-        Self { own: account, all: None }
+        Self { own: account, all: None, settled: Cell::new(0) }
     }
 
     /// That of one of several lanes.
     pub(crate) fn one_of_many(account: Account) -> Self {
-        Self { own: Account::unshared(), all: Some(account) }
+        Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
     }
 
     /// Counts what does not happen for each request.
@@ -82,6 +86,18 @@ impl Tally {
     #[inline]
     pub(crate) fn sent(&self, bytes: usize) {
         self.own.bump(Counter::BytesSent, bytes as u64);
+    }
+
+    /// Bytes that this lane has received and sent; those of lanes before it may be among them.
+    #[inline]
+    pub(crate) fn moved(&self) -> u64 {
+        self.settled.get().wrapping_add(self.in_own())
+    }
+
+    #[inline]
+    fn in_own(&self) -> u64 {
+        let number = |counter| self.own.word(counter).load(Relaxed);
+        number(Counter::BytesReceived).wrapping_add(number(Counter::BytesSent))
     }
 
     /// The head of a request of HTTP/1 has been read.
@@ -151,6 +167,7 @@ impl Tally {
 
     #[inline(never)]
     fn settle_with(&self, all: Account) {
+        self.settled.set(self.moved());
         for counter in EACH_REQUEST {
             let number = self.own.take(counter);
             if number > 0 {
@@ -212,6 +229,7 @@ mod tests {
             other.settle();
             assert_eq!(known(account), COUNTED);
         }
+        assert_eq!([tally.moved(), other.moved()], [1070, 0], "it has been told and is still known");
         tally.timed_one(Part::App, 5_000_000);
         other.timed_one(Part::App, 6_000_000);
         assert_eq!(account.read().times.of(Part::App).count(), 2, "times are known at once");

@@ -1,0 +1,128 @@
+//! Memory that a burst of traffic leaves behind, given back to the system when the burst is over.
+//!
+//! What is freed stays with the allocator, and pools keep buffers for the next requests. That is right while requests come, and wrong
+//! for the hours after. An app's own memory for large content stays as well, in the same allocator. The engine knows how many bytes have
+//! come and gone: once they were many, and few more have followed for a moment, it empties its pools and has the allocator give back
+//! all free pages. Little traffic never leads to that, and neither does a pause between requests.
+
+use super::Engine;
+use super::{input, output};
+use oribi_io::Backend;
+use oribi_io::process::give_back_freed_memory;
+use std::time::Duration;
+
+/// A burst: so many bytes have come and gone since memory was last given back. Fewer leave nothing behind that is worth it.
+const BURST: u64 = 16 << 20;
+
+/// A burst is over when fewer bytes than these have followed in a [`PAUSE`]: probes and open connections go on.
+const TRICKLE: u64 = 256 << 10;
+
+/// How long a burst has to be over.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether a burst has left memory behind. Bytes are those that have come and gone since the engine was made, or since earlier.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Bytes when memory was last given back.
+    given_back: u64,
+    /// When to look whether the burst is over; `None`: there was none.
+    look: Option<Duration>,
+    /// Bytes at the last look.
+    seen: u64,
+}
+
+impl Leftovers {
+    /// Nothing is left of the first `moved` bytes.
+    pub(super) fn since(moved: u64) -> Self {
+        Self { given_back: moved, ..Self::default() }
+    }
+
+    /// Whether a burst has come to light now.
+    #[inline]
+    fn has_begun(&mut self, moved: u64, now: Duration) -> bool {
+        // Another process may have written over the number in memory.
+        let begins = self.look.is_none() && moved.wrapping_sub(self.given_back) >= BURST;
+        if begins {
+            (self.look, self.seen) = (Some(now + PAUSE), moved);
+        }
+        begins
+    }
+
+    /// When to look whether it is over.
+    #[inline]
+    pub(super) const fn due(&self) -> Option<Duration> {
+        self.look
+    }
+
+    /// Whether it is over.
+    #[cold]
+    fn is_over(&mut self, moved: u64, now: Duration) -> bool {
+        let goes_on = moved.wrapping_sub(self.seen) >= TRICKLE;
+        if goes_on {
+            (self.look, self.seen) = (Some(now + PAUSE), moved);
+        } else {
+            (self.look, self.given_back) = (None, moved);
+        }
+        !goes_on
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// How long the wait that begins now may last, at most for `timeout`.
+    #[inline]
+    pub(super) fn look_for_burst(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        let begins = self.leftovers.has_begun(self.tally.moved(), self.backend.now());
+        if begins { Some(timeout.map_or(PAUSE, |timeout| timeout.min(PAUSE))) } else { timeout }
+    }
+
+    /// Gives memory back if there was a burst that is over now.
+    #[inline]
+    pub(super) fn see_to_leftovers(&mut self, now: Duration) {
+        if self.leftovers.due().is_some_and(|due| now >= due) && self.leftovers.is_over(self.tally.moved(), now) {
+            self.give_memory_back();
+        }
+    }
+
+    #[cold]
+    fn give_memory_back(&mut self) {
+        (self.pool, self.outputs) = (input::Pool::default(), output::Pool::default());
+        (self.spool, self.spare_content, self.head_text) = (Vec::new(), Vec::new(), Vec::new());
+        (self.spare_requests, self.spare_variables, self.spare_drafts) = (Vec::new(), Vec::new(), Vec::new());
+        give_back_freed_memory();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_once_for_each_burst_when_it_is_over() {
+        let mut leftovers = Leftovers::since(7 * BURST);
+        let (mut moved, mut now) = (7 * BURST + BURST - 1, PAUSE);
+        assert!(!leftovers.has_begun(moved, now), "that is no burst");
+        moved += 1;
+        assert!(leftovers.has_begun(moved, now));
+        assert!(!leftovers.has_begun(moved, now), "that is known");
+        for _ in 0..100 {
+            assert_eq!(leftovers.due(), Some(now + PAUSE));
+            moved += TRICKLE;
+            now += PAUSE;
+            assert!(!leftovers.is_over(moved, now), "it goes on");
+        }
+        moved += TRICKLE - 1;
+        now += PAUSE;
+        assert!(leftovers.is_over(moved, now));
+        assert_eq!(leftovers.due(), None);
+        moved += BURST - 1;
+        assert!(!leftovers.has_begun(moved, now), "nothing is due for what is no burst");
+        assert!(leftovers.has_begun(moved + 1, now));
+    }
+
+    #[test]
+    fn a_number_that_becomes_smaller_does_no_harm() {
+        let mut leftovers = Leftovers::since(1000);
+        assert!(leftovers.has_begun(0, PAUSE));
+        assert!(leftovers.is_over(u64::MAX, PAUSE * 2) || leftovers.due().is_some());
+    }
+}
