@@ -76,7 +76,7 @@ const fn may_fail(script: &'static str, cause: &'static [&'static str]) -> Row {
     Row { script, cause }
 }
 
-const ROWS: [Row; 37] = [
+const ROWS: [Row; 38] = [
     serves("exec env --ignore-signal -- \"$@\""),
     serves("exec env --block-signal -- \"$@\""),
     serves("exec env --ignore-signal --block-signal -- \"$@\""),
@@ -87,6 +87,7 @@ const ROWS: [Row; 37] = [
     may_fail("exec 2> >(cat >&2); ulimit -f 0; exec \"$@\"", &["ulimit -f"]),
     may_fail("exec 2> >(cat >&2); ulimit -f 100; exec \"$@\"", &["ulimit -f"]),
     may_fail("exec 2> >(cat >&2); ulimit -f 1000000; exec \"$@\"", &["ulimit -f"]),
+    serves("ulimit -Sf 100; exec \"$@\""),
     may_fail("ulimit -v 100000; exec \"$@\"", &["ulimit -v", "memory"]),
     may_fail("ulimit -v 1000000; exec \"$@\"", &["ulimit -v", "memory"]),
     serves("ulimit -v 16000000; exec \"$@\""),

@@ -21,7 +21,7 @@ pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
 pub use figures::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
 pub use reply::{
-    oribi_abandon, oribi_check, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers,
+    oribi_abandon, oribi_break_off, oribi_check, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers,
     oribi_has_deadlines, oribi_has_gone, oribi_inform, oribi_respond, oribi_respond_file, oribi_retire, oribi_start,
     oribi_take_socket, oribi_waiting, oribi_write,
 };

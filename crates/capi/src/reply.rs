@@ -314,6 +314,21 @@ pub unsafe extern "C" fn oribi_report(lane: *const OribiLane, exchange: u64, tex
     outlet.map_or(0, |outlet| fence(0, || outlet.report(ExchangeId(exchange), text).into()))
 }
 
+/// Breaks off the connection of a descriptor of [`oribi_take_socket`]. 0: done, or that cannot be done. -1: a signal has come
+/// while this waited for room; call it again.
+///
+/// # Safety
+/// `descriptor` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_break_off(descriptor: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    match oribi_server::break_off(socket).map_err(std::io::Error::from) {
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => FAILED,
+        _ => 0,
+    }
+}
+
 /// A new descriptor of the client's socket, or -1.
 ///
 /// # Safety

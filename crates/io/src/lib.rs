@@ -11,6 +11,7 @@
 
 mod accept;
 mod backend;
+mod breaking;
 mod brief;
 mod calls;
 mod clock;
@@ -23,6 +24,7 @@ mod sim;
 mod uring;
 
 pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, Peer, Token, Waiter};
+pub use breaking::{Sent, break_off, receive_from_app};
 pub use brief::BellWait;
 pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;

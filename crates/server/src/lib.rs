@@ -36,3 +36,5 @@ pub mod slot;
 pub mod source;
 pub mod spans;
 pub mod totals;
+
+pub use oribi_io::break_off;

@@ -5,7 +5,7 @@
 //! process ends, the process must still pass on: see [`Passages`].
 
 use crate::session::{Over, Session};
-use oribi_io::Attempt;
+use oribi_io::{Attempt, Sent, break_off, receive_from_app};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, shutdown};
@@ -139,6 +139,7 @@ fn pass(session: Session, client: OwnedFd, course: Arc<Course>, received: Vec<u8
         app_ended: false,
         app_gone: false,
         client_told: false,
+        broken_off: false,
     };
     thread::Builder::new().name("tls".to_owned()).spawn(move || passage.run(received))?;
     Ok(())
@@ -158,6 +159,8 @@ struct Passage {
     app_gone: bool,
     /// The app was told that the client sends no more.
     client_told: bool,
+    /// The app has broken off: the client is not to take what it has got for all.
+    broken_off: bool,
 }
 
 impl Passage {
@@ -165,7 +168,8 @@ impl Passage {
         self.session.handle(&mut received);
         // When one side has gone, the thread ends, and the other side learns it by its own socket.
         while self.turn() {}
-        let _ = shutdown(&self.client, Shutdown::Both);
+        // Without the word for the end, which a client may not ask for, a reset says it, too.
+        let _ = if self.broken_off { break_off(self.client.as_fd()) } else { shutdown(&self.client, Shutdown::Both) };
         let _ = shutdown(&self.course.app, Shutdown::Both);
         self.course.state.store(ENDED, SeqCst);
     }
@@ -188,7 +192,9 @@ impl Passage {
         if self.session.over.is_some() && self.to_app.is_empty() && !std::mem::replace(&mut self.client_told, true) {
             let _ = shutdown(&self.course.app, Shutdown::Write);
         }
-        if self.session.waiting.is_empty() && (self.app_gone || (self.app_ended && self.session.over.is_some())) {
+        if self.session.waiting.is_empty()
+            && (self.app_gone || self.broken_off || (self.app_ended && self.session.over.is_some()))
+        {
             return false;
         }
         if self.session.waiting.is_empty() {
@@ -258,13 +264,17 @@ impl Passage {
     fn hear_app(&mut self) -> bool {
         self.course.state.store(BUSY, SeqCst);
         let mut waiting = std::mem::take(&mut self.session.waiting);
-        let goes_on = match rustix::io::read(&self.course.app, self.plain.as_mut_slice()) {
-            Ok(0) => {
+        let goes_on = match receive_from_app(self.course.app.as_fd(), &mut self.plain) {
+            Ok(Sent::Bytes(0)) => {
                 self.app_ended = true;
                 self.session.say_goodbye(&mut waiting);
                 true
             }
-            Ok(count) => {
+            Ok(Sent::Cut(count)) => {
+                (self.app_ended, self.broken_off) = (true, true);
+                count == 0 || self.session.encrypt(&self.plain[..count], &mut waiting)
+            }
+            Ok(Sent::Bytes(count)) => {
                 self.course.read.fetch_add(count as u64, SeqCst);
                 self.session.encrypt(&self.plain[..count], &mut waiting)
             }

@@ -1,15 +1,16 @@
 //! Certificates and keys as they stand in their files, so that one process can read them and another can use them.
 
+use crate::pem_text::Pem;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where a certificate with its chain, and its key, are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate and those that lead from it to an authority, in PEM.
-    pub certificate: PathBuf,
-    /// Its private key, in PEM.
-    pub key: PathBuf,
+    /// The certificate and those that lead from it to an authority.
+    pub certificate: Pem,
+    /// Its private key.
+    pub key: Pem,
     /// Its authority's word that it is not revoked, for clients that ask for it: an OCSP response, in DER.
     pub status: Option<PathBuf>,
 }
@@ -45,10 +46,10 @@ impl Material {
     pub fn read(files: &[CertificateFiles]) -> Result<Self, String> {
         let one = |files: &CertificateFiles| {
             Ok(Pair {
-                certificate: files.certificate.display().to_string(),
-                key: files.key.display().to_string(),
-                certificate_bytes: read(&files.certificate, "certificate")?,
-                key_bytes: read(&files.key, "key")?,
+                certificate: files.certificate.name("cert_pem"),
+                key: files.key.name("key_pem"),
+                certificate_bytes: read_pem(&files.certificate, "certificate")?,
+                key_bytes: read_pem(&files.key, "key")?,
                 status: files.status.as_ref().map(|file| file.display().to_string()).unwrap_or_default(),
                 status_bytes: files.status.as_ref().map_or_else(|| Ok(Vec::new()), |file| read(file, "OCSP response"))?,
             })
@@ -63,6 +64,14 @@ impl Material {
     pub fn with_authorities(self, file: Option<&Path>) -> Result<Self, String> {
         let read = |file: &Path| Ok::<_, String>((file.display().to_string(), read(file, "file of authorities")?));
         Ok(Self { authorities: file.map(read).transpose()?, ..self })
+    }
+
+    /// Completes `files`, from which this was read in another process, with the texts that stood in its configuration.
+    pub fn lend_texts(&self, files: &mut [CertificateFiles]) {
+        for (files, pair) in files.iter_mut().zip(&self.identities) {
+            files.certificate.complete(&pair.certificate_bytes);
+            files.key.complete(&pair.key_bytes);
+        }
     }
 
     /// The same as bytes, for another process of the same program.
@@ -109,6 +118,14 @@ fn part(bytes: &mut &[u8]) -> Option<Vec<u8>> {
 
 fn text(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(part(bytes)?).ok()
+}
+
+fn read_pem(pem: &Pem, what: &str) -> Result<Vec<u8>, String> {
+    match pem {
+        Pem::File(path) => read(path, what),
+        Pem::Text(text) => Ok(text.to_vec()),
+        Pem::Withheld => Err(format!("this process has not been given the {what} of the configuration")),
+    }
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {

@@ -21,6 +21,7 @@ class ConfigWordsTest < Minitest::Test
       "rackup DefaultRackup", "rackup 'config.ru'", "request_timeout 1", "set_remote_address :socket",
       "set_remote_address proxy_protocol: :v1", "bind \"tcp://\#{DefaultTCPHost}:\#{DefaultTCPPort}\"",
       "ssl_bind '0.0.0.0', '1', cert: 'c', key: 'k', verify_mode: 'none', no_tlsv1: true, no_tlsv1_1: false, backlog: 5",
+      "ssl_bind '0.0.0.0', '1', cert_pem: \"a\\nb\", key_pem: \"a\\nb\"", "bind 'ssl://0.0.0.0:1?cert=c&key_pem=k'",
       "stdout_redirect 'a', 'b', true", "threads 0, 5", "worker_shutdown_timeout DefaultWorkerShutdownTimeout", "workers 2",
       "workers :auto", "workers ENV['NONE']", "worker_boot_timeout 1"
     ],
@@ -44,7 +45,8 @@ class ConfigWordsTest < Minitest::Test
       "worker_timeout DefaultWorkerTimeout", "a_word_of_tomorrow", "another_word 1, b: 2"
     ],
     refused: [
-      "ssl_bind '0.0.0.0', '1', cert_pem: 'SECRET', key_pem: 'SECRET'", "bind 'ssl://0.0.0.0:1?key_pem=SECRET'",
+      "ssl_bind '0.0.0.0', '1', cert: 'c', key_pem: 'SECRET', ca_pem: 'SECRET'", "bind 'ssl://0.0.0.0:1?key_pem=SECRET'",
+      "ssl_bind '0.0.0.0', '1', cert_pem: 'SECRET', key_pem: 'SECRET', verify_mode: 'perhaps'",
       "ssl_bind '0.0.0.0', '1', cert: 'c', key: 'k', verification_flags: ['x']"
     ]
   }.freeze

@@ -6,6 +6,7 @@ mod adopt;
 pub mod asking;
 mod children;
 pub mod environment;
+mod file_size;
 mod fork;
 mod heap;
 mod identity;
@@ -19,6 +20,7 @@ mod title;
 
 pub use adopt::{adopt, claim, has_hung_up, peer, tell};
 pub use children::{has_forked, note_forks};
+pub use file_size::LiftedFileSize;
 pub use fork::{Fork, exit_now, fork};
 pub use heap::give_back_freed_memory;
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};

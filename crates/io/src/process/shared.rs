@@ -1,6 +1,7 @@
 //! Memory that a process shares with the children it forks.
 #![allow(unsafe_code)]
 
+use super::file_size::LiftedFileSize;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::io;
@@ -42,6 +43,7 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
 pub fn shared_file(name: &str, count: usize) -> io::Result<OwnedFd> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let _lifted = LiftedFileSize::new();
     ftruncate(&file, size as u64)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)

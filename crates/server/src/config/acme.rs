@@ -54,9 +54,12 @@ pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingErr
     let is_plain =
         |address: &&ListenAddress| !is_encrypted(address) && address.protocol.unwrap_or(settings.protocol) == Protocol::Http;
     let offers = |address: &ListenAddress| {
-        settings
-            .offer_of(address)
-            .is_some_and(|offer| offer.files.iter().any(|files| settings.tls.ordered.contains(&files.certificate)))
+        settings.offer_of(address).is_some_and(|offer| {
+            offer
+                .files
+                .iter()
+                .any(|files| files.certificate.path().is_some_and(|path| settings.tls.ordered.iter().any(|file| file == path)))
+        })
     };
     if !settings.listen.iter().any(offers) {
         return bad("no address offers it: --listen http://:80 --listen https://:443");
@@ -171,8 +174,16 @@ mod tests {
         ];
         let settings = settings(&given).expect("fits");
         let offer = settings.offer_of(&settings.listen[1]).expect("it is encrypted");
-        let files: Vec<_> =
-            offer.files.iter().map(|files| (files.certificate.display().to_string(), files.key == files.certificate)).collect();
+        let files: Vec<_> = offer
+            .files
+            .iter()
+            .map(|files| {
+                (
+                    files.certificate.path().map(|path| path.display().to_string()).unwrap_or_default(),
+                    files.key == files.certificate,
+                )
+            })
+            .collect();
         let file = |name: &str| (format!("/s/ca.example_dir/{name}.pem"), true);
         assert_eq!(files, [("/c.pem".to_owned(), true), file("a.org"), file("b.org")]);
         assert!(settings.offer_of(&settings.listen[0]).is_none());

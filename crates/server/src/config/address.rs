@@ -198,7 +198,7 @@ mod tests {
     use crate::config::ProxyProtocol::{Off, Required};
     use Protocol::{FastCgi, Http};
     use oribi_proto::proxy_protocol::Versions::{Both, One, Two};
-    use oribi_tls::{CertificateFiles, Suites, Verify, Version};
+    use oribi_tls::{CertificateFiles, Pem, Suites, Verify, Version};
 
     fn vouched(file: &str, clients: Verify) -> Handshakes {
         Handshakes { authorities: Some(file.into()), clients: Some(clients), ..Handshakes::default() }
@@ -283,6 +283,19 @@ mod tests {
         ] {
             assert_eq!(ListenAddress::parse(text), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn texts_are_taken_and_never_shown() {
+        let address = ListenAddress::parse("ssl://:9292?cert_pem=a%0Acert&key_pem=a%0Akey").expect("it is one");
+        let files = |certificate, key| vec![CertificateFiles { certificate, key, status: None }];
+        assert_eq!(address, tcp("", 9292).encrypted(files(Pem::text(b"a\ncert"), Pem::text(b"a\nkey"))));
+        let shown = address.to_string();
+        assert_eq!(shown, "https://*:9292?cert_pem=***&key_pem=***");
+        assert!(!format!("{address:?}").contains("key\""), "{address:?}");
+        let withheld = ListenAddress::parse(&shown).expect("it is shown so that it can be read");
+        assert_eq!(withheld, tcp("", 9292).encrypted(files(Pem::Withheld, Pem::Withheld)));
+        assert!(ListenAddress::parse("https://:1?cert=c&key_pem=").is_err());
     }
 
     #[test]

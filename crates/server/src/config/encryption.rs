@@ -42,7 +42,7 @@ impl Settings {
             seen.push(offer.clone());
             for (names, file) in self.acme.not_there() {
                 let before = offer.files.len();
-                offer.files.retain(|files| files.certificate != file);
+                offer.files.retain(|files| files.certificate.path() != Some(&file));
                 if offer.files.len() < before {
                     lines.push(format!("{names} (ordered when the server runs: --acme, {})", self.acme.challenge.name()));
                 }

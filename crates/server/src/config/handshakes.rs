@@ -1,6 +1,6 @@
 //! What stands behind an address about encryption: `?cert=FILE&key=FILE`, and rules of its handshakes.
 
-use oribi_tls::{CertificateFiles, Material, Options, Suites, Verify, Version};
+use oribi_tls::{CertificateFiles, Material, Options, Pem, Suites, Verify, Version};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +67,9 @@ impl fmt::Display for Offer {
 const EXPECTED: &str = "expected ?cert=FILE&key=FILE behind the address; both may come several times, and key may be left out if the \
      file of the certificate contains it";
 
+/// Stands for the text of a certificate or a key in a shown address.
+const WITHHELD: &str = "***";
+
 /// Reads what stands behind the question mark of an address.
 ///
 /// # Errors
@@ -82,11 +85,19 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
         let text = || String::from_utf8_lossy(&bytes);
         let again = match name {
             "cert" => {
-                files.push(CertificateFiles { certificate: file()?, key: PathBuf::new(), status: None });
+                files.push(CertificateFiles { certificate: file()?.into(), key: Pem::Withheld, status: None });
+                false
+            }
+            "cert_pem" => {
+                files.push(CertificateFiles { certificate: inline(&bytes)?, key: Pem::Withheld, status: None });
                 false
             }
             "key" => {
-                keys.push(file()?);
+                keys.push(file()?.into());
+                false
+            }
+            "key_pem" => {
+                keys.push(inline(&bytes)?);
                 false
             }
             "ocsp" => {
@@ -120,11 +131,20 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
     Ok((files, said))
 }
 
-/// Writes what [`parse`] reads.
+/// Reads the value of `cert_pem` or `key_pem`.
+fn inline(text: &[u8]) -> Result<Pem, String> {
+    match text {
+        b"" => Err(EXPECTED.to_owned()),
+        text if text == WITHHELD.as_bytes() => Ok(Pem::Withheld),
+        text => Ok(Pem::text(text)),
+    }
+}
+
+/// Writes what [`parse`] reads, without the texts of certificates and keys.
 pub(super) fn show(files: &[CertificateFiles], said: &Handshakes) -> String {
     let mut parts = Vec::new();
     for CertificateFiles { certificate, key, .. } in files {
-        parts.push(format!("cert={}&key={}", encode_path(certificate), encode_path(key)));
+        parts.push(format!("{}&{}", show_pem("cert", certificate), show_pem("key", key)));
     }
     // Those without one are the last.
     parts.extend(files.iter().filter_map(|files| Some(format!("ocsp={}", encode_path(files.status.as_deref()?)))));
@@ -171,6 +191,10 @@ pub(super) const fn show_version(version: Version) -> &'static str {
         Version::Tls12 => "1.2",
         Version::Tls13 => "1.3",
     }
+}
+
+fn show_pem(name: &str, pem: &Pem) -> String {
+    pem.path().map_or_else(|| format!("{name}_pem={WITHHELD}"), |path| format!("{name}={}", encode_path(path)))
 }
 
 fn encode_path(path: &Path) -> String {

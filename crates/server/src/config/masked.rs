@@ -12,7 +12,7 @@ const TOKEN_BYTES: usize = 32;
 const QUOTED_BYTES: usize = 256;
 
 /// Parts of names whose values are secret.
-const SECRET_NAMES: &[&str] = &["key", "secret", "token", "pass", "pwd", "auth", "credential", "signature", "cookie"];
+const SECRET_NAMES: &[&str] = &["key", "secret", "token", "pass", "pwd", "auth", "credential", "signature", "cookie", "pem"];
 
 /// Stands for a secret.
 const MASK: &str = "***";
@@ -93,6 +93,7 @@ mod tests {
         ("http://me:hunter2@collector:4318/v1", "hunter2"),
         ("redis://:hunter2@localhost", "hunter2"),
         ("https://0.0.0.0:443?cert=a.pem&key_pem=hunter2&verify=none", "hunter2"),
+        ("ssl://:443?cert_pem=hunter2", "hunter2"),
         ("password=hunter2", "hunter2"),
         ("Authorization=Bearer,hunter2", "Bearer"),
         ("host=db;PASSWD=hunter2", "hunter2"),

@@ -143,7 +143,12 @@ impl Config {
             return Err(SettingError::Unknown { name: name.to_owned(), suggestion: suggest(name) });
         };
         let given = Given { row, name: name.to_owned(), text: value.to_owned(), inverted, origin };
-        given.apply(&mut Draft::new(self.processors))?;
+        let mut draft = Draft::new(self.processors);
+        given.apply(&mut draft)?;
+        if given.origin == Origin::CommandLine && draft.settings.listen.iter().any(ListenAddress::holds_text) {
+            let why = "every user can read a command line: write cert_pem and key_pem in a configuration file, or name files by cert and key";
+            return Err(SettingError::bad(name, value, why));
+        }
         self.given.push(given);
         Ok(())
     }

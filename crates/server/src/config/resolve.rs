@@ -13,6 +13,7 @@ use super::table::table;
 use super::trace_export;
 use super::value::{show_limit, show_size};
 use crate::directory;
+use oribi_tls::Pem;
 use std::path::PathBuf;
 
 /// The settings, and the origin of each.
@@ -181,8 +182,7 @@ fn make_absolute(settings: &mut Settings) {
     tls.certificates.iter_mut().chain(&mut tls.keys).chain(&mut tls.statuses).chain(&mut tls.authorities).for_each(absolute);
     settings.listen.iter_mut().filter_map(|address| address.handshakes.authorities.as_mut()).for_each(absolute);
     for files in settings.listen.iter_mut().filter_map(|address| address.certificates.as_mut()).flatten() {
-        absolute(&mut files.certificate);
-        absolute(&mut files.key);
+        [&mut files.certificate, &mut files.key].into_iter().filter_map(Pem::path_mut).for_each(absolute);
         files.status.as_mut().map(absolute);
     }
     settings.acme.authorities.as_mut().map(absolute);

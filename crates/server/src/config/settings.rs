@@ -14,7 +14,7 @@ use super::system_log::SystemLog;
 use super::tls::Tls;
 use super::traces::SampleRatio;
 use crate::totals::Bound;
-use oribi_tls::CertificateFiles;
+use oribi_tls::{CertificateFiles, Pem};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -147,6 +147,12 @@ impl ListenAddress {
     #[must_use]
     pub fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
         Self { protocol: Some(Protocol::Http), certificates: Some(certificates), ..self }
+    }
+
+    /// Whether it holds the text of a certificate or a key itself.
+    pub(super) fn holds_text(&self) -> bool {
+        let is_text = |pem: &Pem| matches!(pem, Pem::Text(_));
+        self.certificates.iter().flatten().any(|files| is_text(&files.certificate) || is_text(&files.key))
     }
 }
 

@@ -33,15 +33,18 @@ impl Tls {
     /// The certificates for addresses that name none.
     #[must_use]
     pub fn files(&self) -> Vec<CertificateFiles> {
-        let key = |place: usize| self.keys.get(place).unwrap_or(&self.certificates[place]).clone();
+        let key = |place: usize| self.keys.get(place).unwrap_or(&self.certificates[place]).clone().into();
         let one = |(place, certificate): (usize, &PathBuf)| CertificateFiles {
-            certificate: certificate.clone(),
+            certificate: certificate.clone().into(),
             key: key(place),
             status: self.statuses.get(place).cloned(),
         };
         let given = self.certificates.iter().enumerate().map(one);
-        let ordered =
-            self.ordered.iter().map(|file| CertificateFiles { certificate: file.clone(), key: file.clone(), status: None });
+        let ordered = self.ordered.iter().map(|file| CertificateFiles {
+            certificate: file.clone().into(),
+            key: file.clone().into(),
+            status: None,
+        });
         given.chain(ordered).collect()
     }
 

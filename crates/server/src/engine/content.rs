@@ -14,6 +14,9 @@ use std::os::unix::fs::FileExt;
 /// costs the same.
 const GATHERED_BYTES: usize = 16 << 10;
 
+/// Less content is not moved from memory to a file of its own.
+const LEAST_MOVED: usize = 4 << 10;
+
 /// How much is copied at once from one file to another.
 const COPIED_BYTES: usize = 64 << 10;
 
@@ -107,6 +110,29 @@ impl StoredContent {
             *self = Self::File(moved);
         }
         Ok(())
+    }
+
+    /// How many of its counted bytes in memory could be in a file instead. A file for less than a page would be worth more than that.
+    pub(super) fn movable(&self) -> u64 {
+        match self {
+            Self::None | Self::Inline { .. } => 0,
+            Self::Memory { filled, .. } if *filled < LEAST_MOVED => 0,
+            Self::Memory { memory, filled, .. } => memory.bytes().min(*filled as u64),
+            // The disk has refused it.
+            Self::File(content) if content.in_memory => 0,
+            Self::File(content) => content.memory.bytes(),
+        }
+    }
+
+    /// Moves what it has in memory to its file, or to one that this makes.
+    pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
+        self.move_to_file(0, bounds)?;
+        self.complete(bounds)
+    }
+
+    /// Whether it has a file.
+    pub(super) const fn has_file(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 
     /// Adds a piece where the others are, however large it becomes there.

@@ -84,6 +84,12 @@ impl<'a> ContentBounds<'a> {
         (self.budget.memory.bytes() > self.memory_total).then_some(Excess::Memory)
     }
 
+    /// Whether more is in memory than should be when content has just been moved from there to files: some room is left, so that not every
+    /// piece that comes has to move others.
+    pub(super) fn is_memory_short(&self) -> bool {
+        self.budget.memory.bytes() > self.memory_total - self.memory_total / PART_OF_MEMORY
+    }
+
     /// Bytes in memory that the unfinished requests of a connection may have.
     pub(super) const fn memory_of_connection(&self) -> u64 {
         self.memory_total / PART_OF_MEMORY
@@ -97,6 +103,11 @@ impl<'a> ContentBounds<'a> {
     /// Whether another file would not exceed the bound.
     pub(super) fn has_file(&self) -> bool {
         self.budget.files.bytes() < self.files_total
+    }
+
+    /// The same of so many.
+    pub(super) fn has_files(&self, number: u64) -> bool {
+        self.budget.files.bytes() + number <= self.files_total
     }
 
     /// Whether any connection can have more memory than its share.

@@ -1,7 +1,7 @@
 //! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
 
 use super::content::StoredContent;
-use super::content_bounds::Held;
+use super::content_bounds::{ContentBounds, Held};
 use super::forwarded::Forwarded;
 use super::input::Input;
 use super::moment::Moment;
@@ -13,6 +13,7 @@ use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_io::Encryption;
 use oribi_message::{HeadLayout, RequestHead};
+use std::io;
 use std::sync::Arc;
 
 /// A complete request, taken out of the engine. Return it with `Engine::give_back`.
@@ -67,6 +68,24 @@ impl Received {
             size += variables.data.size();
         }
         (held, size)
+    }
+
+    /// How much of that could be in files instead of memory.
+    pub(super) fn movable(&self) -> u64 {
+        self.content.movable() + self.variables.as_ref().map_or(0, |variables| variables.data.movable())
+    }
+
+    /// How many files that would take.
+    pub(super) fn files_to_move(&self) -> u64 {
+        let one = |content: &StoredContent| u64::from(content.movable() > 0 && !content.has_file());
+        one(&self.content) + self.variables.as_ref().map_or(0, |variables| one(&variables.data))
+    }
+
+    /// Moves what is in memory to files.
+    pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
+        let data = self.variables.as_mut().map(|variables| &mut variables.data);
+        let contents = std::iter::once(&mut self.content).chain(data);
+        contents.filter(|content| content.movable() > 0).try_for_each(|content| content.leave_memory(bounds))
     }
 
     /// Takes what is known of the connection, if that is encrypted.

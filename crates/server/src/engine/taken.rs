@@ -9,10 +9,11 @@ use super::connection::State;
 use super::respond::Target;
 use super::send::Still;
 use oribi_host::ExchangeId;
-use oribi_io::Backend;
-use std::io::{self, Read, Write};
+use oribi_io::{Backend, Sent, break_off, receive_from_app};
+use rustix::io::Errno;
+use std::io::{self, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -76,22 +77,30 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     Ok(theirs.into())
 }
 
-/// Passes on `first`, then everything up to the end, and then ends the other side's input.
-fn pass_on(mut from: UnixStream, mut to: UnixStream, first: &[u8]) {
+/// Passes on `first`, then everything up to the end, and then ends the other side's input, or breaks it off.
+fn pass_on(from: UnixStream, mut to: UnixStream, first: &[u8]) {
     // If one side has gone, the thread ends; the other side learns it by its own socket.
-    let _ = to.write_all(first).and_then(|()| copy(&mut from, &mut to));
-    let _ = to.shutdown(Shutdown::Write);
+    let passed = to.write_all(first).and_then(|()| copy(&from, &mut to));
+    if passed.is_ok_and(|end| matches!(end, Sent::Cut(_))) {
+        let _ = break_off(to.as_fd());
+        // The other thread has a descriptor of this socket, too, and waits there.
+        let _ = to.shutdown(Shutdown::Read);
+    } else {
+        let _ = to.shutdown(Shutdown::Write);
+    }
     let _ = from.shutdown(Shutdown::Read);
 }
 
-fn copy(from: &mut UnixStream, to: &mut UnixStream) -> io::Result<()> {
+/// Returns how it has ended.
+fn copy(from: &UnixStream, to: &mut UnixStream) -> io::Result<Sent> {
     let mut buffer = [0; 16 << 10];
     loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&buffer[..count])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match receive_from_app(from.as_fd(), &mut buffer) {
+            Ok(Sent::Bytes(0)) => return Ok(Sent::Bytes(0)),
+            Ok(Sent::Bytes(count)) => to.write_all(&buffer[..count])?,
+            Ok(Sent::Cut(count)) => return to.write_all(&buffer[..count]).map(|()| Sent::Cut(count)),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -101,6 +110,8 @@ mod tests {
     use super::with_early_bytes;
     use std::io::{Read, Write};
     use std::net::Shutdown;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::thread;
 
@@ -120,5 +131,21 @@ mod tests {
         client.read_to_end(&mut answer).expect("the app was there");
         sending.join().expect("it does not panic").expect("the client is there");
         assert!(answer == [7; 1_000_000]);
+    }
+
+    #[test]
+    fn what_is_broken_off_does_not_look_whole() {
+        let _deadline = crate::deadline::waits_for("the threads that pass bytes on");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (server, _) = listener.accept().expect("it has connected");
+        let mut app = UnixStream::from(with_early_bytes(server.into(), b"early".to_vec()).expect("sockets are there"));
+        app.write_all(b"half of it").expect("the client is there");
+        let mut half = [0; 10];
+        client.read_exact(&mut half).expect("it is sent");
+        oribi_io::break_off(app.as_fd()).expect("there is room");
+        drop(app);
+        let error = client.read(&mut half).expect_err("it is not the end");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an earlier one is
 //!   complete: what they may send anyhow stays in memory, and one that is still too much is reset, so that its client may repeat it.
-//! * If all together hold too much, the content that is most in the way of others is given up: that of the connection with the most, for
-//!   the longest time, without getting on. The content that has just come is not, so that somebody who holds much keeps nobody out.
+//! * If all together hold too much memory, content moves to files, as far as there may be any, the largest first.
+//! * If they hold too much all the same, the content that is most in the way of others is given up: that of the connection with the most,
+//!   for the longest time, without getting on. The content that has just come is not, so that somebody who holds much keeps nobody out.
 
 use super::Engine;
 use super::bounds::Sum;
@@ -20,6 +21,7 @@ use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h1::Refusal;
 use oribi_proto::h2::ErrorCode;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -73,8 +75,72 @@ impl<B: Backend> Engine<'_, B> {
         if self.uploads.bounds.excess().is_none() { Still::Open } else { self.end_heaviest(grown) }
     }
 
+    /// Moves content from memory to files, the largest first, until there is some room.
+    fn move_largest(&mut self) {
+        let mut all: Vec<_> = self.unfinished().map(|(place, index, request, _)| (request.movable(), place, index)).collect();
+        all.retain(|(size, ..)| *size > 0);
+        all.sort_unstable_by_key(|(size, ..)| Reverse(*size));
+        for (_, place, index) in all {
+            let bounds = self.uploads.bounds;
+            if !bounds.is_memory_short() {
+                break;
+            }
+            let Some(request) = self.unfinished_at(place) else { continue };
+            let files = request.files_to_move();
+            if !bounds.has_files(files) {
+                continue;
+            }
+            // A web server has the requests of many clients on one connection.
+            if files > 0 && self.connections[index].speaks_http2() && self.has_all_files(index) {
+                continue;
+            }
+            let moved = self.unfinished_at(place).map_or(Ok(()), |request| request.leave_memory(&bounds));
+            if let Err(error) = moved {
+                log::debug!("content stays in memory: {error}");
+                break;
+            }
+        }
+    }
+
+    /// The request at a place whose content comes.
+    fn unfinished_at(&mut self, place: Place) -> Option<&mut Received> {
+        match place {
+            Place::Connection(index) => match &mut self.connections[index].state {
+                State::Reading(Reading { request, .. }) => request.as_deref_mut(),
+                _ => None,
+            },
+            Place::Stream(number) => match &mut self.streams[number].state {
+                StreamState::Requested(Requested { request, is_complete: false, .. }) => Some(request),
+                _ => None,
+            },
+        }
+    }
+
+    /// All requests whose content comes, each with its connection and since when.
+    fn unfinished(&self) -> impl Iterator<Item = (Place, u32, &Received, Duration)> {
+        let alone = self.deadlines.of(Deadline::Content).filter_map(|(index, since)| match &self.connections[index].state {
+            State::Reading(Reading { request: Some(request), .. }) => {
+                Some((Place::Connection(index), index, &**request, since))
+            }
+            _ => None,
+        });
+        let of_streams = self.stream_deadlines.of(Deadline::Content).filter_map(|(number, since)| {
+            let stream = &self.streams[number];
+            match &stream.state {
+                StreamState::Requested(Requested { request, is_complete: false, .. }) => {
+                    Some((Place::Stream(number), stream.connection, &**request, since))
+                }
+                _ => None,
+            }
+        });
+        alone.chain(of_streams)
+    }
+
     #[cold]
     fn end_heaviest(&mut self, grown: Place) -> Still {
+        if self.uploads.bounds.excess() == Some(Excess::Memory) {
+            self.move_largest();
+        }
         let index = match grown {
             Place::Connection(index) => index,
             Place::Stream(number) => self.streams[number].connection,
@@ -113,18 +179,8 @@ impl<B: Backend> Engine<'_, B> {
             let (held, received) = request.held();
             held.weight(excess, now.saturating_sub(since), received)
         };
-        let mut all = Vec::new();
-        for (index, since) in self.deadlines.of(Deadline::Content) {
-            if let State::Reading(Reading { request: Some(request), .. }) = &self.connections[index].state {
-                all.push((Place::Connection(index), index, weight(request, since)));
-            }
-        }
-        for (number, since) in self.stream_deadlines.of(Deadline::Content) {
-            let stream = &self.streams[number];
-            if let StreamState::Requested(Requested { request, is_complete: false, .. }) = &stream.state {
-                all.push((Place::Stream(number), stream.connection, weight(request, since)));
-            }
-        }
+        let all: Vec<_> =
+            self.unfinished().map(|(place, index, request, since)| (place, index, weight(request, since))).collect();
         // A web server has the requests of many clients on one connection.
         let together = |index: u32| self.connections[index].speaks_http2();
         let mut of_connections: HashMap<u32, u128> = HashMap::new();

@@ -82,12 +82,17 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
 }
 
 /// The listeners of the server before, with what those that are encrypted offer: the certificates as they stand in their files
-/// now, and the secret of that server's session tickets.
+/// now or stood in that server's configuration, and the secret of its session tickets.
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
 pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
-    let vault = inherit_vault().map(|vault| listen::Vault { materials: Vec::new(), ..vault });
+    let vault = inherit_vault();
+    let offers = listeners.iter_mut().filter_map(|listener| listener.offer.as_mut());
+    for (offer, material) in offers.zip(vault.iter().flat_map(|vault| &vault.materials)) {
+        material.lend_texts(&mut offer.files);
+    }
+    let vault = vault.map(|vault| listen::Vault { materials: Vec::new(), ..vault });
     listen::secure(&mut listeners, vault)?;
     Ok(listeners)
 }

@@ -29,7 +29,8 @@ impl CertificateFiles {
         let mut paths: Vec<PathBuf> = Vec::new();
         for offer in listeners.iter().filter_map(|listener| listener.offer.as_ref()) {
             for files in &offer.files {
-                paths.extend([&files.certificate, &files.key].into_iter().chain(&files.status).cloned());
+                let pems = [&files.certificate, &files.key].into_iter().filter_map(|pem| Some(pem.path()?.to_owned()));
+                paths.extend(pems.chain(files.status.clone()));
             }
             paths.extend(offer.authorities.clone());
         }

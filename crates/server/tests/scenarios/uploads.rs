@@ -49,7 +49,7 @@ fn the_oldest_makes_room_for_one_that_comes() {
     for (place, size, sent, memory, files) in [
         ("a file", 50_000, 100, 100_000, 3),
         ("a file, with all but its end", 50_000, 49_999, 1_000_000, 3),
-        ("memory", 25_000, 20_000, 60_000, 1),
+        ("memory", 25_000, 20_000, 60_000, 0),
         ("the input buffer", 10_000, 5000, 3 * 16_384, 1),
     ] {
         let mut server = Server::new(settings(memory, files), echo);
@@ -86,11 +86,52 @@ fn content_that_comes_stays_before_content_that_does_not() {
 
 #[test]
 fn larger_content_goes_before_smaller() {
-    let mut server = Server::new(settings(40_000, 1), echo);
+    let mut server = Server::new(settings(40_000, 0), echo);
     let (small, large) = (begin(&mut server, 20_000, 17_000), begin(&mut server, 25_000, 20_000));
     server.advance(SECOND * 60);
     let last = begin(&mut server, 20_000, 17_000);
     assert_eq!((status(&small), status(&large).as_deref(), status(&last)), (None, Some("503"), None));
+}
+
+#[test]
+fn content_leaves_memory_before_any_is_refused() {
+    // There is room for three in memory and for two in files: the fourth moves two of them there.
+    let mut server = Server::new(settings(60_000, 2), echo);
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(begin(&mut server, 25_000, 20_000));
+        server.advance(SECOND);
+    }
+    assert!(clients.iter().all(|client| status(client).is_none()));
+    clients.push(begin(&mut server, 25_000, 20_000));
+    let statuses: Vec<_> = clients.iter().map(status).collect();
+    let third = Some("503".to_owned());
+    assert_eq!(statuses, [None, None, third, None, None, None], "there is no room for a sixth: the oldest in memory makes it");
+    // What is complete takes no room, so those in memory come first.
+    for place in [5, 4, 3, 1, 0] {
+        finish(&mut server, &clients[place], 25_000, 20_000);
+    }
+    // Those that are in files are no more in the way than those in memory were.
+    for _ in 0..5 {
+        let client = begin(&mut server, 25_000, 20_000);
+        assert_eq!(status(&client), None);
+        finish(&mut server, &client, 25_000, 20_000);
+    }
+}
+
+#[test]
+fn the_largest_content_leaves_memory_first() {
+    let mut server = Server::new(settings(55_000, 1), echo);
+    // With the large one in the only file there is room for three small ones, but not the other way round.
+    let small: Vec<_> = (0..2).map(|_| begin(&mut server, 20_000, 17_000)).collect();
+    let large = begin(&mut server, 29_000, 26_000);
+    let last = begin(&mut server, 20_000, 17_000);
+    let all = [&small[..], &[large, last]].concat();
+    assert!(all.iter().all(|client| status(client).is_none()));
+    finish(&mut server, &all[2], 29_000, 26_000);
+    for client in [&all[0], &all[1], &all[3]] {
+        finish(&mut server, client, 20_000, 17_000);
+    }
 }
 
 #[test]

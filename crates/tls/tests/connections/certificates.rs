@@ -1,7 +1,7 @@
 //! Certificates for the tests, made by openssl.
 
 use crate::pair::Shown;
-use oribi_tls::{CertificateFiles, Material};
+use oribi_tls::{CertificateFiles, Material, Pem};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
@@ -28,8 +28,13 @@ impl Certificates {
             openssl.arg("-addext").arg(format!("subjectAltName={}", names.join(",")));
             openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
         });
-        CertificateFiles { certificate, key, status: None }
+        CertificateFiles { certificate: certificate.into(), key: key.into(), status: None }
     }
+}
+
+/// What stands in the file.
+pub fn content(pem: &Pem) -> String {
+    std::fs::read_to_string(pem.path().expect("it is a file")).expect("it was just made")
 }
 
 /// Whoever vouches for clients.

@@ -101,7 +101,7 @@ pub fn what_is_stapled_is_sent<B: Kernel>() {
     const ANSWER: &[u8] = &[0x30, 3, 0x0a, 1, 0];
     let certificates = Certificates::new();
     let files = certificates.make("any", &["localhost"], ECDSA);
-    let status = files.certificate.with_extension("ocsp");
+    let status = files.certificate.path().expect("it is a file").with_extension("ocsp");
     let files = CertificateFiles { status: Some(status.clone()), ..files };
     let read = |bytes: &[u8]| {
         std::fs::write(&status, bytes).expect("the directory is ours");

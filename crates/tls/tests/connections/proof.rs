@@ -1,6 +1,6 @@
 //! Proof for authorities (`acme-tls/1`, RFC 8737).
 
-use super::certificates::{Certificates, ECDSA, any};
+use super::certificates::{Certificates, ECDSA, any, content};
 use super::{Kernel, Pair, Peer};
 use oribi_io::{Accepted, Attempt, Backend, Token};
 use oribi_tls::{Challenges, Options, Secret, Server, Start, Tls};
@@ -32,8 +32,7 @@ impl Site {
         let server = Server::new(any(), Options::default(), Secret::new().expect("random numbers")).expect("it is good");
         let certificates = Certificates::new();
         let files = certificates.make("proof", &["localhost"], ECDSA);
-        let read = |path: &PathBuf| std::fs::read_to_string(path).expect("it was just made");
-        let (key, certificate) = (read(&files.key), read(&files.certificate));
+        let (key, certificate) = (content(&files.key), content(&files.certificate));
         let place = tempfile::tempdir().expect("a directory is to be had");
         let file = place.path().join("proof");
         std::fs::write(&file, format!("{name}\n{key}{certificate}")).expect("the directory is ours");

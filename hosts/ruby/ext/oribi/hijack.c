@@ -223,13 +223,20 @@ static VALUE hand_over(VALUE argument) {
     return Qnil;
 }
 
+static void *break_off(void *descriptor) {
+    return oribi_break_off(*(int *)descriptor) == 0 ? descriptor : NULL;
+}
+
 /* Its content ends with the connection, so an orderly end would look like that of the content. */
 static VALUE reset(VALUE io) {
-    const struct linger at_once = {.l_onoff = 1};
-    if (!RTEST(rb_funcall(io, rb_intern("closed?"), 0))) {
-        setsockopt(NUM2INT(rb_funcall(io, rb_intern("fileno"), 0)), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-        rb_io_close(io);
-    }
+    int descriptor;
+    if (RTEST(rb_funcall(io, rb_intern("closed?"), 0)))
+        return Qnil;
+    descriptor = NUM2INT(rb_funcall(io, rb_intern("fileno"), 0));
+    /* It may wait for the client to take what was written. */
+    while (rb_thread_call_without_gvl(break_off, &descriptor, RUBY_UBF_IO, NULL) == NULL)
+        rb_thread_check_ints();
+    rb_io_close(io);
     return Qnil;
 }
 

@@ -49,8 +49,8 @@ pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::new(
     "body-memory-total",
     Section::Limits,
     "SIZE",
-    "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the one that holds \
-     most for the longest time gets a 503. A connection of HTTP/2 may have an eighth",
+    "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the largest move to \
+     files, and if there may be no more files, the one that holds most for the longest time gets a 503. A connection of HTTP/2 may have an eighth",
 )
 .default_words("64MiB, or an eighth of the memory of the control group if that is less")
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.content_memory_total = Some(bytes)))

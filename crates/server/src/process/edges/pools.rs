@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::config::value::show_size;
 use crate::edge::shape;
 use crate::shortage::explain;
-use oribi_io::process::{adopt, claim};
+use oribi_io::process::{LiftedFileSize, adopt, claim};
 use oribi_pool::{Memory, Shape};
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
@@ -24,6 +24,7 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
     let descriptors = getrlimit(Resource::Nofile).maximum;
     let places = scaling::places(settings, lanes, descriptors);
     let places = u32::try_from(places).unwrap_or(u32::MAX).min(65_535);
+    let _lifted = LiftedFileSize::new();
     let make = |_| {
         Memory::new(shape(settings, places)).map_err(|error| {
             let descriptors = places.saturating_mul(3).saturating_add(3);

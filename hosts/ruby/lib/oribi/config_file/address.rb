@@ -15,8 +15,8 @@ module Oribi
       # Options of Puma's addresses for TLS that ask for speed, or for less safety than there always is: nothing is lost without
       # them.
       NEEDLESS = %w[low_latency optimize_for_latency reuse reuse_port].freeze
-      # Those that hold a secret or a whole certificate, with those that name a file.
-      INLINE = { "key_pem" => "key", "cert_pem" => "cert", "ca_pem" => "ca" }.freeze
+      # Holds a whole certificate, but none that Puma has a word for.
+      AUTHORITIES = "ca_pem"
 
       # Puma's `ssl_bind`. Yields notes about parts that are not honoured.
       def self.tls(host, port, options, &note)
@@ -25,8 +25,7 @@ module Oribi
 
       # An address for TLS with its options, whose values are percent-encoded.
       def self.encrypted(address, options)
-        inline = options.map(&:first) & INLINE.keys
-        raise Error, inline_advice(inline.first) unless inline.empty?
+        raise Error, "`#{AUTHORITIES}` cannot be taken: name a file by `ca`" if options.assoc(AUTHORITIES)
 
         backlog, options = options.partition { |name,| name == "backlog" }
         dropped, kept = options.partition { |name, value| needless?(name, value) }
@@ -40,12 +39,7 @@ module Oribi
         NEEDLESS.include?(name) || (%w[no_tlsv1 no_tlsv1_1].include?(name) && value != "true")
       end
 
-      # The value may be a secret, so it is not quoted.
-      def self.inline_advice(name)
-        "`#{name}` cannot be taken: write it to a file that only the user of the server can read, and name that file by " \
-          "`#{INLINE.fetch(name)}`"
-      end
-      private_class_method :encrypted, :needless?, :inline_advice
+      private_class_method :encrypted, :needless?
 
       def self.escape(text)
         text.b.gsub(%r{[^a-zA-Z0-9._~/-]}n) { |byte| format("%%%02X", byte.ord) }

@@ -24,7 +24,8 @@ module Oribi
         end
       end
 
-      # An address for TLS, with `cert` and `key`. An option that is not known ends the start, because it may protect something.
+      # An address for TLS, with `cert` and `key`, or with their texts in `cert_pem` and `key_pem`. An option that is not known
+      # ends the start, because it may protect something.
       def ssl_bind(host, port, options = {})
         sheet.address { |note| Address.tls(host, port, options, &note) }
       end

@@ -1,0 +1,141 @@
+//! Connections that an app breaks off, so that what it has sent does not look whole.
+//!
+//! On TCP that is a reset. An app that has one end of a pair of sockets, because a thread passes on what it sends, says so to that
+//! thread: by a byte that comes with a descriptor, which nothing else sends there. A Unix socket of a client has no such word.
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, Result};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketAddrAny, SocketAddrUnix, getpeername, getsockname, recvmsg, sendmsg, sockopt,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// What has been received from an app at the other end of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// So many bytes; 0: it sends no more.
+    Bytes(usize),
+    /// So many bytes, behind which it has broken off.
+    Cut(usize),
+}
+
+/// The longest wait for room in a pair: a client that takes nothing must not keep a thread of an app.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// Breaks off the connection when its last descriptor is closed, which is up to the caller. Waits for room in a pair, at most
+/// [`PATIENCE`].
+///
+/// # Errors
+/// The connection has ended already, its client takes nothing ([`Errno::AGAIN`]), or a signal has interrupted the waiting
+/// ([`Errno::INTR`]).
+pub fn break_off(socket: BorrowedFd<'_>) -> Result<()> {
+    match try_to_break_off(socket) {
+        Err(Errno::AGAIN) => poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&PATIENCE))?,
+        outcome => return outcome,
+    };
+    try_to_break_off(socket)
+}
+
+/// `AGAIN`: what was sent before takes all the room of a pair.
+fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
+    if !is_of_pair(socket) {
+        // A Unix socket ignores it.
+        return sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+    }
+    let descriptor = eventfd(0, EventfdFlags::CLOEXEC)?;
+    let descriptors = [descriptor.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(Errno::NOMEM);
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(b"!")], &mut control, flags).map(drop)
+}
+
+/// Whether neither end has a name, as no connection of a client is.
+fn is_of_pair(socket: BorrowedFd<'_>) -> bool {
+    let is_empty = |name: Option<&[u8]>| name.is_none_or(<[u8]>::is_empty);
+    // An empty path is no name, either.
+    let is_unnamed = |address: SocketAddrAny| {
+        let address = SocketAddrUnix::try_from(address);
+        address.is_ok_and(|address| is_empty(address.path_bytes()) && is_empty(address.abstract_name()))
+    };
+    getsockname(socket).is_ok_and(is_unnamed) && getpeername(socket).is_ok_and(|peer| peer.is_none_or(is_unnamed))
+}
+
+/// Receives from the app at the other end of a pair.
+///
+/// # Errors
+/// Those of recvmsg(2).
+pub fn receive_from_app(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Sent> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    // A process without room for a descriptor learns that there was one.
+    let broken = message.flags.contains(ReturnFlags::CTRUNC)
+        | control.drain().any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
+    // Nothing is received together with what came behind a descriptor.
+    Ok(if broken { Sent::Cut(message.bytes.saturating_sub(1)) } else { Sent::Bytes(message.bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn the_other_end_of_a_pair_is_told() {
+        let (mut app, ours) = UnixStream::pair().expect("sockets are there");
+        let mut buffer = [0; 8];
+        app.write_all(b"half of it").expect("there is room");
+        assert_eq!(receive_from_app(ours.as_fd(), &mut buffer), Ok(Sent::Bytes(8)));
+        break_off(app.as_fd()).expect("there is room");
+        drop(app);
+        assert_eq!(receive_from_app(ours.as_fd(), &mut buffer), Ok(Sent::Cut(2)));
+        assert_eq!(&buffer[..2], b"it");
+        assert_eq!(receive_from_app(ours.as_fd(), &mut buffer), Ok(Sent::Bytes(0)));
+    }
+
+    #[test]
+    fn the_word_stands_alone_if_there_was_no_room_behind_what_came_before() {
+        let (mut app, ours) = UnixStream::pair().expect("sockets are there");
+        app.write_all(b"half").expect("there is room");
+        break_off(app.as_fd()).expect("there is room");
+        let mut buffer = [0; 4];
+        assert_eq!(receive_from_app(ours.as_fd(), &mut buffer), Ok(Sent::Bytes(4)));
+        assert_eq!(receive_from_app(ours.as_fd(), &mut buffer), Ok(Sent::Cut(0)));
+    }
+
+    #[test]
+    fn a_full_pair_has_no_room_for_the_word() {
+        let (mut app, _ours) = UnixStream::pair().expect("sockets are there");
+        app.set_nonblocking(true).expect("it is a socket");
+        while app.write(&[0; 4096]).is_ok() {}
+        while app.write(&[0; 1]).is_ok() {}
+        assert_eq!(try_to_break_off(app.as_fd()), Err(Errno::AGAIN));
+    }
+
+    #[test]
+    fn a_client_over_tcp_sees_a_reset_and_one_at_a_unix_socket_no_byte_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (app, _) = listener.accept().expect("it has connected");
+        break_off(app.as_fd()).expect("it is connected");
+        drop(app);
+        assert!(client.read(&mut [0; 8]).is_err());
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let listener = UnixListener::bind(folder.path().join("socket")).expect("the directory is ours");
+        let mut client = UnixStream::connect(folder.path().join("socket")).expect("it listens");
+        let (app, _) = listener.accept().expect("it has connected");
+        break_off(app.as_fd()).expect("it is connected");
+        drop(app);
+        assert_eq!(client.read(&mut [0; 8]).expect("it ends"), 0);
+    }
+}

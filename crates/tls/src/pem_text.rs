@@ -1,0 +1,74 @@
+//! Certificates and keys in PEM: each in a file, or as text in the configuration itself.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A certificate with its chain, or a key.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pem {
+    /// A file with it, which may be replaced by another one.
+    File(PathBuf),
+    /// The text, which stood in the configuration. No message and no command line shows it.
+    Text(Arc<[u8]>),
+    /// A text that another process has.
+    Withheld,
+}
+
+impl Pem {
+    /// Takes the text of a configuration.
+    #[must_use]
+    pub fn text(bytes: &[u8]) -> Self {
+        Self::Text(bytes.into())
+    }
+
+    /// The file, if there is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Text(_) | Self::Withheld => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Text(_) | Self::Withheld => None,
+        }
+    }
+
+    /// A name for messages; `option` is the option that holds the text.
+    pub(crate) fn name(&self, option: &str) -> String {
+        self.path().map_or_else(|| option.to_owned(), |path| path.display().to_string())
+    }
+
+    pub(crate) fn complete(&mut self, bytes: &[u8]) {
+        if *self == Self::Withheld {
+            *self = Self::text(bytes);
+        }
+    }
+}
+
+impl From<PathBuf> for Pem {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
+}
+
+impl From<&str> for Pem {
+    fn from(path: &str) -> Self {
+        Self::File(path.into())
+    }
+}
+
+impl fmt::Debug for Pem {
+    /// Never a key.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => fmt::Debug::fmt(path, formatter),
+            Self::Text(_) | Self::Withheld => formatter.write_str("***"),
+        }
+    }
+}
