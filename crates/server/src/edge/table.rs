@@ -1,5 +1,6 @@
 //! Which exchange is in which slot of the pool.
 
+use super::shares::Shares;
 use crate::engine::CountedFile;
 use oribi_host::ExchangeId;
 use oribi_message::RequestHead;
@@ -38,6 +39,8 @@ pub(super) struct Entry {
     pub(super) asked: Option<Option<Duration>>,
     /// It was lost once already.
     pub(super) retried: bool,
+    /// The number of its connection, if that carries several requests.
+    pub(super) connection: Option<u32>,
 }
 
 /// What was done about an app that takes long.
@@ -64,6 +67,7 @@ struct Place {
 pub(super) struct Table {
     places: Vec<Place>,
     used: usize,
+    pub(super) shares: Shares,
 }
 
 impl Entry {
@@ -82,13 +86,14 @@ impl Entry {
             stage: Stage::Nothing,
             asked: None,
             retried: false,
+            connection: None,
         }
     }
 }
 
 impl Table {
     pub(super) fn new(slots: u32) -> Self {
-        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0 }
+        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0, shares: Shares::default() }
     }
 
     /// How many requests are in the pool.
@@ -98,9 +103,15 @@ impl Table {
 
     pub(super) fn insert(&mut self, entry: Entry) {
         let place = &mut self.places[entry.ticket.slot() as usize];
+        if let Some(connection) = entry.connection {
+            self.shares.begin(connection);
+        }
         // A request whose client had gone may have been there.
-        self.used += usize::from(place.entry.is_none());
-        place.entry = Some(entry);
+        match place.entry.replace(entry) {
+            None => self.used += 1,
+            Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
+            Some(_) => {}
+        }
     }
 
     #[inline]
@@ -114,10 +125,19 @@ impl Table {
         self.get(ticket)?.exchange
     }
 
+    /// When a request came into the pool.
+    pub(super) fn submitted(&self, ticket: Ticket) -> Option<Duration> {
+        let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
+        (entry.ticket == ticket).then_some(entry.submitted)
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
-        self.get(ticket)?;
+        let connection = self.get(ticket)?.connection;
         self.used -= 1;
+        if let Some(connection) = connection {
+            self.shares.end(connection, ticket);
+        }
         self.places[ticket.slot() as usize].entry.take()
     }
 
@@ -127,6 +147,9 @@ impl Table {
         let place = self.places.get_mut(ticket.slot() as usize)?;
         let entry = place.entry.as_ref().filter(|entry| entry.ticket == ticket)?;
         let concluded = (entry.exchange, entry.begun);
+        if let Some(connection) = entry.connection {
+            self.shares.end(connection, ticket);
+        }
         place.entry = None;
         self.used -= 1;
         Some(concluded)
