@@ -46,11 +46,13 @@ mod scrape;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
+mod shares;
 mod slow;
 #[allow(dead_code)]
 #[path = "../process/status.rs"]
 mod status;
 mod steered;
+mod streams;
 mod stuck;
 mod tls;
 mod trailers;

@@ -1,15 +1,14 @@
 //! Clients that take large responses slowly, or not at all, keep no worker: what they do not take waits in a file.
 
 use crate::connection::{Connection, request};
-use crate::http2::{
-    DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PREFACE, RESET, SETTINGS, WINDOW, frame, literal, receive_frames,
-};
+use crate::http2::{DATA, HEADERS, RESET};
 use crate::language::{Language, Site};
 use crate::response::letters;
 use crate::server::wait_until;
 use crate::status::Counters;
+use crate::streams::Client;
 use crate::turn;
-use crate::wire::{Layer, Wire, way_to};
+use crate::wire::Wire;
 use std::io::{Read, Write};
 
 crate::in_every_language!(
@@ -63,63 +62,17 @@ fn readers_of_streams_keep_no_worker(language: Language) {
     }
 }
 
-/// A client of HTTP/2 that says itself how much it takes.
-struct Client {
-    layer: Box<dyn Layer>,
-    received: Vec<u8>,
-    frames: Vec<Frame>,
-}
-
-impl Client {
-    /// Asks for a response in pieces on each of these streams, and has no room for their content.
-    fn open(site: &Site, streams: &[u32]) -> Self {
-        let (mut layer, encrypts) = way_to(site.address, true).expect("the server listens");
-        let no_room = [&4_u16.to_be_bytes()[..], &[0; 4]].concat();
-        let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &no_room)].concat();
-        for id in streams {
-            let (mut block, path) = (Vec::new(), format!("/stream?{id}&{LENGTH}&500"));
-            let scheme = if encrypts { "https" } else { "http" };
-            for (name, value) in [(":method", "GET"), (":scheme", scheme), (":path", &path), (":authority", "test")] {
-                literal(&mut block, name, value);
-            }
-            bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, *id, &block));
-        }
-        layer.write_all(&bytes).and_then(|()| layer.flush()).expect("the server listens");
-        Self { layer, received: Vec::new(), frames: Vec::new() }
-    }
-
-    /// Receives until these are all there.
-    fn receive_until(&mut self, are_there: impl Fn(&[Frame]) -> bool) {
-        while !are_there(&self.frames) {
-            let frames = receive_frames(&mut *self.layer, &mut self.received).expect("the server goes on");
-            self.frames.extend(frames.expect("the server keeps the connection"));
-        }
-    }
-
-    /// Makes room on the connection and on these streams.
-    fn make_room(&mut self, streams: &[u32]) {
-        let ids = [&[0], streams].concat();
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| frame(WINDOW, 0, *id, &(1_u32 << 30).to_be_bytes())).collect();
-        self.layer.write_all(&bytes).and_then(|()| self.layer.flush()).expect("the server listens");
-    }
-
-    fn content(&self, id: u32) -> Vec<u8> {
-        let of_stream = self.frames.iter().filter(|frame| frame.kind == DATA && frame.number == id);
-        of_stream.flat_map(|frame| frame.payload.iter().copied()).collect()
-    }
-}
-
 fn streams_without_room_on_one_connection_keep_no_worker(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2"]);
     let streams = [1, 3];
-    let mut client = Client::open(&site, &streams);
+    let requests = streams.map(|id| (id, format!("/stream?{id}&{LENGTH}&500")));
+    let mut client = Client::open(site.address, &requests);
     client.receive_until(|frames| frames.iter().filter(|frame| frame.kind == HEADERS).count() == streams.len());
     Connection::open(site.address).get_fast(3);
     assert!(client.frames.iter().all(|frame| frame.kind != DATA), "there is no room");
-    client.make_room(&streams);
-    let is_end = |frame: &Frame| matches!(frame.kind, DATA | HEADERS) && frame.flags & END_STREAM != 0;
-    client.receive_until(|frames| frames.iter().filter(|frame| is_end(frame)).count() == streams.len());
+    client.make_room(streams);
+    client.receive_whole(streams.len());
     for id in streams {
         assert!(client.content(id) == letters(id.into(), LENGTH), "{id}: {} bytes", client.content(id).len());
     }

@@ -23,7 +23,8 @@
 //! # Who owns a slot
 //! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, nobody (queued), or a worker.
 //! States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are kept in the
-//! edge's own memory. How much of an answer there is, its worker's frames say. Each use of a slot has a serial number, so that
+//! edge's own memory. A request that the edge keeps out of the queue for a while ([`Edge::set_aside`]) is the edge's, too; that it waits
+//! is said in its word for those who look. How much of an answer there is, its worker's frames say. Each use of a slot has a serial number, so that
 //! a process that comes too late finds a word that does not match.
 //!
 //! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies, and

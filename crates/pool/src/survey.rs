@@ -73,7 +73,8 @@ impl Memory {
         let notes = self.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let notes = Words(copy(notes, 0, self.layout.notes_size())?);
         let after = self.owners()?;
-        let places = self.queue_places(&words, &after);
+        let mut places = self.queue_places(&words, &after);
+        self.add_places_aside(&mut places, &notes, &after);
         let see = |slot: u32| {
             let (now, entry) = in_use(slot, after.at(self.layout.ownership(slot)))?;
             let is_same = in_use(slot, before.at(self.layout.ownership(slot))).is_some_and(|(_, then)| then == entry);
@@ -88,7 +89,7 @@ impl Memory {
                     let process = u32::try_from(words.at(self.layout.occupant(place))).ok().filter(|process| *process != 0);
                     Stage::Taken { place, process, begun, paused }
                 }
-                Ownership::Queued(_) => Stage::Queued(*places.get(&entry.bits())?),
+                Ownership::Queued(_) | Ownership::Aside(_) => Stage::Queued(*places.get(&entry.bits())?),
                 _ => return None,
             };
             let since = Duration::from_nanos(notes.at(Layout::since(slot)));
@@ -133,6 +134,18 @@ impl Memory {
             }
         }
         places
+    }
+
+    /// Counts those that are aside as if they came behind all others, in the order of their age.
+    fn add_places_aside(&self, places: &mut HashMap<u64, usize>, notes: &Words, owners: &Words) {
+        let aside = |slot: u32| match Ownership::from_bits(owners.at(self.layout.ownership(slot))) {
+            Ownership::Aside(serial) => Some((notes.at(Layout::since(slot)), Entry { slot, serial }.bits())),
+            _ => None,
+        };
+        let mut all: Vec<(u64, u64)> = (0..self.layout.shape.slots).filter_map(aside).collect();
+        all.sort_unstable();
+        let queued = places.len();
+        places.extend(all.into_iter().zip(queued..).map(|((_, bits), place)| (bits, place)));
     }
 
     /// The requests that are being answered, and whether the edge has stopped to read the answer.
@@ -182,7 +195,10 @@ fn copy(file: &OwnedFd, start: usize, length: usize) -> io::Result<Vec<u8>> {
 fn in_use(slot: u32, owner: u64) -> Option<(Ownership, Entry)> {
     let owner = Ownership::from_bits(owner);
     match owner {
-        Ownership::Queued(serial) | Ownership::Taken(serial, _) => Some((owner, Entry { slot, serial })),
+        Ownership::Queued(serial) | Ownership::Aside(serial) | Ownership::Taken(serial, _) => {
+            // A slot that was never used has number 0.
+            (serial.bits() != 0).then_some((owner, Entry { slot, serial }))
+        }
         Ownership::Edge(_) | Ownership::Senseless => None,
     }
 }
@@ -268,6 +284,18 @@ mod tests {
         assert_eq!(memory.look_at(&one, 64).expect("it can be read"), None, "it has ended");
         submit(&mut edge, "four", SECOND * 10);
         assert_eq!(memory.look_at(&one, 64).expect("it can be read"), None, "another one is there");
+    }
+
+    #[test]
+    fn requests_that_are_aside_wait_behind_the_others() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let tickets = ["one", "two", "three"].map(|text| submit(&mut edge, text, SECOND));
+        edge.set_aside(|ticket| ticket != tickets[2], &mut Vec::new());
+        let mut stages: Vec<(String, Stage)> = seen(&memory).into_iter().map(|(text, one)| (text, one.stage)).collect();
+        stages.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [("one", 1), ("three", 0), ("two", 2)].map(|(text, place)| (text.to_owned(), Stage::Queued(place)));
+        assert_eq!(stages, expected);
     }
 
     #[test]

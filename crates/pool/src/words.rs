@@ -50,6 +50,8 @@ impl Entry {
 pub(crate) enum Ownership {
     /// The edge: the slot is free, being filled, or was withdrawn.
     Edge(Serial),
+    /// The edge: the request waits, but not in the queue.
+    Aside(Serial),
     /// Nobody: a worker that takes it owns it.
     Queued(Serial),
     /// A worker, until it reports that it has finished, or is gone.
@@ -63,6 +65,7 @@ impl Ownership {
     pub(crate) const fn bits(self) -> u64 {
         match self {
             Self::Edge(serial) => serial.0 << 24,
+            Self::Aside(serial) => serial.0 << 24 | 3,
             Self::Queued(serial) => serial.0 << 24 | 1,
             Self::Taken(serial, worker) => serial.0 << 24 | (worker as u64 & 0xFFFF) << 8 | 2,
             Self::Senseless => u64::MAX,
@@ -76,6 +79,7 @@ impl Ownership {
             (0, 0) => Self::Edge(serial),
             (1, 0) => Self::Queued(serial),
             (2, worker) => Self::Taken(serial, worker),
+            (3, 0) => Self::Aside(serial),
             _ => Self::Senseless,
         }
     }
@@ -94,7 +98,9 @@ mod tests {
                 let taken = Ownership::Taken(serial, number);
                 assert_eq!(Ownership::from_bits(taken.bits()), taken);
             }
-            for ownership in [Ownership::Edge(serial), Ownership::Queued(serial), Ownership::Senseless] {
+            for ownership in
+                [Ownership::Edge(serial), Ownership::Aside(serial), Ownership::Queued(serial), Ownership::Senseless]
+            {
                 assert_eq!(Ownership::from_bits(ownership.bits()), ownership);
             }
         }

@@ -7,6 +7,8 @@ use crate::words::Serial;
 pub(super) enum State {
     Free,
     Filling,
+    /// It waits outside of the queue.
+    Aside,
     /// In the queue, or taken by a worker that has not yet begun to answer.
     Submitted,
     /// A worker has begun to answer, in one of its areas.

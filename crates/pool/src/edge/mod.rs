@@ -2,6 +2,7 @@
 
 mod answers;
 mod arrivals;
+mod aside;
 mod ledger;
 mod noting;
 mod recovery;
@@ -245,14 +246,20 @@ impl Edge {
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn submit(&mut self, reserved: Reserved, length: usize) -> Ticket {
         let entry = reserved.0;
+        self.describe(entry, length);
+        self.enqueue(entry);
+        Ticket(entry)
+    }
+
+    /// Notes what a request is like that has come.
+    #[inline(always)]
+    fn describe(&self, entry: Entry, length: usize) {
         let words = self.requests.words();
         words[self.layout.length(entry.slot)].store(length.min(self.layout.request(entry.slot).len() * WORD) as u64, Relaxed);
         words[self.layout.orders(entry.slot)].store(Orders::default().bits(entry.serial), Relaxed);
         let notes = self.notes.words();
         notes[Layout::since(entry.slot)].store(self.now, Relaxed);
         notes[Layout::diary(entry.slot)].store(diary::NOTHING, Relaxed);
-        self.enqueue(entry);
-        Ticket(entry)
     }
 
     #[inline(always)]
@@ -344,6 +351,10 @@ impl Edge {
         }
         let (queued, own) = (Ownership::Queued(entry.serial), Ownership::Edge(entry.serial));
         let (submitted, position) = (record.state == State::Submitted, record.position);
+        if record.state == State::Aside {
+            self.release(entry);
+            return Withdrawal::Unseen;
+        }
         if submitted && self.swap(entry.slot, queued, own) {
             // Behind a request that waits long, what was withdrawn must not count against the limit of the queue.
             if let Ok(at) = self.waiting.binary_search_by_key(&position, |waiting| waiting.position) {

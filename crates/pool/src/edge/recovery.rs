@@ -34,7 +34,7 @@ impl Edge {
             let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
             // The previous edge died while it filled the slot or after that. If a worker takes the request at this moment, the
             // slot is not free.
-            let free = matches!(edge.owner(slot), Ownership::Edge(_)) || edge.swap(slot, queued, own);
+            let free = matches!(edge.owner(slot), Ownership::Edge(_) | Ownership::Aside(_)) || edge.swap(slot, queued, own);
             if free {
                 edge.release(entry);
             } else {
@@ -161,7 +161,7 @@ impl Edge {
             (State::Submitted, Ownership::Queued(serial)) if serial == entry.serial => false,
             // A stranger has overwritten the word.
             (State::Submitted, _) => self.says_it_holds(worker, entry),
-            (State::Free | State::Filling, _) => false,
+            (State::Free | State::Filling | State::Aside, _) => false,
         };
         let entries = (0..).zip(&self.records).map(|(slot, record)| (Entry { slot, serial: record.serial }, record));
         entries.filter(|(entry, record)| has(*entry, record)).map(|(entry, _)| entry).collect()

@@ -76,18 +76,27 @@ impl Deadlines {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Notes which of the requests that came first have been taken.
+    /// Notes which of the requests that came first have been taken, or which of all, if they may be taken in another order.
     pub(super) fn note_taken(&mut self, now: Duration) {
-        while let Some(&ticket) = self.deadlines.untaken.front() {
-            if let Some(entry) = self.table.get(ticket) {
-                if entry.progress.is_none() && self.pool.holder(ticket).is_none() {
-                    return;
-                }
-                entry.progress.get_or_insert(now);
-                self.deadlines.look_at(now + self.deadlines.first());
+        let in_order = !self.table.shares.are_disordered();
+        let mut untaken = std::mem::take(&mut self.deadlines.untaken);
+        let is_untaken = |edge: &mut Self, ticket: Ticket| {
+            let Some(entry) = edge.table.get(ticket) else { return false };
+            if entry.progress.is_none() && edge.pool.holder(ticket).is_none() {
+                return true;
             }
-            self.deadlines.untaken.pop_front();
+            entry.progress.get_or_insert(now);
+            edge.deadlines.look_at(now + edge.deadlines.first());
+            false
+        };
+        if in_order {
+            while untaken.front().is_some_and(|ticket| !is_untaken(self, *ticket)) {
+                untaken.pop_front();
+            }
+        } else {
+            untaken.retain(|ticket| is_untaken(self, *ticket));
         }
+        self.deadlines.untaken = untaken;
     }
 
     /// An app asks for another deadline.

@@ -54,7 +54,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.table.move_label(entry.ticket.slot(), slot);
         let ticket = self.pool.submit(reserved, copy.len());
         self.pool.backdate(ticket, entry.submitted);
-        let again = Entry { retried: true, overflow, ..Entry::new(ticket, exchange, entry.submitted) };
+        let connection = entry.connection;
+        self.note_other_try(connection, ticket);
+        let again = Entry { retried: true, overflow, connection, ..Entry::new(ticket, exchange, entry.submitted) };
         self.table.insert(again);
         self.deadlines.submitted(ticket);
         self.timers.submitted(self.now(), self.deadlines.are_set());

@@ -1,8 +1,8 @@
 //! The loop of an edge: it owns client connections and runs no app.
 //!
 //! An edge is a [lane](crate::lane) without a host. Each complete request that its engine hands out is answered at once by a
-//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`), and the engine gets it back. Workers take requests from
-//! there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
+//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets it back. Workers take requests
+//! from there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
 //! is in which slot.
 //!
 //! One turn of the loop handles what the engine and the pool have to tell, wakes workers once, and then waits in the backend for
@@ -18,6 +18,7 @@ mod nap;
 mod probe;
 mod queue;
 mod setup;
+mod shares;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -176,6 +177,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.pool.tell_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
+            self.give_turns();
             // Without new requests there is time for this until the edge rests.
             let has_submitted = self.pool.has_unannounced();
             if has_submitted {
@@ -217,6 +219,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
+        self.give_turns();
         let waits = self.pool.take_waits();
         self.count_waits(waits);
         self.give_way();

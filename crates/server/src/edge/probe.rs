@@ -42,7 +42,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn probe_page(&mut self) -> ProbePage {
         let condition = self.condition();
-        let (depth, staff) = (self.pool.depth(), self.pool.staff());
+        let (depth, staff) = (self.waiting_requests(), self.pool.staff());
         let oldest = self.oldest_wait().unwrap_or_default();
         let content = format!(
             "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",

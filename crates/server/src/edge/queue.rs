@@ -47,7 +47,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Puts a request into the queue.
     pub(super) fn submit(&mut self, exchange: Exchange) {
         let id = exchange.id();
-        let is_full = self.table.used() >= self.settings.queue_limit && self.pool.depth() >= self.settings.queue_limit;
+        let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
         let reserved = if is_full { None } else { self.pool.reserve() };
         let Some(mut reserved) = reserved else {
             let now = self.now();
@@ -80,12 +80,16 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if is_watched || ids.is_some() {
             self.table.keep_label(slot, &request.head, ids.and_then(|ids| ids.of(&request.head)));
         }
-        let ticket = self.pool.submit(reserved, fitted.size);
+        let connection = self.lane.source().carrier_of(id);
+        let aside = self.make_room(connection);
+        let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
+        let ticket = submit(&mut self.pool, reserved, fitted.size);
+        self.note_place(connection, ticket, aside);
         let now = self.now();
         if self.table.used() == 0 {
             self.moved = now;
         }
-        self.table.insert(Entry { overflow: fitted.overflow, ..Entry::new(ticket, id, now) });
+        self.table.insert(Entry { overflow: fitted.overflow, connection, ..Entry::new(ticket, id, now) });
         self.deadlines.submitted(ticket);
         self.timers.submitted(now, is_watched);
         let mut engine = self.lane.source();
@@ -116,19 +120,19 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// How long the oldest request has waited for a worker.
     pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
-        let oldest = self.pool.oldest()?;
-        let now = self.now();
-        self.table.get(oldest).map(|entry| now.saturating_sub(entry.submitted))
+        let (oldest, now) = (self.pool.oldest(), self.now());
+        let first = oldest.into_iter().chain(self.table.shares.first_ones_aside());
+        first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
     /// Takes requests out of the queue that have waited too long, or whose clients do not wait any more.
     pub(super) fn look_at_queue(&mut self, now: Duration) {
-        while let Some(ticket) = self.pool.oldest() {
-            let waited = self.table.get(ticket).map_or(Duration::ZERO, |entry| now.saturating_sub(entry.submitted));
-            if waited < self.settings.queue_timeout || self.pool.withdraw(ticket) != Withdrawal::Unseen {
-                break;
+        for (submitted, ticket) in self.overdue(now) {
+            if self.pool.withdraw(ticket) != Withdrawal::Unseen {
+                continue;
             }
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
+                let waited = now.saturating_sub(submitted);
                 self.slot.account.count(Counter::QueueTimeouts);
                 self.count_wait(waited, waited);
                 self.lane.source().tell_wait_until_now(exchange);
@@ -143,6 +147,18 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 self.say_that_requests_wait(now, advice);
             }
         }
+    }
+
+    /// The requests that have waited too long, the oldest first, with the times at which they came.
+    fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
+        let most = self.settings.queue_timeout;
+        if !self.table.shares.are_disordered() && self.oldest_wait().is_none_or(|wait| wait < most) {
+            return Vec::new();
+        }
+        let waits = |entry: &&Entry| now.saturating_sub(entry.submitted) >= most && self.pool.waits(entry.ticket);
+        let mut overdue: Vec<_> = self.table.entries().filter(waits).map(|entry| (entry.submitted, entry.ticket)).collect();
+        overdue.sort_unstable_by_key(|(submitted, _)| *submitted);
+        overdue
     }
 
     /// Counts how long requests have waited that workers have begun to answer.
@@ -185,7 +201,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             return;
         }
         self.queue.said = Some(now);
-        let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.pool.depth());
+        let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.waiting_requests());
         let waiting = match depth {
             0 => "no request waits for a worker".to_owned(),
             1 => format!("1 request has waited for a worker for {wait:.1} s"),

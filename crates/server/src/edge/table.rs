@@ -1,5 +1,6 @@
 //! Which exchange is in which slot of the pool.
 
+use super::shares::Shares;
 use crate::engine::CountedFile;
 use oribi_host::ExchangeId;
 use oribi_message::RequestHead;
@@ -36,6 +37,8 @@ pub(super) struct Entry {
     pub(super) asked: Option<Option<Duration>>,
     /// It was lost once already.
     pub(super) retried: bool,
+    /// The number of its connection, if that carries several requests.
+    pub(super) connection: Option<u32>,
 }
 
 /// What did not fit into a slot. Its files are rare, so a request without any does not move their room.
@@ -70,6 +73,7 @@ struct Place {
 pub(super) struct Table {
     places: Vec<Place>,
     used: usize,
+    pub(super) shares: Shares,
 }
 
 impl Entry {
@@ -87,13 +91,14 @@ impl Entry {
             stage: Stage::Nothing,
             asked: None,
             retried: false,
+            connection: None,
         }
     }
 }
 
 impl Table {
     pub(super) fn new(slots: u32) -> Self {
-        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0 }
+        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0, shares: Shares::default() }
     }
 
     /// How many requests are in the pool.
@@ -104,9 +109,15 @@ impl Table {
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
         let place = &mut self.places[entry.ticket.slot() as usize];
+        if let Some(connection) = entry.connection {
+            self.shares.begin(connection);
+        }
         // A request whose client had gone may have been there.
-        self.used += usize::from(place.entry.is_none());
-        place.entry = Some(entry);
+        match place.entry.replace(entry) {
+            None => self.used += 1,
+            Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
+            Some(_) => {}
+        }
     }
 
     #[inline]
@@ -120,10 +131,19 @@ impl Table {
         self.get(ticket)?.exchange
     }
 
+    /// When a request came into the pool.
+    pub(super) fn submitted(&self, ticket: Ticket) -> Option<Duration> {
+        let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
+        (entry.ticket == ticket).then_some(entry.submitted)
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
-        self.get(ticket)?;
+        let connection = self.get(ticket)?.connection;
         self.used -= 1;
+        if let Some(connection) = connection {
+            self.shares.end(connection, ticket);
+        }
         self.places[ticket.slot() as usize].entry.take()
     }
 
@@ -133,6 +153,9 @@ impl Table {
         let place = self.places.get_mut(ticket.slot() as usize)?;
         let entry = place.entry.as_ref().filter(|entry| entry.ticket == ticket)?;
         let concluded = (entry.exchange, entry.begun);
+        if let Some(connection) = entry.connection {
+            self.shares.end(connection, ticket);
+        }
         place.entry = None;
         self.used -= 1;
         Some(concluded)

@@ -65,7 +65,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if is_due(&mut self.timers.look_for_takers) {
             self.note_taken(now);
-            if self.pool.depth() > 0 {
+            if self.waiting_requests() > 0 {
                 self.timers.look_for_takers = Some(now + LOOKS_FOR_TAKERS_EVERY);
             }
         }

@@ -78,6 +78,16 @@ impl<B: Backend> Engine<'_, B> {
         self.lost.as_mut()?.pop()
     }
 
+    /// The number of the connection of an exchange, if that carries others, too.
+    #[inline]
+    #[must_use]
+    pub fn carrier_of(&self, exchange: ExchangeId) -> Option<u32> {
+        match Name::from(exchange).place {
+            Place::Connection(_) => None,
+            Place::Stream(number) => self.streams.get(number).map(|stream| stream.connection),
+        }
+    }
+
     /// Whether the client has ended its side of the connection. It may wait for its answer all the same.
     #[must_use]
     pub fn client_has_ended(&self, exchange: ExchangeId) -> bool {

@@ -25,6 +25,23 @@ impl<B: Backend> Engine<'_, B> {
         Some(exchange)
     }
 
+    /// Takes the next of the complete requests. If the app is slow, connections take turns: no two requests of one that carries many are
+    /// answered in a row while another connection waits.
+    #[inline]
+    pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<Place> {
+        if is_slow && self.lent_last.is_some() { self.take_ready_of_others() } else { self.ready.pop_front() }
+    }
+
+    #[cold]
+    fn take_ready_of_others(&mut self) -> Option<Place> {
+        let connection_of = |place: &Place| match place {
+            Place::Connection(_) => None,
+            Place::Stream(number) => self.streams.get(*number).map(|stream| stream.connection),
+        };
+        let of_others = self.ready.iter().position(|place| connection_of(place) != self.lent_last);
+        self.ready.remove(of_others.unwrap_or(0))
+    }
+
     #[inline]
     fn lend_request(&mut self, index: u32) -> Option<Exchange> {
         let connection = self.connections.get_mut(index)?;
@@ -54,6 +71,7 @@ impl<B: Backend> Engine<'_, B> {
         received.lent_at = self.backend.now().into();
         *serial = self.serials.next();
         self.answering += 1;
+        self.lent_last = None;
         Some(Exchange { id: Name { place: Place::Connection(index), serial: *serial }.into(), received })
     }
 }

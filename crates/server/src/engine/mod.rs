@@ -166,6 +166,8 @@ pub struct Engine<'a, B: Backend> {
     handled: usize,
     /// Complete requests.
     ready: VecDeque<Place>,
+    /// The connection of the latest of them that was lent, if that carries others, too.
+    lent_last: Option<u32>,
     /// Connections whose responses are sent together, after all ready requests have been answered.
     batch: Vec<Token>,
     /// Connections that need a turn without an event: more input, or the next part of a file.
@@ -305,6 +307,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),
+            lent_last: None,
             batch: Vec::new(),
             turns: VecDeque::new(),
             turns_due: 0,
@@ -369,14 +372,17 @@ impl<'a, B: Backend> Engine<'a, B> {
             self.join_line();
         }
         loop {
-            if self.backend.now() > self.news_due {
+            // The app takes long: what others ask for is read before its connection has its next request.
+            let is_slow = self.backend.now() > self.news_due;
+            if is_slow {
                 self.look(Some(Duration::ZERO))?;
+                while self.handle_event() {}
             }
             if self.ready.is_empty() {
                 self.send_batch();
                 self.receive_batch();
             }
-            if let Some(place) = self.ready.pop_front() {
+            if let Some(place) = self.take_ready(is_slow) {
                 if let Some(exchange) = self.lend(place) {
                     return Ok(Next::Exchange(exchange));
                 }

@@ -1,5 +1,6 @@
 //! No client keeps the others waiting, whatever it sends and however fast.
 
+use crate::frames::{asks, opening};
 use crate::harness::*;
 use crate::response::*;
 use oribi_io::Client;
@@ -168,4 +169,35 @@ fn a_flood_whose_sender_has_ended_is_answered_to_the_end() {
             assert!(client.closed() && client.saw_end() && !client.saw_reset());
         }
     }
+}
+
+#[test]
+fn a_slow_app_answers_others_between_the_many_requests_of_a_connection() {
+    let seen = Seen::default();
+    let mut server = Server::standard(echo);
+    let (many, known) = (server.connect(), server.connect());
+    let (list, world, other) = (seen.clone(), server.world.clone(), known.clone());
+    let mut new = Vec::new();
+    server.app(move |request, reply| {
+        let target = String::from_utf8_lossy(request.head.target()).into_owned();
+        world.advance(20 * MOMENT);
+        match &target[..] {
+            "/1" => other.send(&get("/known")),
+            "/2" => new.extend(["/new", "/newer"].map(|target| {
+                let client = world.connect();
+                client.send(&get(target));
+                client
+            })),
+            _ => {}
+        }
+        list.borrow_mut().push(target);
+        echo(request, reply);
+    });
+    let requests: Vec<u8> = (1..=20).flat_map(|number| asks(2 * number - 1, &format!("/{number}"))).collect();
+    many.send(&[opening(&[]), requests].concat());
+    server.run();
+    let expected = ["/1", "/known", "/2", "/new", "/3", "/newer", "/4", "/5"];
+    assert_eq!(seen.borrow()[..expected.len()], expected);
+    assert_eq!(seen.borrow().len(), 23);
+    assert_eq!(read_only(&known.received()).text(), "GET /known ");
 }

@@ -4,6 +4,7 @@ mod apps;
 mod clients;
 mod passing;
 mod queue;
+mod shares;
 mod streams;
 mod times;
 

@@ -45,6 +45,7 @@ impl<B: Backend> Engine<'_, B> {
         received.lent_at = now.into();
         received.content.pass_on();
         let (index, id) = (stream.connection, Name { place: Place::Stream(number), serial: stream.serial }.into());
+        self.lent_last = Some(index);
         let connection = &self.connections[index];
         received.listener = connection.listener;
         if matches!(stream.framing, StreamFraming::Http2(_)) {
