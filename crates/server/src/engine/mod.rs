@@ -283,8 +283,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         stamp.update(backend.now(), || backend.wall_clock());
         Ok(Self {
             limits: limits(settings),
-            record_limits: record_limits(settings),
-            frame_limits: frame_limits(settings),
+            record_limits: fastcgi::limits(settings),
+            frame_limits: http2::limits(settings),
             settings,
             listeners,
             doors,
@@ -573,32 +573,5 @@ fn limits(settings: &Settings) -> h1::Limits {
         strict_target: settings.strict_uri,
         content_bytes: settings.limits.content_bytes,
         ..h1::Limits::default()
-    }
-}
-
-fn frame_limits(settings: &Settings) -> h2::Limits {
-    let limits = &settings.limits;
-    h2::Limits {
-        streams: limits.http2_streams,
-        head_bytes: limits.head_bytes,
-        fields: limits.fields,
-        target_bytes: limits.target_bytes,
-        strict_target: settings.strict_uri,
-        content_bytes: limits.content_bytes,
-        ..h2::Limits::default()
-    }
-}
-
-fn record_limits(settings: &Settings) -> fcgi::Limits {
-    let (limits, defaults) = (&settings.limits, fcgi::Limits::default());
-    fcgi::Limits {
-        connections: u32::try_from(limits.connections).unwrap_or(u32::MAX),
-        requests: u16::try_from(limits.fastcgi_requests).unwrap_or(u16::MAX),
-        // The same size again for what the web server adds to the client's request.
-        params_bytes: limits.head_bytes * 2,
-        pairs: limits.fields + defaults.pairs,
-        target_bytes: limits.target_bytes,
-        strict_target: settings.strict_uri,
-        content_bytes: limits.content_bytes,
     }
 }

@@ -8,7 +8,9 @@ use super::connection::{Speech, State};
 use super::exchange::Received;
 use super::send::Still;
 use super::stream::{Stream, StreamFraming};
+use crate::config::Settings;
 use oribi_io::Backend;
+use oribi_proto::fcgi;
 use std::time::Duration;
 
 /// How long a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0, section 3.2), so
@@ -37,5 +39,20 @@ impl<B: Backend> Engine<'_, B> {
             writer.finish(0, line.output.get_or_insert_with(|| self.outputs.take()).tail());
         }
         self.end_unanswered(number)
+    }
+}
+
+/// What the settings say about its machines.
+pub(super) fn limits(settings: &Settings) -> fcgi::Limits {
+    let (limits, defaults) = (&settings.limits, fcgi::Limits::default());
+    fcgi::Limits {
+        connections: u32::try_from(limits.connections).unwrap_or(u32::MAX),
+        requests: u16::try_from(limits.fastcgi_requests).unwrap_or(u16::MAX),
+        // The same size again for what the web server adds to the client's request.
+        params_bytes: limits.head_bytes * 2,
+        pairs: limits.fields + defaults.pairs,
+        target_bytes: limits.target_bytes,
+        strict_target: settings.strict_uri,
+        content_bytes: limits.content_bytes,
     }
 }

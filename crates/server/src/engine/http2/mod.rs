@@ -16,6 +16,7 @@ use super::Engine;
 use super::carrier::Carrier;
 use super::connection::{Connection, Speech, State};
 use super::send::Still;
+use crate::config::Settings;
 use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h1;
@@ -76,5 +77,19 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Gone;
         }
         self.end_or_rest(index)
+    }
+}
+
+/// What the settings say about its machines.
+pub(super) fn limits(settings: &Settings) -> h2::Limits {
+    let limits = &settings.limits;
+    h2::Limits {
+        streams: limits.http2_streams,
+        head_bytes: limits.head_bytes,
+        fields: limits.fields,
+        target_bytes: limits.target_bytes,
+        strict_target: settings.strict_uri,
+        content_bytes: limits.content_bytes,
+        ..h2::Limits::default()
     }
 }
