@@ -1,5 +1,7 @@
 //! The manual's statements about options: those in its commands of `oribi` exist, and its sentences about failures are true.
 
+mod tables;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,6 +93,15 @@ fn options(text: &str) -> impl Iterator<Item = &str> {
     starts.map(move |(at, _)| &text[at..at + word(&text[at..])]).filter(|option| option.len() > 3 && !option.ends_with('-'))
 }
 
+/// The options of all servers, under all their names.
+fn options_of_servers() -> BTreeSet<String> {
+    let settings = oribi_server::config::table();
+    let others = settings.iter().flat_map(|setting| setting.aliases.iter().chain(setting.opposites)).copied();
+    let names = settings.iter().map(|setting| setting.name).chain(others);
+    let names = names.chain(oribi_lua::table().iter().map(|setting| setting.name));
+    names.map(|name| format!("--{name}")).collect()
+}
+
 fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
     // A server that starts against the sentence is ended.
     let mut command = Command::new("timeout");
@@ -116,11 +127,7 @@ fn commands_have_options_that_exist() {
         String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8")
     };
     let help: String = helps.into_iter().map(program).collect();
-    let mut known: BTreeSet<String> = options(&help).map(str::to_owned).collect();
-    for setting in oribi_server::config::table() {
-        known.extend([setting.name].iter().chain(setting.aliases).chain(setting.opposites).map(|name| format!("--{name}")));
-    }
-    known.extend(oribi_lua::table().iter().map(|setting| format!("--{}", setting.name)));
+    let known: BTreeSet<String> = options(&help).map(str::to_owned).chain(options_of_servers()).collect();
     let mut unknown = BTreeSet::new();
     let mut seen = 0;
     for (path, text) in manual() {
