@@ -67,7 +67,7 @@ fn streams_without_room_on_one_connection_keep_no_worker(language: Language) {
     let site = language.start(&["--workers", "2"]);
     let streams = [1, 3];
     let requests = streams.map(|id| (id, format!("/stream?{id}&{LENGTH}&500")));
-    let mut client = Client::open(site.address, &requests);
+    let mut client = Client::open(site.address, &requests, false);
     client.receive_until(|frames| frames.iter().filter(|frame| frame.kind == HEADERS).count() == streams.len());
     Connection::open(site.address).get_fast(3);
     assert!(client.frames.iter().all(|frame| frame.kind != DATA), "there is no room");

@@ -5,6 +5,7 @@ use crate::language::{Language, Site};
 use crate::server::wait_until;
 use crate::streams::Client;
 use crate::turn;
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 crate::in_every_language!(
@@ -17,9 +18,7 @@ const MANY: u32 = 50;
 /// A client with many requests at once, each of which keeps a worker until it is released.
 fn crowd(site: &Site) -> Client {
     let requests: Vec<(u32, String)> = (1..=MANY).map(|number| (2 * number - 1, format!("/read?{number}"))).collect();
-    let mut client = Client::open(site.address, &requests);
-    client.make_room(requests.iter().map(|(id, _)| *id));
-    client
+    Client::open(site.address, &requests, true)
 }
 
 /// How many of these requests apps have begun with.
@@ -27,8 +26,14 @@ fn begun(site: &Site) -> usize {
     (1..=MANY).filter(|number| site.inside((*number).into()).is_some()).count()
 }
 
+/// What apps read is not lost while this is open, even if none reads it yet.
+fn held_open(site: &Site) -> File {
+    File::options().read(true).write(true).open(site.file("inside").join(".fifo")).expect("it is there")
+}
+
 /// Releases all but the first of them, one after the other.
 fn expect_all(site: &Site, mut client: Client) {
+    let _held = held_open(site);
     for count in 1..=MANY as usize {
         if count > 1 {
             site.release();
@@ -45,7 +50,7 @@ fn a_request_of_another_client_waits_for_one_slow_request_at_most(language: Lang
     let site = language.start(&["--workers", "2"]);
     let (mut probing, mut other) = (Connection::open(site.address), Connection::open(site.address));
     let client = crowd(&site);
-    [1, 2].map(|number| site.wait_inside(number));
+    [1, 2].into_iter().for_each(|number| _ = site.wait_inside(number));
     other.ask("/fast?99");
     let waiting = format!("\"queue\":{},", MANY - 2 + 1);
     wait_until("all of them wait", || String::from_utf8_lossy(&probing.get("/healthz").content).contains(&waiting));

@@ -11,11 +11,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks for each target on the stream with that id. There is no room for content before [`Client::make_room`].
-    pub fn open(address: SocketAddr, requests: &[(u32, String)]) -> Self {
+    /// Asks for each target on the stream with that id, with room for the content, or none before [`Client::make_room`].
+    pub fn open(address: SocketAddr, requests: &[(u32, String)], has_room: bool) -> Self {
         let (mut layer, encrypts) = way_to(address, true).expect("the server listens");
         let no_room = [&4_u16.to_be_bytes()[..], &[0; 4]].concat();
-        let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &no_room)].concat();
+        let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, if has_room { &[] } else { &no_room })].concat();
         for (id, target) in requests {
             let mut block = Vec::new();
             let scheme = if encrypts { "https" } else { "http" };

@@ -208,11 +208,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn clear_queue(&mut self) {
         let Self { table, pool, .. } = self;
         let mut left = std::mem::take(&mut table.shares.left);
-        let connection_of = |table: &mut super::table::Table, ticket| table.get(ticket).and_then(|entry| entry.connection);
         // How many of each connection wait, to know how many do not.
         for one_more in [false, true] {
             for ticket in pool.waiting() {
-                if let Some(connection) = connection_of(table, ticket) {
+                if let Some(connection) = table.connection(ticket) {
                     let share = table.shares.share(connection);
                     share.seen = if one_more { share.seen + 1 } else { 0 };
                 }
@@ -220,7 +219,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         pool.set_aside(
             |ticket| {
-                let Some(connection) = connection_of(table, ticket) else { return false };
+                let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
                 // 0: the first of them has been looked at.
                 let waiting = std::mem::take(&mut share.seen);
@@ -236,7 +235,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             &mut left,
         );
         for ticket in left.drain(..).rev() {
-            if let Some(connection) = connection_of(table, ticket) {
+            if let Some(connection) = table.connection(ticket) {
                 table.shares.take_aside(connection, ticket);
             }
         }

@@ -137,6 +137,12 @@ impl Table {
         (entry.ticket == ticket).then_some(entry.submitted)
     }
 
+    /// The connection of a request, if that carries several.
+    pub(super) fn connection(&self, ticket: Ticket) -> Option<u32> {
+        let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
+        entry.connection.filter(|_| entry.ticket == ticket)
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
         let connection = self.get(ticket)?.connection;

@@ -196,8 +196,10 @@ fn a_slow_app_answers_others_between_the_many_requests_of_a_connection() {
     let requests: Vec<u8> = (1..=20).flat_map(|number| asks(2 * number - 1, &format!("/{number}"))).collect();
     many.send(&[opening(&[]), requests].concat());
     server.run();
-    let expected = ["/1", "/known", "/2", "/new", "/3", "/newer", "/4", "/5"];
-    assert_eq!(seen.borrow()[..expected.len()], expected);
+    let place = |target: &str| seen.borrow().iter().position(|one| one == target).expect("it was answered");
+    assert_eq!(place("/known"), place("/1") + 1);
+    // A new connection is accepted before one more request, and read before the next.
+    assert!(place("/new") <= place("/2") + 2 && place("/newer") <= place("/2") + 4, "{:?}", seen.borrow());
     assert_eq!(seen.borrow().len(), 23);
     assert_eq!(read_only(&known.received()).text(), "GET /known ");
 }
