@@ -61,7 +61,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
         let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
         let entry = self.table.get(ticket)?;
-        if now.is_some() {
+        if now.is_some() && entry.exchange.is_some() {
             entry.progress = now;
         }
         entry.exchange
@@ -133,7 +133,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
-        let Some(exchange) = self.destination(ticket) else { return self.handle_excess(ticket) };
+        // An app that writes nothing gets on with nothing.
+        let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
+        let Some(exchange) = destination else { return self.handle_excess(ticket) };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
     }
 

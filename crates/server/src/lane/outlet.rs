@@ -80,28 +80,12 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        self.note_progress(exchange);
-        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
-            if piece.is_empty() {
-                return Ok(());
-            }
-            // A file was sent: nothing of this is, and all that follows from the host need not be known.
-            named.end(exchange);
-            return Err(ReplyError::Gone);
+        let written = self.write_piece(exchange, piece);
+        // An app that writes nothing, or for nobody, gets on with nothing.
+        if !piece.is_empty() && matches!(written, Ok(()) | Err(ReplyError::Woken)) {
+            self.note_progress(exchange);
         }
-        match self.app_chunks.read(exchange, piece) {
-            None => self.write_content(exchange, piece),
-            // A part of a frame; an empty piece is an order to send the head.
-            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => Ok(()),
-            Some(Ok(content)) => {
-                self.start_held(exchange)?;
-                self.write_all_content(exchange, &content)
-            }
-            Some(Err(broken)) => {
-                self.abandon(exchange);
-                Err(broken)
-            }
-        }
+        written
     }
 
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
@@ -239,6 +223,30 @@ impl<S: Source> Lane<'_, S> {
     fn start_held(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let Some(held) = self.app_chunks.take_head(exchange) else { return Ok(()) };
         held.with(|head| self.source_after_app(exchange).start(exchange, head))
+    }
+
+    fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
+            if piece.is_empty() {
+                return Ok(());
+            }
+            // A file was sent: nothing of this is, and all that follows from the host need not be known.
+            named.end(exchange);
+            return Err(ReplyError::Gone);
+        }
+        match self.app_chunks.read(exchange, piece) {
+            None => self.write_content(exchange, piece),
+            // A part of a frame; an empty piece is an order to send the head.
+            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => Ok(()),
+            Some(Ok(content)) => {
+                self.start_held(exchange)?;
+                self.write_all_content(exchange, &content)
+            }
+            Some(Err(broken)) => {
+                self.abandon(exchange);
+                Err(broken)
+            }
+        }
     }
 
     /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.

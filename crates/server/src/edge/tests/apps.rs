@@ -73,6 +73,21 @@ fn an_app_that_gets_on_is_not_interrupted_and_one_that_stops_has_its_response_cu
 }
 
 #[test]
+fn an_app_that_writes_nothing_again_and_again_is_interrupted() {
+    let mut site = Site::new(&deadlines(None, Some(5), None));
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let mut taken = app.take();
+    app.worker.head(&mut taken, &head(200, &[], Content::Started)).expect("it has room");
+    for _ in 0..3 {
+        app.worker.content(&mut taken, b"");
+        app.worker.flush(&taken);
+        site.advance(SECOND * 2);
+    }
+    assert!(app.worker.orders(&taken).interrupted && client.saw_reset());
+}
+
+#[test]
 fn an_app_that_waits_for_its_client_is_not_interrupted() {
     let mut settings = deadlines(None, Some(5), None);
     settings.limits.output_bytes = 1000;
