@@ -132,6 +132,21 @@ class NativeInputTest < Minitest::Test
     end
   end
 
+  def test_a_large_file_is_closed_when_the_response_is_over
+    kept = nil
+    app = lambda do |env|
+      next [200, {}, [kept.read]] if env["REQUEST_METHOD"] == "GET"
+
+      kept = env["rack.input"]
+      [200, {}, [Dir.children("/proc/self/fd").size.to_s]]
+    end
+    NativeServer.open(app) do |server|
+      open = Array.new(5) { server.post("/", "h" * 2_000_000).content }
+      assert_equal 1, open.uniq.size, open.inspect
+      assert_equal 500, server.get("/").status
+    end
+  end
+
   def test_the_files_of_apps_that_do_not_close_them_are_few
     app = ->(_env) { [200, {}, [Process.pid.to_s]] }
     NativeServer.open(app, settings: { body_buffer_size: 1 }) do |server|

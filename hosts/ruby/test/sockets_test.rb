@@ -59,6 +59,14 @@ module Sockets
     assert_equal "probe\n", server.get("/").body
   end
 
+  def test_an_app_that_raises_leaves_no_hijacked_socket_open
+    connection = server.connection
+    connection.send_request("GET", "/bare/hijack/raises-open")
+    assert_equal((unix? ? :orderly : :reset), end_of(connection))
+    server.wait_for_log("raised after the hijack")
+    assert_equal "probe\n", server.get("/").body
+  end
+
   # ---- Partial hijack ------------------------------------------------------------------------------------------------
 
   def test_partial_hijack

@@ -193,8 +193,11 @@ void failure_answer(Call *call, int state) {
     if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;
     call->error = error;
-    if (call->ticket && ticket_is_taken(call->ticket))
+    if (call->ticket && ticket_is_taken(call->ticket)) {
         call->state = CALL_TAKEN;
+        /* Nobody else ends it, and its client would wait for more. */
+        ticket_reset(call->ticket);
+    }
     if (call->state == CALL_TAKEN || call->state == CALL_OVER)
         return;
     if (answerable && call->ticket && !NIL_P(error) && !NIL_P(server.error_handler)) {

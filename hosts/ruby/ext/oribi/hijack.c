@@ -240,15 +240,25 @@ static VALUE reset(VALUE io) {
     return Qnil;
 }
 
-static VALUE give_up_unaccepted(VALUE argument) {
-    const Handover *handover = (const Handover *)argument;
+static void reset_protected(VALUE io) {
     int state = 0;
-    /* In a child of the app the socket is its parent's, too. */
-    if (!handover->accepted && !process_is_stray())
-        rb_protect(reset, handover->io, &state);
+    rb_protect(reset, io, &state);
     if (state)
         rb_set_errinfo(Qnil);
+}
+
+static VALUE give_up_unaccepted(VALUE argument) {
+    const Handover *handover = (const Handover *)argument;
+    /* In a child of the app the socket is its parent's, too. */
+    if (!handover->accepted && !process_is_stray())
+        reset_protected(handover->io);
     return Qnil;
+}
+
+void ticket_reset(VALUE self) {
+    const Ticket *ticket = (const Ticket *)RTYPEDDATA_DATA(self);
+    if (ticket->forks == fork_count && RTEST(ticket->io))
+        reset_protected(ticket->io);
 }
 
 void hijack_respond(Call *call, VALUE callable) {

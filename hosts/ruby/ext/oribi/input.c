@@ -1,7 +1,8 @@
 /* input.c - rack.input: the content of a request, read from the server's memory or file; and oribi.data of a filter.
  *
  * While the app is called, content in memory belongs to the server. It is copied when the app reads it, or when the call ends
- * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied.
+ * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied. When the response is
+ * over, a large file is closed: it takes its place on the disk, and a collection may be far away.
  */
 #include "ruby_host.h"
 #include <errno.h>
@@ -97,8 +98,10 @@ static VALUE copy_memory(VALUE self) {
     return Qnil;
 }
 
-void input_detach(VALUE self) {
+void input_detach(VALUE self, bool over) {
     Input *input = (Input *)RTYPEDDATA_DATA(self);
+    if (over && input->size > LEAST_WEIGHT)
+        close_file(input);
     if (input->memory && !input->string && !input->closed)
         failure_guard("the content of a request cannot be kept", Qnil, copy_memory, self);
     input->memory = NULL;

@@ -198,8 +198,9 @@ void input_define(void);
 VALUE input_new(const oribi_content *content);
 /* The stream shared by requests without content. */
 VALUE input_empty(void);
-/* The server is about to free the content of a request: copies what has not been read. Never raises. */
-void input_detach(VALUE input);
+/* The server is about to free the content of a request: copies what has not been read. `over`: the response is over, and a
+ * large file is closed. Never raises. */
+void input_detach(VALUE input, bool over);
 
 /* ---- errors.c -------------------------------------------------------------------------------------------------------- */
 
@@ -224,6 +225,8 @@ VALUE ticket_new(const Call *call);
 void ticket_bind(VALUE ticket, VALUE environment);
 /* Whether the app has taken the socket. */
 bool ticket_is_taken(VALUE ticket);
+/* Ends the connection of a socket that the app has taken, unless the app has closed it. */
+void ticket_reset(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
 

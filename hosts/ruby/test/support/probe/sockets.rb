@@ -70,6 +70,11 @@ module Probe
     raise "raised after the hijack"
   end
 
+  on "/hijack/raises-open" do |env|
+    env["rack.hijack"].call.write("half")
+    raise "raised after the hijack"
+  end
+
   on "/hijack/protocol" do |env|
     talk = proc do |io|
       io.write("speaking #{env['rack.protocol'].inspect}")
