@@ -88,6 +88,9 @@ my %return = (
 
     glob          => sub { [ 200, [], open_file() ] },
     glob_inside   => sub { my $handle = open_file(); readline $handle; [ 200, [], $handle ] },
+    glob_read     => sub { my $handle = open_file(); read $handle, my $start, 5; [ 200, [], $handle ] },
+    glob_sysread  => sub { my $handle = open_file(); sysread $handle, my $start, 5; [ 200, [], $handle ] },
+    glob_sysseek  => sub { my $handle = open_file(); sysseek $handle, 10, 0; [ 200, [], $handle ] },
     glob_length   => sub { my $handle = open_file(); [ 200, [ 'Content-Length' => -s $handle ], $handle ] },
     io_file       => sub { [ 200, [], IO::File->new($file, 'r') ] },
     io_object     => sub { [ 200, [], *{ open_file() }{IO} ] },
@@ -211,6 +214,9 @@ subtest 'handles' => sub {
     is $response->{body}, $whole, 'a file';
     is field($response, 'Content-Length'), length $whole, 'with its length';
     is get('glob_inside')->{body}, substr($whole, 7), 'a file from its position on';
+    is get('glob_read')->{body}, substr($whole, 5), 'a file behind what was read';
+    is get('glob_sysread')->{body}, substr($whole, 5), 'or behind what was read past the handle';
+    is get('glob_sysseek')->{body}, substr($whole, 10), 'or from a position that the handle does not know';
     is get('glob_length')->{body}, $whole, 'a file whose length is given';
     is get('io_file')->{body},     $whole, 'an IO::File';
     is get('io_object')->{body},   $whole, 'an IO object';
