@@ -132,6 +132,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         // Otherwise its worker has finished with it meanwhile.
         let Some(place) = holder else { return };
         entry.stage = stage;
+        let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };
         let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
         let next = self.deadlines.next(entry);
         let (label, process) = (self.table.label(ticket), self.workers.process(place).unwrap_or_default());
@@ -147,7 +148,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             Stage::Interrupted => {
                 log::error!(
-                    "{label} has been running for {took:.1} s in worker {process}: its client gets a 504, and the app is interrupted"
+                    "{label} has been running for {took:.1} s in worker {process}: {outcome}, and the app is interrupted"
                 );
                 self.slot.account.count(Counter::RequestTimeouts);
                 self.fail(ticket, 504);

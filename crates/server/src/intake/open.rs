@@ -164,4 +164,11 @@ impl Open {
     pub(super) fn check(&self, pools: &[Worker]) -> Result<(), ReplyError> {
         if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
     }
+
+    /// Whether its client has gone; of one whose host has returned, also whether its time is over. Nothing of that runs which could be
+    /// interrupted.
+    pub(super) fn is_over(&self, pools: &[Worker]) -> bool {
+        let orders = pools[self.pool].orders(&self.taken);
+        orders.gone || (orders.interrupted && !self.lent)
+    }
 }

@@ -205,21 +205,21 @@ impl Intake<'_> {
         flowed
     }
 
-    /// Whether the edge says of an exchange, for the first time, that its client has gone.
+    /// Whether the edge says of an exchange, for the first time, that nobody waits for it.
     fn note_gone(&mut self) -> bool {
         let Self { opened, pools, .. } = self;
-        let is_news = |open: &mut Open| !open.gone && pools[open.pool].orders(&open.taken).gone;
+        let is_news = |open: &mut Open| !open.gone && open.is_over(pools);
         opened.iter_mut().filter_map(|open| is_news(open).then(|| open.gone = true)).count() > 0
     }
 
-    /// Forgets exchanges whose clients have gone, unless a host has their requests.
+    /// Forgets exchanges for which nobody waits, unless a host has their requests.
     #[inline]
     fn forget_gone(&mut self) {
         if self.opened.is_empty() {
             return;
         }
         let Self { opened, pools, .. } = self;
-        for open in opened.take_all(|open| !open.lent && pools[open.pool].orders(&open.taken).gone) {
+        for open in opened.take_all(|open| !open.lent && open.is_over(pools)) {
             pools[open.pool].abandon(open.taken);
         }
     }

@@ -55,6 +55,22 @@ fn answers_that_are_put_off_leave_room_for_others() {
 }
 
 #[test]
+fn an_answer_that_is_put_off_ends_with_its_time() {
+    let mut site = site();
+    let (ticket, exchange) = (site.ask("/events"), site.take());
+    site.intake.start(exchange, OK).expect("its client waits");
+    let (other, with_host) = (site.ask("/events"), site.lend());
+    site.hear();
+    site.edge.interrupt(ticket);
+    site.edge.interrupt(other);
+    site.edge.wake_workers();
+    assert!(site.rests());
+    assert_eq!(site.hear(), [(ticket, Said::Abandoned)]);
+    assert!(site.intake.write(exchange, b"news").is_err(), "its app learns it");
+    site.intake.respond(with_host.id(), OK, &[b"late"]).expect("its host is to be interrupted, and may answer");
+}
+
+#[test]
 fn a_head_larger_than_an_area_is_passed_on() {
     let mut site = site();
     let value = vec![b'v'; 20_000];
