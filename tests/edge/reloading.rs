@@ -1,6 +1,7 @@
 //! New workers serve only when their app has answered the boot request, and nothing changes if it cannot.
 
 use crate::client::{self, Manner, Target};
+use crate::connection::Connection;
 use crate::language::Language;
 use crate::load::{Load, Plan, Question};
 use crate::server::wait_until;
@@ -8,7 +9,11 @@ use crate::turn;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
-crate::in_every_language!(what_cannot_boot_changes_nothing, ten_reloads_in_a_row_close_nothing);
+crate::in_every_language!(
+    what_cannot_boot_changes_nothing,
+    ten_reloads_in_a_row_close_nothing,
+    workers_that_are_cut_off_after_a_reload_leave_the_listeners_alone,
+);
 
 mod lua_alone {
     #[test]
@@ -57,6 +62,23 @@ fn what_cannot_boot_changes_nothing(language: Language) {
         load.workers().is_disjoint(&before)
     });
     load.stop().must_be_perfect("requests while reloads fail");
+}
+
+fn workers_that_are_cut_off_after_a_reload_leave_the_listeners_alone(language: Language) {
+    let _turn = turn::beside_others();
+    for edge in ["on", "off"] {
+        let site = language.start(&["--workers", "1", "--edge", edge, "--graceful-timeout", "200ms"]);
+        let mut inside = Connection::open(site.address);
+        inside.ask("/sleep?1&60");
+        site.wait_inside(1);
+        let before = site.workers();
+        site.server.signal(Signal::HUP);
+        wait_until("the old worker is ended", || site.workers().iter().all(|worker| !before.contains(worker)));
+        for number in 0..10 {
+            // A client that the kernel leaves alone would wait for a connection.
+            Connection::open(site.address).get_fast(number);
+        }
+    }
 }
 
 /// Clients on kept and on short connections.

@@ -72,15 +72,15 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     let client = UnixStream::from(client);
     let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
-    spawn("to app", Box::new(move || pass_on(client, ours_out, &early)))?;
-    spawn("to client", Box::new(move || pass_on(ours, client_out, &[])))?;
+    spawn("to app", Box::new(move || pass_on(&client, ours_out, &early)))?;
+    spawn("to client", Box::new(move || pass_on(&ours, client_out, &[])))?;
     Ok(theirs.into())
 }
 
 /// Passes on `first`, then everything up to the end, and then ends the other side's input, or breaks it off.
-fn pass_on(from: UnixStream, mut to: UnixStream, first: &[u8]) {
+fn pass_on(from: &UnixStream, mut to: UnixStream, first: &[u8]) {
     // If one side has gone, the thread ends; the other side learns it by its own socket.
-    let passed = to.write_all(first).and_then(|()| copy(&from, &mut to));
+    let passed = to.write_all(first).and_then(|()| copy(from, &mut to));
     if passed.is_ok_and(|end| matches!(end, Sent::Cut(_))) {
         let _ = break_off(to.as_fd());
         // The other thread has a descriptor of this socket, too, and waits there.

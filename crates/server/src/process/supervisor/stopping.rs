@@ -125,14 +125,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends all workers without waiting for their requests.
+    /// Ends all workers without waiting for their requests. Whether the listeners are another process's is known if a stop has begun.
     pub(super) fn end_now(&mut self, reason: &str) {
-        match &mut self.edges {
-            Some(edges) => {
-                edges.end_now(reason);
-                self.stop_workers(WorkerCommand::Retire);
-            }
-            None => self.stop_workers(WorkerCommand::Drain),
+        if let Some(edges) = &mut self.edges {
+            edges.end_now(reason);
+        }
+        if !matches!(self.stage, Stage::Stopping { .. }) {
+            self.stop_workers(if self.edges.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain });
         }
         let mut connections = 0;
         for member in &self.members {
