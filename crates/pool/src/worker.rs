@@ -126,7 +126,7 @@ impl Worker {
         let area = |area| {
             let (consumed, paused) = (layout.consumed(number, area), layout.paused(number, area));
             let written = if u64::from(area) < looked_at { requests.load(consumed, Acquire) } else { 0 };
-            Area { consumed, paused, written, published: written, busy: false, size: layout.area(area).len() }
+            Area { consumed, paused, written, published: written, busy: false, size: layout.area_size(area) }
         };
         let areas = (0..layout.shape.areas).map(area).collect();
         // The edge must watch this process from now on, also while it has nothing else to do.
@@ -193,7 +193,7 @@ impl Worker {
             return None;
         }
         let area = self.usable_area()?;
-        let holding = &self.answers.words()[self.layout.holding(area)];
+        let holding = &self.answers.words()[Layout::holding(area)];
         let entry = self.queue().take(self.number, holding)?;
         self.claims.words()[self.layout.taken_at(entry.slot)].store(self.now, Relaxed);
         self.areas[area as usize].busy = true;
@@ -492,7 +492,8 @@ impl Worker {
         *written = circle.write(*written, kind, bytes);
     }
 
-    /// Lets the edge see what was written; `ends`: it ends an answer.
+    /// Lets the edge see what was written. `can_wait`: see `wake_edge`.
+    #[inline]
     fn publish(&mut self, number: u32, can_wait: bool) {
         let area = &mut self.areas[number as usize];
         if area.published == area.written {

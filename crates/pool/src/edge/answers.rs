@@ -115,6 +115,7 @@ impl Edge {
     }
 
     /// How many areas of a place may have something to read, as its worker says.
+    #[inline]
     pub(super) fn used_areas(&self, worker: u32) -> u32 {
         let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
         u32::try_from(used).unwrap_or(u32::MAX).min(self.layout.shape.areas)
@@ -125,9 +126,10 @@ impl Edge {
     }
 
     /// Loads the position up to which an area has been written, and checks it.
+    #[inline]
     pub(super) fn look_at(&mut self, worker: u32, area: u32) {
         let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
-        let most = self.layout.area(area).len() as u64;
+        let most = self.layout.area_size(area) as u64;
         let reader = self.reader(worker, area);
         if written.wrapping_sub(reader.read) > most {
             return self.break_with(worker);
