@@ -61,7 +61,7 @@ pub(crate) enum Ownership {
 }
 
 impl Ownership {
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn bits(self) -> u64 {
         match self {
             Self::Edge(serial) => serial.0 << 24,

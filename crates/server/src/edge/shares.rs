@@ -72,13 +72,13 @@ impl Shares {
     }
 
     /// A request of a connection that may carry others has come into the pool.
-    #[inline]
+    #[inline(never)]
     pub(super) fn begin(&mut self, connection: u32) {
         self.share(connection).all += 1;
     }
 
     /// A request has ended.
-    #[inline]
+    #[inline(never)]
     pub(super) fn end(&mut self, connection: u32, ticket: Ticket) {
         let Some(share) = self.of.get_mut(connection as usize) else { return };
         share.all -= 1;

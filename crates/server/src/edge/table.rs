@@ -106,7 +106,7 @@ impl Table {
         self.used
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry) {
         let place = &mut self.places[entry.ticket.slot() as usize];
         if let Some(connection) = entry.connection {
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// Removes a request, and returns its exchange and whether a worker had begun to answer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn conclude(&mut self, ticket: Ticket) -> Option<(Option<ExchangeId>, bool)> {
         let place = self.places.get_mut(ticket.slot() as usize)?;
         let entry = place.entry.as_ref().filter(|entry| entry.ticket == ticket)?;

@@ -193,7 +193,7 @@ fn the_requests_of_a_client_that_has_gone_are_gone() {
     app.answer(first, "a1");
     take_all(&mut site, &mut app, ["b"]);
     assert!(app.worker.take().is_none());
-    let mut next = crowd(&mut site, 'c', MANY);
+    let next = crowd(&mut site, 'c', MANY);
     take_all(&mut site, &mut app, names('c', 1..=MANY));
     assert!(site.received(&next).contains("c50"));
 }

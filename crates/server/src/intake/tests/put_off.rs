@@ -59,6 +59,7 @@ fn an_answer_that_is_put_off_ends_with_its_time() {
     let mut site = site();
     let (ticket, exchange) = (site.ask("/events"), site.take());
     site.intake.start(exchange, OK).expect("its client waits");
+    site.intake.write(exchange, b"first").expect("its client waits");
     let (other, with_host) = (site.ask("/events"), site.lend());
     site.hear();
     site.edge.interrupt(ticket);
