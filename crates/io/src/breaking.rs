@@ -27,7 +27,7 @@ pub enum Sent {
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// Breaks off the connection when its last descriptor is closed, which is up to the caller. Waits for room in a pair, at most
-/// [`PATIENCE`].
+/// `PATIENCE`.
 ///
 /// # Errors
 /// The connection has ended already, its client takes nothing ([`Errno::AGAIN`]), or a signal has interrupted the waiting
