@@ -62,8 +62,8 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     file = PerlIO_fileno(handle);
     if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
         return FALSE;
-    /* A handle that is also open for writing may hold data that is not in the file yet. What was read ahead is given back, so the
-     * descriptor is where getline would go on, also behind sysread and sysseek, which the handle does not notice. */
+    /* A handle that is also open for writing may hold data that is not in the file yet. What was read ahead is given back, so
+     * the descriptor is where getline would go on, also behind sysread and sysseek, which the handle does not notice. */
     PerlIO_flush(handle);
     position = lseek(file, 0, SEEK_CUR);
     if (position < 0 || fstat(file, &facts) != 0)
