@@ -63,6 +63,9 @@ pub(crate) struct Layout {
     pub(crate) area: usize,
     /// Words of each of the others: a power of two, too.
     small_area: usize,
+    /// The first words of [`Layout::holding`] and [`Layout::area`].
+    first_holding: usize,
+    first_area: usize,
     /// Words of the bytes of one request.
     request: usize,
     /// The first word of the requests' bytes.
@@ -208,8 +211,6 @@ impl Layout {
     /// How many areas the place's workers have ever used, counted from the first one.
     pub(crate) const USED: usize = 2 * LINE + 1;
     const WRITTEN: usize = 3 * LINE;
-    const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
-    const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
 
     /// The number of words that were ever written into an area.
     #[inline]
@@ -219,8 +220,8 @@ impl Layout {
 
     /// The entry of the request that is being taken for an area, or was last taken for it.
     #[inline]
-    pub(crate) fn holding(area: u32) -> usize {
-        Self::HOLDING + area as usize
+    pub(crate) fn holding(&self, area: u32) -> usize {
+        self.first_holding + area as usize
     }
 
     /// How many words an area has.
@@ -233,7 +234,7 @@ impl Layout {
     #[inline]
     pub(crate) fn area(&self, area: u32) -> Range<usize> {
         let (large, size) = if area < LARGE_AREAS { (area, self.area) } else { (LARGE_AREAS, self.small_area) };
-        let start = Self::AREAS + large as usize * self.area + (area - large) as usize * self.small_area;
+        let start = self.first_area + large as usize * self.area + (area - large) as usize * self.small_area;
         start..start + size
     }
 }
@@ -253,8 +254,22 @@ impl Layout {
         let area = shape.area_bytes.max(LEAST_AREA).next_power_of_two() as usize / WORD;
         let small_area = (area / PART_OF_AREA).max(LEAST_AREA as usize / WORD);
         let request = (shape.request_bytes as usize).div_ceil(WORD * LINE) * LINE;
-        let small =
-            Self { shape, queue, area, small_area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
+        let first_holding = Self::WRITTEN + (areas as usize).next_multiple_of(LINE);
+        let first_area = (first_holding + areas as usize).next_multiple_of(LINE);
+        let (bodies, requests_size, claims_size, answers_size) = (0, 0, 0, 0);
+        let small = Self {
+            shape,
+            queue,
+            area,
+            small_area,
+            first_holding,
+            first_area,
+            request,
+            bodies,
+            requests_size,
+            claims_size,
+            answers_size,
+        };
         let bodies = small.consumed(workers, 0).next_multiple_of(LINE);
         let pages = |words: usize| words.checked_mul(WORD).and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
         let all = || {

@@ -193,7 +193,7 @@ impl Worker {
             return None;
         }
         let area = self.usable_area()?;
-        let holding = &self.answers.words()[Layout::holding(area)];
+        let holding = &self.answers.words()[self.layout.holding(area)];
         let entry = self.queue().take(self.number, holding)?;
         self.claims.words()[self.layout.taken_at(entry.slot)].store(self.now, Relaxed);
         self.areas[area as usize].busy = true;

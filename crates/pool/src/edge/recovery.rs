@@ -109,7 +109,7 @@ impl Edge {
             let read = self.places[worker as usize].readers.get(area as usize).map_or(0, |reader| reader.read);
             // Memory that was never written stays untouched.
             let words = self.places[worker as usize].answers.words();
-            for (word, value) in [(Layout::written(area), read), (Layout::holding(area), 0)] {
+            for (word, value) in [(Layout::written(area), read), (self.layout.holding(area), 0)] {
                 if words[word].load(Relaxed) != value {
                     words[word].store(value, Relaxed);
                 }
@@ -169,7 +169,7 @@ impl Edge {
 
     fn says_it_holds(&self, worker: u32, entry: Entry) -> bool {
         let words = self.places[worker as usize].answers.words();
-        let held = &words[Layout::holding(0)..Layout::holding(self.layout.shape.areas)];
+        let held = &words[self.layout.holding(0)..self.layout.holding(self.layout.shape.areas)];
         held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
 
