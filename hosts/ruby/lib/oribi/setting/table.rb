@@ -244,7 +244,7 @@ module Oribi
           "Bytes of a response that may wait for a slow client in memory; more goes to a file (--output-spool-size), or a streaming app must wait, too"),
       new("body-memory-total", %w[], %w[], nil, "SIZE",
           "64MiB, or an eighth of the memory of the control group if that is less",
-          "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the one that holds most for the longest time gets a 503. A connection of HTTP/2 may have an eighth"),
+          "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the largest move to files, and if there may be no more files, the one that holds most for the longest time gets a 503. A connection of HTTP/2 may have an eighth"),
       new("body-files-total", %w[], %w[], nil, "NUMBER",
           "a quarter of the files that the process may open",
           "Temporary files with request bodies that an edge, or a worker without one, may have open; beyond that the one that has been sent for the longest time gets a 503. A connection of HTTP/2 may have 16"),
