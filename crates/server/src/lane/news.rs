@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// A thread that cannot wait fills the log at most at this pace, until its worker is replaced.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// A wait for news of a lane, in a thread that must not use the lane now.
 pub(super) struct News<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
@@ -27,6 +30,7 @@ impl<W: Waiter> Wait for News<'_, W> {
         if let Err(error) = outcome {
             // The next turn will find the same, and may say so with the lock held.
             log::error!("cannot wait: {error}");
+            std::thread::sleep(PAUSE);
         }
     }
 
