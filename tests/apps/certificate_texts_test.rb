@@ -42,7 +42,7 @@ class CertificateTextsTest < Minitest::Test
     serve("rackup", "-s", "oribi", "-O", "ConfigFile=puma.rb", "-E", "production", "config.ru", signals: %i[HUP])
   end
 
-  # What is wrong with the texts is told without them.
+  # A message about the texts does not quote them.
   def test_a_key_that_cannot_be_used
     file = File.read("#{@folder}/puma.rb").sub("PRIVATE KEY-----\\n", "PRIVATE KEY-----\\n!")
     File.write("#{@folder}/puma.rb", file)

@@ -12,10 +12,10 @@ crate::in_language!(perl, Perl, memory_of_a_burst_is_given_back);
 /// More than the kernel holds for both ends of a connection.
 const LENGTH: usize = 8_000_000;
 
-/// What responses are seen to hold, of the 64 MiB that they may.
+/// The memory that responses are seen to hold, of the 64 MiB that they may.
 const HELD: u64 = 48 << 20;
 
-/// What an app may keep that has made texts of this length: Perl's variables keep their memory.
+/// The memory that an app may keep that has made texts of this length: Perl's variables keep their memory.
 const KEPT: u64 = 32 << 20;
 
 fn memory_of_a_burst_is_given_back(language: Language) {

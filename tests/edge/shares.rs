@@ -26,7 +26,7 @@ fn begun(site: &Site) -> usize {
     (1..=MANY).filter(|number| site.inside((*number).into()).is_some()).count()
 }
 
-/// What apps read is not lost while this is open, even if none reads it yet.
+/// The bytes that apps read are not lost while this is open, even if none reads it yet.
 fn held_open(site: &Site) -> File {
     File::options().read(true).write(true).open(site.file("inside").join(".fifo")).expect("it is there")
 }

@@ -164,7 +164,7 @@ int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, si
  * request, and an exchange that is abandoned after this is closed without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
-/* What was sent to that descriptor is not all: when it is closed, the client is not to take it for an orderly end. May wait a
+/* More was to be sent to that descriptor: when it is closed, the client is not to take it for an orderly end. May wait a
  * few seconds until the client has taken what was sent. 0: done, or that cannot be done. -1: a signal has come; call it again.
  * Over a client's Unix socket nothing can say so. */
 int oribi_break_off(int descriptor);

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// What has been received from an app at the other end of a pair.
+/// The outcome of receiving from an app at the other end of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// So many bytes; 0: it sends no more.

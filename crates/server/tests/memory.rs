@@ -134,7 +134,7 @@ fn what_a_connection_did_before_makes_it_no_dearer() {
     assert!(bytes <= 512.0, "{bytes} bytes");
 }
 
-/// What pools keep for the next requests, they keep as long as requests come.
+/// Pools keep their memory for the next requests as long as requests come.
 #[test]
 fn pools_are_emptied_when_a_burst_is_over() {
     let settings = Settings::default();

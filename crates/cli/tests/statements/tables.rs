@@ -62,7 +62,7 @@ fn options_of_other_servers_are_taken_as_the_tables_say() {
     assert!(seen > 70, "only {seen} options were found");
 }
 
-/// What a default looks like in a page, as the table of options has it: `30 s` is `30s`.
+/// The spelling of a page's default in the table of options: `30 s` is `30s`.
 fn as_value(text: &str) -> String {
     let text = text.split([',', ';']).next().unwrap_or_default().trim();
     match text {

@@ -50,7 +50,7 @@ pub(super) struct Shares {
     loose: bool,
     /// Requests may have left the order in which they came.
     disordered: bool,
-    /// What is being taken out of the queue.
+    /// The requests that are being taken out of the queue.
     left: Vec<Ticket>,
 }
 
@@ -120,21 +120,21 @@ impl Shares {
 
     /// A request waits outside of the queue, behind those of its connection.
     fn put_aside(&mut self, connection: u32, ticket: Ticket) {
-        let share = self.share(connection);
-        share.aside.push_back(ticket);
-        if share.aside.len() == 1 {
-            self.turns.push_back(connection);
-        }
-        self.aside += 1;
+        self.share(connection).aside.push_back(ticket);
+        self.count_aside(connection);
         self.disordered = true;
     }
 
     /// A request was taken out of the queue, and so will be, or were, all that came before it: it is put before those of its
     /// connection that are aside.
     fn take_aside(&mut self, connection: u32, ticket: Ticket) {
-        let share = self.share(connection);
-        share.aside.push_front(ticket);
-        if share.aside.len() == 1 {
+        self.share(connection).aside.push_front(ticket);
+        self.count_aside(connection);
+    }
+
+    /// One more request of a connection is aside: with the first one it gets a turn.
+    fn count_aside(&mut self, connection: u32) {
+        if self.share(connection).aside.len() == 1 {
             self.turns.push_back(connection);
         }
         self.aside += 1;

@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) socket_taken: bool,
     /// See [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
-    /// What did not fit into the slot.
+    /// The parts of its request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,
     /// How far deadlines have been used up.
     pub(super) stage: Stage,
@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) connection: Option<u32>,
 }
 
-/// What did not fit into a slot. Its files are rare, so a request without any does not move their room.
+/// The parts of a request that did not fit into a slot. They are rare, so a request without any does not move room for them.
 #[derive(Debug)]
 pub(super) struct Overflow {
     pub(super) content: Option<CountedFile>,

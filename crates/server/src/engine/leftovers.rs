@@ -1,6 +1,6 @@
 //! Memory that a burst of traffic leaves behind, given back to the system when the burst is over.
 //!
-//! What is freed stays with the allocator, and pools keep buffers for the next requests. That is right while requests come, and wrong
+//! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests come, and wrong
 //! for the hours after. An app's own memory for large content stays as well, in the same allocator. The engine knows how many bytes have
 //! come and gone: once they were many, and few more have followed for a moment, it empties its pools and has the allocator give back
 //! all free pages. Little traffic never leads to that, and neither does a pause between requests.

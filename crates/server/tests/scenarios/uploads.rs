@@ -107,7 +107,7 @@ fn content_leaves_memory_before_any_is_refused() {
     let statuses: Vec<_> = clients.iter().map(status).collect();
     let third = Some("503".to_owned());
     assert_eq!(statuses, [None, None, third, None, None, None], "there is no room for a sixth: the oldest in memory makes it");
-    // What is complete takes no room, so those in memory come first.
+    // Complete content takes no room, so those in memory come first.
     for place in [5, 4, 3, 1, 0] {
         finish(&mut server, &clients[place], 25_000, 20_000);
     }

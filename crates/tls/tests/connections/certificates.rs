@@ -32,7 +32,7 @@ impl Certificates {
     }
 }
 
-/// What stands in the file.
+/// The text of the file.
 pub fn content(pem: &Pem) -> String {
     std::fs::read_to_string(pem.path().expect("it is a file")).expect("it was just made")
 }

@@ -52,7 +52,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     /* A socket that the app has taken: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))
         oribi_abandon(lane, exchange);
-    /* Who has taken the socket, or streams on, may still read. */
+    /* An app that has taken the socket, or streams on, may still read. */
     if (call.input)
         input_detach(call.input, call.state != CALL_TAKEN && call.state != CALL_KEPT);
     if (RB_UNLIKELY(call.data != Qfalse))

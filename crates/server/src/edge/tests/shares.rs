@@ -1,4 +1,4 @@
-//! What connections with many requests leave to others.
+//! Turns of connections: one with many requests leaves workers to others.
 
 use super::streams::{OPENING, frame, get_on};
 use super::*;

@@ -42,7 +42,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// What the settings say about its machines.
+/// The limits of its machines, from the settings.
 pub(super) fn limits(settings: &Settings) -> fcgi::Limits {
     let (limits, defaults) = (&settings.limits, fcgi::Limits::default());
     fcgi::Limits {

@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// What the settings say about its machines.
+/// The limits of its machines, from the settings.
 pub(super) fn limits(settings: &Settings) -> h2::Limits {
     let limits = &settings.limits;
     h2::Limits {
