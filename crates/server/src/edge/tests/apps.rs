@@ -13,7 +13,7 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 
 impl Site {
     /// What happens when the process of the worker in a place ends.
-    fn bury(&mut self, place: u32) {
+    pub(super) fn bury(&mut self, place: u32) {
         self.edge.pool.bury(place);
         self.run();
     }

@@ -309,7 +309,7 @@ fn a_web_server_has_the_end_of_a_response_together_with_its_content() {
 }
 
 /// The records of a GET request.
-fn records(id: u8, target: &str) -> Vec<u8> {
+pub(super) fn records(id: u8, target: &str) -> Vec<u8> {
     let pairs = [("REQUEST_METHOD", "GET"), ("REQUEST_URI", target), ("SCRIPT_NAME", ""), ("SERVER_PROTOCOL", "HTTP/1.1")];
     let mut params = Vec::new();
     for (name, value) in pairs {
@@ -321,7 +321,7 @@ fn records(id: u8, target: &str) -> Vec<u8> {
 }
 
 /// A FastCGI record.
-fn record(kind: u8, id: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn record(kind: u8, id: u8, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u16).to_be_bytes();
     [&[1, kind, 0, id, length[0], length[1], 0, 0], content].concat()
 }

@@ -1,5 +1,6 @@
 //! Turns of connections: one with many requests leaves workers to others.
 
+use super::clients::{record, records};
 use super::streams::{OPENING, frame, get_on};
 use super::*;
 use crate::scoreboard::WorkerCommand;
@@ -273,4 +274,62 @@ fn all_of_them_are_seen_to_wait() {
         .collect();
     places.sort_unstable();
     assert_eq!(places, (0..usize::from(MANY)).collect::<Vec<_>>());
+}
+
+#[test]
+fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
+    let mut site = Site::new(&Settings { retry_lost: true, ..Settings::default() });
+    let mut app = site.worker();
+    let client = crowd(&mut site, 'a', MANY);
+    let _lost = take(&mut app, "a1");
+    let other = site.asking(&get("/b"));
+    site.run();
+    site.bury(0);
+    let mut app = site.worker();
+    take_all(&mut site, &mut app, ["b"]);
+    assert_response(&site.received(&other), "200", "b");
+    let mut answered = Vec::new();
+    while site.edge.table.used() > 0 {
+        let taken = app.take();
+        let name = app.seen()["GET /".len()..].trim_end().to_owned();
+        if name == "a7" && !answered.contains(&name) {
+            // The next worker dies, too, while another client waits.
+            let third = site.asking(&get("/c"));
+            site.bury(0);
+            app = site.worker();
+            take_all(&mut site, &mut app, ["c"]);
+            assert_response(&site.received(&third), "200", "c");
+            answered.push(name);
+            continue;
+        }
+        app.answer(taken, &name);
+        answered.push(name);
+        site.run();
+    }
+    answered.sort_unstable();
+    let mut expected: Vec<String> = names('a', 1..=MANY).chain(["a7".to_owned()]).collect();
+    expected.sort_unstable();
+    assert_eq!(answered, expected, "each is answered once, and one has been lost before");
+    let received = site.received(&client);
+    assert!(names('a', 1..=MANY).all(|name| received.contains(&name)));
+    assert_eq!(site.edge.waiting_requests(), 0);
+}
+
+#[test]
+fn the_requests_of_a_web_server_leave_workers_to_another() {
+    let mut site = Site::new(&Settings { protocol: Protocol::FastCgi, ..Settings::default() });
+    let mut app = site.worker();
+    let requests: Vec<u8> = (1..=MANY).flat_map(|id| records(id, &format!("/a{id}"))).collect();
+    let client = site.asking(&requests);
+    let first = take(&mut app, "a1");
+    let other = site.asking(&records(1, "/b"));
+    app.answer(first, "a1");
+    take_all(&mut site, &mut app, ["b"]);
+    assert!(site.received(&other).contains("\r\n\r\nb"));
+    // The web server gives up one that waits.
+    client.send(&record(2, 3, b""));
+    site.run();
+    take_all(&mut site, &mut app, names('a', 2..=MANY).filter(|name| name != "a3"));
+    let received = site.received(&client);
+    assert!(names('a', 4..=MANY).all(|name| received.contains(&name)));
 }
