@@ -173,7 +173,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 /// Open connections.
 const CONNECTIONS: [usize; 5] = [1, 16, 256, 4096, 16384];
-/// What the targets of ARCHITECTURE.md are stated for.
+/// The connections for which the targets are stated.
 const CONNECTIONS_OF_TARGETS: usize = 64;
 /// How many ask where most are idle.
 const ACTIVE: usize = 256;

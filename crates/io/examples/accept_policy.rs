@@ -1,5 +1,5 @@
 //! An experiment: two ways for several loops to share a port, compared by balance and by lost connections when a loop leaves.
-//! `accept_policy` prints the figures in ARCHITECTURE.md.
+//! `accept_policy` prints the figures of docs/decisions/07-shared-listeners.md.
 //!
 //! * *shared*: one listening socket, watched by every loop with EPOLLEXCLUSIVE;
 //! * *own*: a socket for each loop, bound to the same port with SO_REUSEPORT; the kernel spreads connections by a hash.

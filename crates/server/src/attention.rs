@@ -3,6 +3,10 @@
 //!
 //! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A lane
 //! behind an edge has no backend: it waits for this instance itself, and its pools are in there, too.
+//!
+//! The timer, the watched descriptors and the waker, which any thread and any signal handler may use, make the lane call
+//! `Host::attend` between two exchanges. The waker also interrupts an `Outlet::write` that waits for a slow client, so that a
+//! language's own signal handlers run at once.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};

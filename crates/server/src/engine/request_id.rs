@@ -4,6 +4,10 @@
 //! A client, or a proxy before it, may have given the request an id already. It is taken if its bytes can do no harm in a line of a
 //! log, a field or a command of a shell, and unless its sender is not believed what it says of others, either (`--trusted-proxies`).
 //! Whatever else stands in that field is removed, so that the request has exactly one.
+//!
+//! An id that has come with the request stays in its place. A new one is a field that the head does not have, so the head is
+//! copied and the field appended to the copy. The engine writes the field of the response (`h1::Preset`), so an edge and its
+//! workers do not both write it.
 
 use super::unique::Numbers;
 use crate::config::{Forwarding, RequestIdField};

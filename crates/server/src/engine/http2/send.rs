@@ -1,4 +1,10 @@
 //! Content that waits with its stream until the client and the other streams leave room for it.
+//!
+//! Content that may not be sent yet stays with its stream, unframed (`Frame::postpone`), and so does content that would put
+//! more than [`FRAMED_BYTES`] of one stream before the others of its connection. The connection's output then shares the
+//! segments of the stream and copies nothing (`Output::pass_on`). When the client makes room, or the socket has taken the
+//! frames, streams take turns by their priorities. A stream whose client makes no room within `--write-timeout` is reset, and
+//! the others continue.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};
