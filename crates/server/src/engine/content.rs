@@ -170,6 +170,13 @@ impl StoredContent {
     /// The app gets it: the memory is no client's any more. A file counts until it is closed.
     #[inline]
     pub(super) fn pass_on(&mut self) {
+        if !self.is_none() {
+            self.leave_the_sums();
+        }
+    }
+
+    #[inline(never)]
+    fn leave_the_sums(&mut self) {
         match self {
             Self::None => {}
             Self::Inline { memory, .. } | Self::Memory { memory, .. } => memory.set(0),
@@ -208,6 +215,7 @@ impl StoredContent {
     }
 
     /// Writes what is missing in its file.
+    #[inline]
     pub(super) fn complete(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         if let Self::File(content) = self { content.complete(bounds) } else { Ok(()) }
     }
@@ -245,6 +253,7 @@ impl FileContent {
         self.try_or_in_memory(piece.len(), bounds, |content| content.append(piece))
     }
 
+    #[inline(never)]
     fn complete(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         self.try_or_in_memory(0, bounds, |content| {
             content.write_gathered()?;

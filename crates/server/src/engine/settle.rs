@@ -126,14 +126,21 @@ impl<B: Backend> Engine<'_, B> {
     /// Keeps a box for the next request.
     #[inline(always)]
     pub(super) fn recycle(&mut self, mut received: Box<Received>) {
-        let content = std::mem::take(&mut received.content);
+        if !received.content.is_none() {
+            self.recycle_content(&mut received);
+        }
         received.forwarded = Forwarded::default();
         received.trailers = ReceivedTrailers::None;
         received.text.clear();
-        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
         if self.spare_requests.len() < SPARE_REQUESTS {
             self.spare_requests.push(received);
         }
+    }
+
+    #[inline(never)]
+    fn recycle_content(&mut self, received: &mut Received) {
+        let content = std::mem::take(&mut received.content);
+        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
     }
 
     /// Sends the response of an exchange that was given back, even if it could be sent together with the next one.
