@@ -10,6 +10,9 @@ const MEMORY: u64 = 64 << 20;
 /// The part of a control group's memory that responses may hold by default.
 const PART_OF_GROUP: u64 = 8;
 
+/// With more than this in files there are slow clients, and more may come.
+const SLOW_CLIENTS: u64 = 4 << 20;
+
 /// The sums of all engines of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
@@ -28,6 +31,12 @@ impl Budget {
     pub(super) fn of_process() -> &'static Self {
         static BUDGET: Budget = Budget { memory: Sum::EMPTY, spooled: Sum::EMPTY };
         &BUDGET
+    }
+
+    /// Whether sockets are to get no pages of files in memory: if the control group has a limit, and clients are slow. What waits in
+    /// the queues of hundreds of sockets can exceed the limit, and the system kills workers for it.
+    pub(super) fn spares_sockets(&self, group: Option<u64>) -> bool {
+        group.is_some() && self.spooled.bytes() >= SLOW_CLIENTS
     }
 }
 
@@ -182,6 +191,17 @@ mod tests {
         drop(shares);
         assert_eq!(budget.spooled.bytes(), 0);
         assert!(!Share::default().grow(1, 100), "a share of no sum has nothing");
+    }
+
+    #[test]
+    fn sockets_are_spared_in_a_control_group_while_clients_are_slow() {
+        let budget = budget();
+        let mut share = Share::of(&budget.spooled);
+        for (bytes, spares) in [(0, false), (SLOW_CLIENTS - 1, false), (SLOW_CLIENTS, true), (SLOW_CLIENTS - 1, false)] {
+            share.set(bytes);
+            assert_eq!(budget.spares_sockets(Some(8 << 30)), spares, "{bytes}");
+            assert!(!budget.spares_sockets(None));
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@
 pub(super) mod spooled;
 
 use super::answer::Unsent;
-use super::bounds::Share;
+use super::bounds::{Budget, Share};
 use super::spool::Block;
+use crate::config::memory_allowed;
 use crate::totals::Tally;
 use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A segment takes at most this many bytes, plus the framing of its content.
@@ -342,11 +344,23 @@ impl Output {
     #[inline(never)]
     fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, tally: &Tally) -> Flushed {
         let mut file_turn = FILE_TURN;
+        if self.unknown_files && Budget::of_process().spares_sockets(memory_allowed()) {
+            self.look_at_files();
+        }
         loop {
             let attempt = match self.closed.front() {
                 None => return Flushed::All,
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
+                Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
+                    // Its pages, in the queue of a socket, would still be memory that nobody counts.
+                    let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
+                    self.spare.resize(count, 0);
+                    let read = file.read_exact_at(&mut self.spare, *offset);
+                    let attempt = read.map_or(Attempt::End, |()| backend.send(socket, &self.spare));
+                    self.spare.clear();
+                    attempt
+                }
                 Some(Segment::File { file, offset, left, .. }) => {
                     let size = usize::try_from(*left).unwrap_or(file_turn).min(file_turn);
                     backend.send_file(socket, file.as_fd(), *offset, size)

@@ -1,6 +1,11 @@
 use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
 use crate::totals::{Account, Counter, Tally};
+use oribi_host::Piece;
 use oribi_io::{Backend, Sim, World};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
 
 /// The bytes for a client whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
 fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
@@ -51,6 +56,46 @@ fn what_has_left_is_freed() {
         assert!(kept <= SEGMENT_BYTES, "{kept} bytes were kept that had left");
         assert_eq!((output.waiting(), output.is_empty()), (0, true));
     }
+}
+
+/// A file in memory, behind some bytes.
+fn with_memory_file(bytes: &[u8]) -> (Output, Arc<File>) {
+    let mut file: File = memfd_create("test", MemfdFlags::ALLOW_SEALING).expect("a file").into();
+    file.write_all(bytes).expect("there is memory");
+    let (file, mut output) = (Arc::new(file), Output::default());
+    output.push(b"head");
+    output.push_piece(&Piece::File { file: &file, offset: 1, size: bytes.len() as u64 - 1 });
+    output.look_at_files();
+    (output, file)
+}
+
+#[test]
+fn a_file_that_is_known_to_be_in_memory_is_copied() {
+    let bytes: Vec<u8> = (0..2_000_000_u32).map(|number| number as u8).collect();
+    for window in [1000, SEGMENT_BYTES, SEGMENT_BYTES + 1, 300_000] {
+        let (mut output, _file) = with_memory_file(&bytes);
+        assert_eq!(output.held(), 4 + bytes.len() as u64 - 1);
+        output.push(b"end");
+        let (received, _) = drained(&mut output, window);
+        assert!(received == [b"head", &bytes[1..], b"end"].concat(), "with a window of {window}");
+        assert_eq!((output.held(), output.is_empty()), (0, true));
+    }
+}
+
+#[test]
+fn a_file_in_memory_that_has_become_shorter_ends_the_response() {
+    let (mut output, file) = with_memory_file(&[7; 200_000]);
+    file.set_len(100_000).expect("a file can be cut");
+    let world = World::new();
+    let client = world.connect();
+    let mut backend = Sim::new(&world);
+    let pipe = std::io::pipe().map(|(reader, _)| reader);
+    backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
+    let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
+    client.set_window(1_000_000);
+    let flushed = output.flush(&mut backend, &mut socket, false, &Tally::alone(Account::unshared()));
+    assert_eq!(flushed, Flushed::FileEnded);
+    assert!(client.received().len() <= 4 + 100_000);
 }
 
 #[test]
