@@ -1,6 +1,6 @@
 //! The bounds of the buckets in which metrics tell how long requests take.
 
-use crate::totals::Bound;
+use super::bounds::Bound;
 use std::time::Duration;
 
 /// In milliseconds: what most servers' clients know, with room for slow reports.

@@ -1,6 +1,7 @@
 //! The settings of the server: one typed value for each, with its default.
 
 use super::access_pattern::AccessPattern;
+use super::bounds::Bound;
 use super::dashboard::Dashboard;
 use super::handshakes::Handshakes;
 use super::histogram::usual_bounds;
@@ -13,7 +14,6 @@ use super::routes::{Route, route_names};
 use super::system_log::SystemLog;
 use super::tls::Tls;
 use super::traces::SampleRatio;
-use crate::totals::Bound;
 use oribi_tls::{CertificateFiles, Pem};
 use std::net::IpAddr;
 use std::path::PathBuf;

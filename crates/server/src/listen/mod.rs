@@ -1,13 +1,11 @@
 //! Where connections arrive: listeners, and the doors at which a lane takes connections from them.
 
-mod bell;
 mod door;
 mod handshakes;
 mod kept;
 mod listener;
 mod secure;
 
-pub use bell::Bell;
 pub use door::{Door, Seat, doors};
 pub(crate) use kept::Kept;
 pub use listener::Listener;

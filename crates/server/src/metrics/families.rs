@@ -7,9 +7,10 @@ use super::of_apps;
 use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
 use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
+use crate::config::Bound;
 use crate::control::{GenerationReport, ProcessReport, Report};
 use crate::figures::Figures;
-use crate::totals::{Bound, Counts, NAMES, Part, Unit};
+use crate::totals::{Counts, NAMES, Part, Unit};
 use std::time::{Duration, SystemTime};
 
 /// What is told of a server at one moment.

@@ -1,7 +1,8 @@
 //! The families about requests by their routes, if there are any.
 
 use super::text::{Kind, Text};
-use crate::totals::{Bound, CLASSES, RouteCounts};
+use crate::config::Bound;
+use crate::totals::{CLASSES, RouteCounts};
 
 /// Tells of routes with these names.
 pub(super) fn routes(text: &mut Text, names: &[String], counts: &[RouteCounts], bounds: &[Bound]) {

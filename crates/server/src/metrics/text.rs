@@ -9,7 +9,8 @@ pub(super) use super::kind::Kind;
 
 use super::native::Native;
 use super::protobuf::Messages;
-use crate::totals::{Bound, Histogram};
+use crate::config::Bound;
+use crate::totals::Histogram;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 

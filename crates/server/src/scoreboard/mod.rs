@@ -1,11 +1,13 @@
 //! The shared memory of the supervisor and its workers: one slot of atomics for each worker.
 
+mod bell;
 mod prospect;
 mod rows;
 pub(crate) mod running;
 mod shown;
 mod standing;
 
+pub use bell::Bell;
 pub use prospect::Prospect;
 pub(crate) use rows::{Board, Row};
 pub(crate) use shown::Shown;
@@ -14,7 +16,6 @@ pub(crate) use standing::{Connections, Numbers, PLACES};
 
 use crate::backtrace::{self, Area, Way};
 use crate::figures::{self, Contexts, Table, Told};
-use crate::listen::Bell;
 use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
 use running::RunningLine;

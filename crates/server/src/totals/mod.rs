@@ -22,10 +22,9 @@ mod times;
 pub use account::Account;
 pub(crate) use counter::{Counter, Counts, NAMES, Unit};
 pub(crate) use handshakes::counter_of;
-pub(crate) use route_totals::{NAME_BYTES as ROUTE_NAME_BYTES, RouteTotals};
+pub(crate) use route_totals::RouteTotals;
 pub(crate) use routes::{CLASSES, ROUTE_LINES, RouteCounts};
 pub(crate) use tally::Tally;
-pub use times::Bound;
 pub(crate) use times::{Histogram, Part, Times};
 
 use account::ACCOUNT_LINES;

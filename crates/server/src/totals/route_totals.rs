@@ -7,6 +7,7 @@
 
 use super::routes::{ROUTE_LINES, RouteAccount, RouteCounts};
 use super::times::EACH;
+use crate::config::ROUTE_NAME_BYTES as NAME_BYTES;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,8 +18,7 @@ const PLACES: usize = 128;
 
 /// Lines of a name: its length and 1, then its bytes in words.
 const NAME_LINES: usize = 2;
-/// The most bytes of a name.
-pub(crate) const NAME_BYTES: usize = (NAME_LINES * EACH - 1) * size_of::<u64>();
+const _: () = assert!(NAME_BYTES == (NAME_LINES * EACH - 1) * size_of::<u64>());
 
 const PLACE_LINES: usize = NAME_LINES + ROUTE_LINES;
 /// The first line says what the file is.

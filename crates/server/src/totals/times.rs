@@ -3,6 +3,7 @@
 //! The buckets are always the same, fine enough for percentiles, so that numbers of processes, of generations and of programs can be
 //! added. Which of their bounds Prometheus is shown is a setting ([`Bound`]).
 
+use crate::config::bounds::{BOUNDS, Bound, NANOSECONDS};
 use oribi_io::process::SharedLine;
 use std::array;
 use std::sync::atomic::AtomicU64;
@@ -37,15 +38,6 @@ impl Part {
     }
 }
 
-/// The bounds of the first power of ten, in units of 100 nanoseconds: neighbours differ by a quarter at most, and people know them.
-const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 400, 500, 600, 700, 800, 900];
-
-/// From 10 microseconds to 100 seconds.
-const DECADES: usize = 7;
-
-/// The number of bounds.
-const BOUNDS: usize = MANTISSAS.len() * DECADES + 1;
-
 /// One bucket up to each bound, and one for what is above all.
 const BUCKETS: usize = BOUNDS + 1;
 
@@ -57,20 +49,6 @@ pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
 
 /// Lines of the histograms of all parts.
 pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
-
-/// The bounds in nanoseconds.
-const NANOSECONDS: [u64; BOUNDS] = {
-    let mut bounds = [0; BOUNDS];
-    let (mut index, mut unit) = (0, 100);
-    while index < BOUNDS {
-        bounds[index] = MANTISSAS[index % MANTISSAS.len()] * unit;
-        index += 1;
-        if index % MANTISSAS.len() == 0 {
-            unit *= 10;
-        }
-    }
-    bounds
-};
 
 /// The bits behind the leading one by which the search for a bucket begins: few bounds have them in common.
 const STEP_BITS: u32 = 3;
@@ -123,30 +101,6 @@ impl Sample {
     #[inline]
     fn of(nanoseconds: u64) -> Self {
         Self { bucket: bucket(nanoseconds), nanoseconds }
-    }
-}
-
-/// One of the bounds, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bound(u8);
-
-impl Bound {
-    /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        (0..BOUNDS as u8).map(Self)
-    }
-
-    pub(crate) fn time(self) -> Duration {
-        Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
-    }
-
-    /// The bound that is exactly this time.
-    ///
-    /// # Errors
-    /// The nearest ones, the lower first.
-    pub(crate) fn at(time: Duration) -> Result<Self, (Self, Self)> {
-        let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
-        if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }
     }
 }
 
@@ -299,7 +253,7 @@ impl Histogram {
 
     /// How many of them are no longer than a bound.
     pub(crate) fn up_to(&self, bound: Bound) -> u64 {
-        self.buckets[..=usize::from(bound.0)].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+        self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
     /// The buckets in which there is something: their bounds, and how many times are in them. `None`: what is above all bounds.
@@ -364,18 +318,6 @@ mod tests {
                 assert_eq!(read.of(part), &expected, "{}", part.name());
             }
         }
-    }
-
-    #[test]
-    fn bounds_are_found_by_their_times() {
-        for bound in Bound::all() {
-            assert_eq!(Bound::at(bound.time()), Ok(bound));
-        }
-        let near =
-            |milliseconds| Bound::at(Duration::from_millis(milliseconds)).map_err(|(low, high)| (low.time(), high.time()));
-        assert_eq!(near(47), Err((Duration::from_millis(40), Duration::from_millis(50))));
-        assert_eq!(near(500_000), Err((Duration::from_secs(90), Duration::from_secs(100))));
-        assert_eq!(near(0).map_err(|(low, _)| low), Err(Duration::from_micros(10)));
     }
 
     #[test]

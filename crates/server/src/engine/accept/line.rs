@@ -5,7 +5,8 @@
 
 use super::policy::{Decision, Situation, Work};
 use super::{Accepting, Deadline, Engine};
-use crate::listen::{Bell, Door};
+use crate::listen::Door;
+use crate::scoreboard::Bell;
 use crate::scoreboard::Presence;
 use oribi_io::{Backend, Event};
 use std::io;
