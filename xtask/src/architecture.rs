@@ -45,6 +45,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
+    Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-server",
         sees: &[
@@ -57,6 +58,7 @@ const RULES: &[Rule] = &[
             "oribi-otlp",
             "oribi-pool",
             "oribi-files",
+            "oribi-test-support",
         ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,

@@ -236,7 +236,7 @@ mod tests {
 
     #[track_caller]
     fn is_woken(backend: &mut Epoll, timeout: Option<Duration>) -> bool {
-        let _deadline = crate::deadline::waits_for("a lane to be woken");
+        let _deadline = oribi_test_support::waits_for("a lane to be woken");
         let mut events = Vec::new();
         backend.wait(timeout, &mut events).expect("it can wait");
         events.contains(&Event::Wake)

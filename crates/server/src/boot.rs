@@ -273,7 +273,7 @@ mod tests {
 
     /// The result for an app that answers in this way, in a worker that gets `command` meanwhile.
     fn boot_told(command: WorkerCommand, answer: impl FnMut(&Request<'_>, Reply<'_>) -> After + Send) -> Result<(), String> {
-        let _deadline = crate::deadline::waits_for("the answer to the boot request");
+        let _deadline = oribi_test_support::waits_for("the answer to the boot request");
         let mut settings = Settings::default();
         settings.life.boot_request = Some("/up?deep=1".to_owned());
         let slot = WorkerSlot::unshared();

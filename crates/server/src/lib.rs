@@ -13,8 +13,6 @@ mod boot;
 pub mod config;
 pub mod control;
 mod crew;
-#[cfg(test)]
-mod deadline;
 pub mod directory;
 pub mod edge;
 pub mod engine;

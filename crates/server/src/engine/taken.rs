@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn early_bytes_come_first_and_everything_else_follows_in_both_directions() {
-        let _deadline = crate::deadline::waits_for("the threads that pass bytes on");
+        let _deadline = oribi_test_support::waits_for("the threads that pass bytes on");
         let (mut client, server) = UnixStream::pair().expect("sockets are there");
         let mut app = UnixStream::from(with_early_bytes(server.into(), b"early ".to_vec()).expect("sockets are there"));
         client.write_all(b"late").expect("the app is there");
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_broken_off_does_not_look_whole() {
-        let _deadline = crate::deadline::waits_for("the threads that pass bytes on");
+        let _deadline = oribi_test_support::waits_for("the threads that pass bytes on");
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
         let (server, _) = listener.accept().expect("it has connected");

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn connections_arrive_with_their_records_and_what_makes_no_sense_is_told() {
-        let _deadline = crate::deadline::waits_for("the end of a connection");
+        let _deadline = oribi_test_support::waits_for("the end of a connection");
         let (sender, receiver) = pair().expect("sockets");
         let (mut client, server) = UnixStream::pair().expect("sockets");
         assert!(matches!(receiver.next(), Receipt::Nothing));

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_named_pipe_without_a_reader_is_opened_and_keeps_what_it_can() {
-        let _deadline = crate::deadline::waits_for("the end of a named pipe");
+        let _deadline = oribi_test_support::waits_for("the end of a named pipe");
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("fifo");
         mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("it is writable");

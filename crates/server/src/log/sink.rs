@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_gets_whole_lines_later_and_holds_nobody() {
-        let _deadline = crate::deadline::waits_for("the end of a log");
+        let _deadline = oribi_test_support::waits_for("the end of a log");
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let mut log = log_into(writer);
         log.losses.reported = Some(Instant::now());
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn sockets_are_written_without_waiting() {
-        let _deadline = crate::deadline::waits_for("the end of a log");
+        let _deadline = oribi_test_support::waits_for("the end of a log");
         let (mut near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let mut log = log_into(far);
         assert_eq!(log.kind, Kind::Socket);

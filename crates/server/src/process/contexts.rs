@@ -345,7 +345,7 @@ mod tests {
         let settings = Settings { max_requests: Some(10), threads: 1, ..Settings::default() };
         let slot = WorkerSlot::unshared();
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let _deadline = crate::deadline::waits_for("contexts, or the thread that makes them");
+        let _deadline = oribi_test_support::waits_for("contexts, or the thread that makes them");
         let pool = Pool::new(1);
         let runtime = Native::new("x");
         let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
@@ -388,7 +388,7 @@ mod tests {
         let settings = Settings::default();
         let slot = WorkerSlot::unshared();
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let _deadline = crate::deadline::waits_for("contexts, or the thread that makes them");
+        let _deadline = oribi_test_support::waits_for("contexts, or the thread that makes them");
         let pool = Pool::new(1);
         let runtime = Failing(1.into());
         std::thread::scope(|scope| {

@@ -335,7 +335,7 @@ mod tests {
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
-        let _deadline = crate::deadline::waits_for("a crew and its client");
+        let _deadline = oribi_test_support::waits_for("a crew and its client");
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");

@@ -215,7 +215,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let mut app = site.worker();
     let client = site.asking(GET);
     let _lost = app.take();
-    let _deadline = crate::deadline::waits_for("the end of another process");
+    let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
     // The worker of this test lives in the test's process; the edge is told of another one.
     site.edge.watch(oribi_pool::Arrival { place: 0, process: other.id() });

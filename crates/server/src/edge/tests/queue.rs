@@ -39,7 +39,7 @@ fn a_full_queue_refuses_more_and_says_when_to_come_back() {
 #[test]
 fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
     let name = "edge::tests::queue::content_for_which_there_is_no_descriptor_is_refused_for_now";
-    if crate::shortage::tests::run_with_few_descriptors(name) {
+    if oribi_test_support::run_with_few_descriptors(name) {
         return;
     }
     let mut site = Site::standard();
@@ -47,7 +47,7 @@ fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
     let request = post("/", &[b'x'; 900_000]);
     let client = site.asking(&request[..1000]);
     // The engine has its file already; the edge needs a copy of the descriptor.
-    let all = crate::shortage::tests::take_all_descriptors();
+    let all = oribi_test_support::take_all_descriptors();
     let refused = site.exchange(&client, &request[1000..]);
     drop(all);
     assert_response(&refused, "503", "Service Unavailable\n");
@@ -74,7 +74,7 @@ fn unfinished_uploads() -> Vec<u8> {
 
 #[test]
 fn unfinished_uploads_leave_descriptors_to_others() {
-    if crate::shortage::tests::run_with_few_descriptors("edge::tests::queue::unfinished_uploads_leave_descriptors_to_others") {
+    if oribi_test_support::run_with_few_descriptors("edge::tests::queue::unfinished_uploads_leave_descriptors_to_others") {
         return;
     }
     let mut site = Site::standard();

@@ -124,13 +124,13 @@ fn content_in_a_file_is_asked_for() {
 #[test]
 fn a_worker_that_may_have_no_more_descriptors_says_so_at_once() {
     let name = "intake::tests::requests::a_worker_that_may_have_no_more_descriptors_says_so_at_once";
-    if crate::shortage::tests::run_with_few_descriptors(name) {
+    if oribi_test_support::run_with_few_descriptors(name) {
         return;
     }
     let mut site = Site::new();
     let content = file(b"a long content");
     let ticket = site.ask_with("/", Content::File { file: content.as_fd(), size: 14 });
-    let all = crate::shortage::tests::take_all_descriptors();
+    let all = oribi_test_support::take_all_descriptors();
     let Site { edge, intake, .. } = &mut site;
     thread::scope(|scope| {
         scope.spawn(|| fulfil(edge, Wish::Content, content.as_fd()));

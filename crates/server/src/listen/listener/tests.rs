@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::ListenAddress;
-use crate::deadline::{Deadline, waits_for};
+use oribi_test_support::{Deadline, waits_for};
 
 fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     open_or_take(settings, &mut Kept::default())

@@ -14,13 +14,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const HANGS: &str = "ORIBI_TEST_HANGS";
 
 /// The deadline of a test, which ends when this is dropped.
-pub(crate) struct Deadline {
+pub struct Deadline {
     _end: Sender<()>,
 }
 
 /// Gives the calling test a deadline. `what`: what it waits for.
+///
+/// # Panics
+/// The system has no thread for it.
 #[track_caller]
-pub(crate) fn waits_for(what: &'static str) -> Deadline {
+pub fn waits_for(what: &'static str) -> Deadline {
     let patience = if std::env::var_os(HANGS).is_some() { Duration::from_millis(100) } else { PATIENCE };
     // A test runs on a thread of its name.
     let test = thread::current().name().unwrap_or("a test").to_owned();
@@ -70,7 +73,7 @@ fn a_test_that_hangs_ends_with_its_name() {
     assert!(!outcome.status.success(), "{said}");
     assert!(
         said.contains(&format!("{name} has waited"))
-            && said.contains("for a word that nobody says (crates/server/src/deadline.rs:"),
+            && said.contains("for a word that nobody says (crates/test-support/src/deadline.rs:"),
         "{said}"
     );
     assert!(said.contains("deadline::a_tes: S"), "threads are named as far as the kernel keeps names: {said}");
