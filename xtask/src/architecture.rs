@@ -47,6 +47,12 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
+        name: "oribi-config",
+        sees: &["oribi-message", "oribi-proto", "oribi-io", "oribi-tls", "oribi-acme", "oribi-otlp", "oribi-files"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -58,6 +64,7 @@ const RULES: &[Rule] = &[
             "oribi-otlp",
             "oribi-pool",
             "oribi-files",
+            "oribi-config",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

@@ -2,8 +2,8 @@
 //! app load what it loads with its first request. No client sees the answer.
 
 use crate::attention::{Attention, Nudge, Sources};
-use crate::config::{Settings, SocketAddress};
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use oribi_config::{Settings, SocketAddress};
 use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
 use oribi_proto::h1::{Event, Limits, Machine};

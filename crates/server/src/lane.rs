@@ -12,7 +12,6 @@ mod news;
 mod outlet;
 
 use crate::attention::{Attention, Nudge};
-use crate::config::{IoModel, ProxyProtocol, Settings};
 use crate::crew::Roster;
 use crate::engine::{Census, Engine};
 use crate::intake::Intake;
@@ -28,6 +27,7 @@ use front::Front;
 pub(crate) use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
+use oribi_config::{IoModel, ProxyProtocol, Settings};
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]

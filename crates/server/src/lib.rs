@@ -10,10 +10,8 @@ mod attended;
 mod attention;
 pub mod backtrace;
 mod boot;
-pub mod config;
 pub mod control;
 mod crew;
-pub mod directory;
 pub mod edge;
 pub mod engine;
 pub mod figures;
@@ -35,4 +33,14 @@ pub mod source;
 pub mod spans;
 pub mod totals;
 
+pub use oribi_config::directory;
 pub use oribi_io::break_off;
+
+/// The settings of the server, and the origin of each value.
+pub mod config {
+    pub use oribi_config::{
+        AcceptModel, AccessFormat, Config, ControlChoice, EdgeChoice, IoModel, ListenAddress, LogTarget, Origin, Plan,
+        Protocol, ProxyProtocol, Resolved, SandboxChoice, Served, Setting, SettingError, Settings, Timeouts, closest,
+        instead_of, masked, quoted, sandbox_choice, table, value,
+    };
+}

@@ -7,7 +7,7 @@
 //! Everything that an edge needs by name it opens before: its logs, the directories of `--static`, the listeners are its keeper's.
 //! Logs that are opened again are given to it by its keeper (`keeper.rs`).
 
-use crate::config::{SandboxChoice, Settings};
+use oribi_config::{SandboxChoice, Settings};
 use oribi_io::process::sandbox::Offer;
 use rustix::fs::{Mode, OFlags, open};
 use std::io;

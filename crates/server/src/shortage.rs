@@ -1,7 +1,7 @@
 //! What clients and operators are told when the system has no descriptor, no room on its disk, or less of something than a limit of this
 //! process permits.
 
-use crate::config::value::show_size;
+use oribi_config::value::show_size;
 use oribi_proto::h1::Refusal;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};

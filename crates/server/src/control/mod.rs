@@ -24,9 +24,9 @@ pub(crate) use report::{GenerationReport, ProcessReport, Report, counters};
 pub(crate) use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
 pub(crate) use steering::{Progress, Steered, say_end, say_replaced, steer};
 
-use crate::config::{ControlChoice, Settings};
 use backtraces::Backtraces;
 use clients::Clients;
+use oribi_config::{ControlChoice, Settings};
 use rustix::event::{PollFd, PollFlags};
 use socket::{ControlSocket, Place};
 use std::time::{Duration, Instant};

@@ -6,9 +6,9 @@
 
 use super::EdgeLoop;
 use super::table::{Entry, Stage};
-use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::keeper::Reason;
 use crate::totals::Counter;
+use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;

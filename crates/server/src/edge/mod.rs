@@ -28,7 +28,6 @@ mod workers;
 
 pub use setup::shape;
 
-use crate::config::{IoModel, Settings};
 use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
@@ -37,6 +36,7 @@ use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use crate::slot::Heads;
 use deadlines::Deadlines;
 use handover::Neighbours;
+use oribi_config::{IoModel, Settings};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, BellWait, Epoll, Uring};

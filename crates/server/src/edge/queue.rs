@@ -2,10 +2,10 @@
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
-use crate::config::{Timeouts, counted};
 use crate::engine::{CountedFile, Exchange, Sum, Wait};
 use crate::slot::{encode_request, stamp_request};
 use crate::totals::Counter;
+use oribi_config::{Timeouts, counted};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, ResponseHead};

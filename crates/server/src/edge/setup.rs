@@ -1,6 +1,6 @@
 //! The sizes of an edge's pool, and the settings of its engine.
 
-use crate::config::Settings;
+use oribi_config::Settings;
 use oribi_pool::Shape;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;

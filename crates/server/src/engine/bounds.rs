@@ -1,6 +1,6 @@
 //! How much the responses of a process hold while they wait for their clients: memory, and bytes in files.
 
-use crate::config::{Settings, memory_allowed};
+use oribi_config::{Settings, memory_allowed};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 

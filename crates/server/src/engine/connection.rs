@@ -7,7 +7,7 @@ use super::framing::End;
 use super::input::Input;
 use super::output::Output;
 use super::remote::Remote;
-use crate::config::Forwarding;
+use oribi_config::Forwarding;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
 

@@ -319,7 +319,7 @@ fn file_in_memory() -> io::Result<File> {
 mod tests {
     use super::super::content_bounds::ContentBudget;
     use super::*;
-    use crate::config::Settings;
+    use oribi_config::Settings;
     use std::path::PathBuf;
 
     /// Bounds with which content of up to `small` bytes is in memory if the disk takes nothing.

@@ -4,7 +4,7 @@
 //! sum as long as it is held, and gives it back with itself. The bounds are kept in [`uploads`](super::uploads).
 
 use super::bounds::{Share, Sum, usual};
-use crate::config::{Settings, memory_allowed};
+use oribi_config::{Settings, memory_allowed};
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;

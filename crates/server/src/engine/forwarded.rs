@@ -5,8 +5,8 @@
 //! it was sent by the client, and is not looked at.
 
 use super::remote::Remote;
-use crate::config::Proxies;
 use core::net::IpAddr;
+use oribi_config::Proxies;
 use oribi_host::port_of;
 use oribi_message::{KnownField, RequestHead, Span};
 use oribi_proto::forwarded::{Element, Node, elements, members, node};

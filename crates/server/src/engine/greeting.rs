@@ -8,8 +8,8 @@ use super::connection::{Connection, Reading, State};
 use super::receive::RECEIVES_PER_TURN;
 use super::remote::Remote;
 use super::send::Still;
-use crate::config::ProxyProtocol;
 use crate::totals::Counter;
+use oribi_config::ProxyProtocol;
 use oribi_io::{Attempt, Backend, Peer};
 use oribi_proto::proxy_protocol::{Client, Step, read};
 

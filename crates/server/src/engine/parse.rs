@@ -9,7 +9,7 @@ use super::heed::heed;
 use super::misdirected::is_misdirected;
 use super::name::Place;
 use super::send::Still;
-use crate::config::Forwarding;
+use oribi_config::Forwarding;
 use oribi_io::Backend;
 use oribi_message::{RequestHead, Span};
 use oribi_proto::h1::{Event, Framing, Refusal};

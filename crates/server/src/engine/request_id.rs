@@ -6,7 +6,7 @@
 //! Whatever else stands in that field is removed, so that the request has exactly one.
 
 use super::unique::Numbers;
-use crate::config::{Forwarding, RequestIdField};
+use oribi_config::{Forwarding, RequestIdField};
 use oribi_message::{FieldLayout, FieldPair, HeadLayout, RequestHead, Span};
 
 /// The most bytes of an id that somebody else has given.

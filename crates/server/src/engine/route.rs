@@ -1,6 +1,6 @@
 //! The route that a request is on, by which it is counted besides ([`crate::totals`]).
 
-use crate::config::{Route, Settings, number_of_name};
+use oribi_config::{Route, Settings, number_of_name};
 
 /// The routes by their prefixes. As a request is counted for one route only, the longest prefix comes first.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Origin};
+    use oribi_config::{Config, Origin};
 
     #[test]
     fn a_request_is_on_the_route_with_the_longest_prefix_of_whole_segments() {

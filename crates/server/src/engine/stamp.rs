@@ -1,7 +1,7 @@
 //! The field lines that the server adds to every response, rendered once a second.
 
-use crate::config::Settings;
 use httpdate::HttpDate;
+use oribi_config::Settings;
 use oribi_message::{FieldPair, PreparedFields};
 use oribi_proto::h1::Preset;
 use oribi_proto::h2::compress_preset;

@@ -153,7 +153,7 @@ pub(crate) fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io
 mod tests {
     use super::super::LARGEST_UNREAD;
     use super::*;
-    use crate::config::Protocol;
+    use oribi_config::Protocol;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 

@@ -1,6 +1,6 @@
 //! A connection between two requests, as bytes.
 
-use crate::config::Protocol;
+use oribi_config::Protocol;
 
 /// The version of the records. An edge hands its connections only to one that reads the same version.
 pub(crate) const VERSION: u16 = 2;

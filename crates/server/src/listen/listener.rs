@@ -2,7 +2,7 @@
 
 use super::handshakes;
 use super::kept::Kept;
-use crate::config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
 use oribi_host::Endpoint;
 use oribi_tls::Server;
 use rustix::fs::Mode;

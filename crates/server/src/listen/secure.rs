@@ -6,7 +6,7 @@
 
 use super::kept::Kept;
 use super::listener::{self, Listener};
-use crate::config::Settings;
+use oribi_config::Settings;
 use oribi_tls::{Challenges, Material, Secret, Server};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::pread;

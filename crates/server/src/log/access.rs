@@ -8,7 +8,7 @@ use super::escape::{append_json, append_quoted};
 use super::pattern::{append_by, append_request_line, note};
 use super::sink::LineSink;
 use super::stamp::Stamp;
-use crate::config::{AccessFormat, LogTarget};
+use oribi_config::{AccessFormat, LogTarget};
 use oribi_message::{FieldPair, KnownField};
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -5,7 +5,7 @@
 //! system say that nobody listens.
 
 use super::stamp::Stamp;
-use crate::config::{LogPlace, MessageForm, SystemLog};
+use oribi_config::{LogPlace, MessageForm, SystemLog};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, sendto, socket_with, sockopt};
 use std::io::{self, Write as _};
@@ -176,8 +176,8 @@ fn whole(text: &[u8], room: usize) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LogTarget;
-    use crate::config::value::log_target;
+    use oribi_config::LogTarget;
+    use oribi_config::value::log_target;
     use std::net::UdpSocket;
     use std::os::unix::net::UnixDatagram;
 

@@ -20,7 +20,7 @@ pub(crate) use escape::{append_json, append_quoted};
 pub use oribi_tls::is_plain;
 pub(crate) use slow::SlowLog;
 
-use crate::config::{LogTarget, Settings};
+use oribi_config::{LogTarget, Settings};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::Permissions;

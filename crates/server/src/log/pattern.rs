@@ -3,7 +3,7 @@
 use super::entry::{AccessEntry, Ending, Noted};
 use super::escape::append_quoted;
 use super::stamp::Stamp;
-use crate::config::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
+use oribi_config::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -5,8 +5,8 @@
 
 use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
-use crate::config::LogTarget;
-use crate::config::value::show_log_target;
+use oribi_config::LogTarget;
+use oribi_config::value::show_log_target;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;

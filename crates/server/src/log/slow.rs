@@ -2,7 +2,7 @@
 
 use super::entry::{AccessEntry, Parts};
 use super::escape::append_quoted;
-use crate::config::{Timeouts, counted};
+use oribi_config::{Timeouts, counted};
 use std::fmt::Write as _;
 use std::time::Duration;
 

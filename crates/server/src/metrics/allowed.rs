@@ -1,6 +1,6 @@
 //! For whom the address for metrics is: clients in certain networks, if `--metrics ADDRESS?allow=` names some.
 
-use crate::config::TrustedPeers;
+use oribi_config::TrustedPeers;
 use rustix::net::getpeername;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;

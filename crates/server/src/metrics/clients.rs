@@ -240,7 +240,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::TrustedPeers;
+    use oribi_config::TrustedPeers;
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
 

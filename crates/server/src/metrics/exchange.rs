@@ -171,7 +171,7 @@ fn date() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ListenAddress;
+    use oribi_config::ListenAddress;
 
     const GET: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
 

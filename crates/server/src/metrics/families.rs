@@ -7,10 +7,10 @@ use super::of_apps;
 use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
 use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
-use crate::config::Bound;
 use crate::control::{GenerationReport, ProcessReport, Report};
 use crate::figures::Figures;
 use crate::totals::{Counts, NAMES, Part, Unit};
+use oribi_config::Bound;
 use std::time::{Duration, SystemTime};
 
 /// What is told of a server at one moment.

@@ -27,7 +27,6 @@ pub(crate) use families::Traffic;
 pub(crate) use inquiry::{Inquiry, Line, Outcome};
 pub(crate) use text::Format;
 
-use crate::config::{AcceptModel, ListenAddress, Settings};
 use crate::control::Steered;
 use crate::figures::Figures;
 use crate::listen::{Kept, Listener, open_or_take};
@@ -36,6 +35,7 @@ use clients::{Clients, Wish};
 use dashboard::Dashboard;
 use families::{Sample, render};
 use inquirers::Inquirers;
+use oribi_config::{AcceptModel, ListenAddress, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};

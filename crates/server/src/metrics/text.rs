@@ -9,8 +9,8 @@ pub(super) use super::kind::Kind;
 
 use super::native::Native;
 use super::protobuf::Messages;
-use crate::config::Bound;
 use crate::totals::Histogram;
+use oribi_config::Bound;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 

@@ -9,9 +9,9 @@
 
 use super::inheritance::inherit_vault;
 use super::notify;
-use crate::config::value::show_accept_model;
-use crate::config::{Protocol, Settings};
 use crate::listen::{self, Kept, Listener};
+use oribi_config::value::show_accept_model;
+use oribi_config::{Protocol, Settings};
 use oribi_io::process::environment;
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};

@@ -2,10 +2,10 @@
 
 use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
-use crate::config::Settings;
 use crate::lane::{self, ContextSupply, LaneSetup, Renewal};
 use crate::listen::{Seat, doors, open};
 use crate::scoreboard::WorkerSlot;
+use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::AsFd;
 

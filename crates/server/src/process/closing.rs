@@ -147,8 +147,8 @@ fn is_anybody_there(listeners: &[Listener]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ListenAddress, Settings};
     use crate::listen::open;
+    use oribi_config::{ListenAddress, Settings};
     use std::net::{SocketAddr, TcpStream};
     use std::thread::sleep;
 

@@ -1,10 +1,10 @@
 //! Supplies the lanes of a worker with contexts, and replaces contexts that are due.
 
 use crate::boot::Boot;
-use crate::config::Settings;
 use crate::lane::{ContextSupply, Renewal};
 use crate::load_error::LoadError;
 use crate::scoreboard::{WorkerSlot, WorkerState};
+use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,7 +64,7 @@ pub(super) struct Single<'a> {
     runtime: &'a dyn Runtime,
     reporter: Reporter<'a>,
     boot: Option<Boot<'a>>,
-    /// See [`Life::shows_load_errors`](crate::config::Life::shows_load_errors).
+    /// See [`Life::shows_load_errors`](oribi_config::Life::shows_load_errors).
     shows_load_errors: bool,
     limit: Option<u64>,
 }

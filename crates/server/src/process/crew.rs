@@ -269,9 +269,9 @@ impl<S: Source> Crew for SharedLane<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ListenAddress, Settings};
     use crate::listen::{Seat, doors, open};
     use crate::scoreboard::{WorkerCommand, WorkerSlot};
+    use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
     use oribi_message::ResponseHead;

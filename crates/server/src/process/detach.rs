@@ -1,8 +1,8 @@
 //! Runs the server in the background.
 
 use super::foreground;
-use crate::config::{LogTarget, Settings, SocketAddress};
-use crate::directory::Directory as WorkingDirectory;
+use oribi_config::directory::Directory as WorkingDirectory;
+use oribi_config::{LogTarget, Settings, SocketAddress};
 use oribi_io::process::{Fork, exit_now, fork};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::OpenOptions;
@@ -45,7 +45,7 @@ pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
     }
     for address in &mut settings.listen {
         if let SocketAddress::Unix { path, .. } = &mut address.socket {
-            *path = crate::directory::absolute(path)?;
+            *path = oribi_config::directory::absolute(path)?;
         }
     }
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;

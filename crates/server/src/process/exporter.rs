@@ -7,8 +7,8 @@
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
 use super::signals::Signals;
-use crate::config::Settings;
 use crate::spans::Way;
+use oribi_config::Settings;
 use oribi_io::process::{Fork, environment};
 use oribi_otlp::{Exporter as Deliverer, LARGEST_MESSAGE};
 use rustix::io::Errno;

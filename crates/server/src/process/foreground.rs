@@ -1,7 +1,7 @@
 //! Reports a failed start to the user: by the process that stays in the foreground while a server goes to the background, or on the
 //! standard error that a log file has replaced.
 
-use crate::config::{LogTarget, Settings};
+use oribi_config::{LogTarget, Settings};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read, write};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;

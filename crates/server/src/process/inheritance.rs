@@ -526,8 +526,8 @@ fn socket_of_master(value: &str) -> Option<(i32, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Protocol;
     use crate::keeper::Reason;
+    use oribi_config::Protocol;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::{AsRawFd, IntoRawFd};
 

@@ -1,6 +1,6 @@
 //! Chooses the I/O model of the lanes.
 
-use crate::config::{IoModel, Settings};
+use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
 use oribi_io::Uring;
 
@@ -104,7 +104,7 @@ mod tests {
             assert!(refused.contains("threads") && refused.contains(name), "{refused}");
         }
         // Edges have the connections.
-        let behind = Settings { edge: crate::config::EdgeChoice::On, ..Settings::default() };
+        let behind = Settings { edge: oribi_config::EdgeChoice::On, ..Settings::default() };
         let said = super::explain(&Settings { io: IoModel::Auto, ..behind.clone() }, &Sharing).expect("it never fails");
         assert!(!said.contains("threads"), "{said}");
         for io in [IoModel::Uring, IoModel::Libevent] {

@@ -8,9 +8,9 @@ mod watchdog;
 
 pub(super) use channel::VARIABLES;
 
-use crate::config::Settings;
 use crate::listen::Listener;
 use channel::Channel;
+use oribi_config::Settings;
 use oribi_io::process::environment::{self, variable};
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};

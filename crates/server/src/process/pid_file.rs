@@ -17,7 +17,7 @@ impl PidFile {
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let describe = |error: io::Error| format!("cannot write the pid file {}: {error}", path.display());
         // A daemon may change its directory; the path must stay the same.
-        let path = crate::directory::absolute(path).map_err(describe)?;
+        let path = oribi_config::directory::absolute(path).map_err(describe)?;
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}", std::process::id()));
         std::fs::write(&draft, format!("{}\n", std::process::id())).map_err(describe)?;

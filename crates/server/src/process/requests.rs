@@ -3,12 +3,12 @@
 //! It looks into memory that edges and workers write to, and believes nothing of what stands there: it is shown, and nothing is decided
 //! by it.
 
-use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
 use crate::metrics::Traffic;
 use crate::scoreboard::Shown;
 use crate::scoreboard::running::OwnDeadline;
 use crate::slot::{Malformed, glance, size_for_glance};
+use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_pool::{Memory, Sighting, Stage};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;

@@ -3,7 +3,7 @@
 //! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured to have 2 workers, and 4 were set since.
 
 use super::inheritance::SCALED;
-use crate::config::Settings;
+use oribi_config::Settings;
 use oribi_io::process::environment::variable;
 
 /// A number of workers, and the configured one that it has replaced.

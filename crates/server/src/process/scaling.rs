@@ -1,7 +1,7 @@
 //! How many workers there may be, and what has become of a change of that number.
 
-use crate::config::Settings;
 use crate::control::Progress;
+use oribi_config::Settings;
 use rustix::process::Pid;
 
 /// A server may always grow to that many workers: their places are memory that costs nothing until it is used.
@@ -141,7 +141,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AcceptModel;
+    use oribi_config::AcceptModel;
 
     #[test]
     fn a_server_grows_to_twice_its_workers_or_to_a_fixed_number_unless_each_worker_has_its_sockets() {

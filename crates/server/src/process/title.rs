@@ -1,6 +1,6 @@
 //! Process titles, as in `oribi: worker 3 app.psgi (generation 2)`.
 
-use crate::config::Settings;
+use oribi_config::Settings;
 use oribi_host::Runtime;
 
 /// What a process is and does at present.

@@ -4,7 +4,7 @@
 //! clock: the supervisor looks from time to time, and notes when it first saw a number. Its orders name that number, so an order
 //! that comes too late, when the app has got on, has no effect.
 
-use crate::config::RequestIdField;
+use oribi_config::RequestIdField;
 use oribi_host::ExchangeId;
 use oribi_io::process::SharedLine;
 use oribi_io::process::orders::{Mailbox, Run, order_word};

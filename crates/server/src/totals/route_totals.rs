@@ -7,7 +7,7 @@
 
 use super::routes::{ROUTE_LINES, RouteAccount, RouteCounts};
 use super::times::EACH;
-use crate::config::ROUTE_NAME_BYTES as NAME_BYTES;
+use oribi_config::ROUTE_NAME_BYTES as NAME_BYTES;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -3,7 +3,7 @@
 //! The buckets are always the same, fine enough for percentiles, so that numbers of processes, of generations and of programs can be
 //! added. Which of their bounds Prometheus is shown is a setting ([`Bound`]).
 
-use crate::config::bounds::{BOUNDS, Bound, NANOSECONDS};
+use oribi_config::bounds::{BOUNDS, Bound, NANOSECONDS};
 use oribi_io::process::SharedLine;
 use std::array;
 use std::sync::atomic::AtomicU64;

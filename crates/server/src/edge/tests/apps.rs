@@ -1,8 +1,8 @@
 //! Apps that take too long, and workers that die.
 
 use super::*;
-use crate::config::Timeouts;
 use keeper::Reason;
+use oribi_config::Timeouts;
 
 fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> Settings {
     let time = |seconds: Option<u64>| seconds.map_or(Timeouts::NEVER, Duration::from_secs);

@@ -9,12 +9,12 @@ mod streams;
 mod times;
 
 use super::{EdgeLoop, setup};
-use crate::config::{ListenAddress, Protocol, Settings};
 use crate::keeper::{self, Keeper, Pleas};
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors, open};
 use crate::scoreboard::WorkerSlot;
 use crate::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
+use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_io::{Client, Sim, World};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};

@@ -130,7 +130,7 @@ fn a_request_that_has_waited_too_long_gets_a_503() {
 
 #[test]
 fn a_queue_without_a_limit_of_time_waits() {
-    let mut site = Site::new(&Settings { queue_timeout: crate::config::Timeouts::NEVER, ..Settings::default() });
+    let mut site = Site::new(&Settings { queue_timeout: oribi_config::Timeouts::NEVER, ..Settings::default() });
     let client = site.asking(GET);
     site.advance(SECOND * 3600);
     assert_eq!(site.received(&client), "");

@@ -8,7 +8,7 @@ use super::connection::{Speech, State};
 use super::exchange::Received;
 use super::send::Still;
 use super::stream::{Stream, StreamFraming};
-use crate::config::Settings;
+use oribi_config::Settings;
 use oribi_io::Backend;
 use oribi_proto::fcgi;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What is believed, of everything that proxies and their clients can write.
 
 use super::{Belief, Contradiction};
-use crate::config::{Proxies, TrustedPeers};
+use oribi_config::{Proxies, TrustedPeers};
 use oribi_message::{HeadLayout, RequestHead};
 use oribi_proto::h1;
 
@@ -174,7 +174,7 @@ fn only_fields_that_are_asked_for_are_believed() {
         assert_eq!(told_by(&lines, &proxies), expected, "{name}");
     }
     let mut proxies = proxies();
-    proxies.fields = crate::config::ForwardedFields { forwarded: true, ..crate::config::ForwardedFields::NONE };
+    proxies.fields = oribi_config::ForwardedFields { forwarded: true, ..oribi_config::ForwardedFields::NONE };
     assert_eq!(told_by(&lines, &proxies), "192.0.2.2|||");
     proxies.fields.forwarded = false;
     assert_eq!(told_by(&lines, &proxies), "|||");

@@ -1,9 +1,9 @@
 use super::*;
-use crate::config::{ListenAddress, Settings};
 use crate::engine::Engine;
 use crate::lane::Lane;
 use crate::listen::open;
 use crate::scoreboard::WorkerSlot;
+use oribi_config::{ListenAddress, Settings};
 use oribi_host::{After, Host, Reply, Request};
 use oribi_io::{Sim, World};
 use std::os::fd::AsFd;

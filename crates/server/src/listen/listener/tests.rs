@@ -1,7 +1,7 @@
 //! Opening listeners, and what is said when that fails.
 
 use super::*;
-use crate::config::ListenAddress;
+use oribi_config::ListenAddress;
 use oribi_test_support::{Deadline, waits_for};
 
 fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
@@ -90,7 +90,7 @@ fn an_address_meant_twice_is_opened_once() {
 #[test]
 fn each_lane_may_have_a_socket_that_no_other_server_shares() {
     let _deadline = patience();
-    use crate::config::AcceptModel;
+    use oribi_config::AcceptModel;
     let settings = Settings { accept: AcceptModel::Own, workers: 2, threads: 3, ..settings(&[("127.0.0.1", 0)]) };
     let listeners = open(&settings).expect("loopback is there");
     assert_eq!(listeners[0].sockets().count(), 6);

@@ -1,8 +1,8 @@
 //! Lines of all formats.
 
 use super::*;
-use crate::config::AccessPattern;
 use crate::log::{Ending, TraceIds};
+use oribi_config::AccessPattern;
 use oribi_host::Endpoint;
 use oribi_message::{FieldLayout, HeadLayout, RequestHead, Span, Version};
 use std::time::{Duration, UNIX_EPOCH};

@@ -5,7 +5,7 @@
 //! rebinding): then the browser takes this server for the page's own origin. It still says by which name it asks. So the dashboard is
 //! only for those who ask by an address, by `localhost` or by a name that was given, as no such page has one of these.
 
-use crate::config::{ListenAddress, SocketAddress};
+use oribi_config::{ListenAddress, SocketAddress};
 use oribi_message::{KnownField, RequestHead};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

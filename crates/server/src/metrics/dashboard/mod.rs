@@ -15,10 +15,10 @@ pub(super) use guard::{Guard, Stranger};
 pub(super) use page::Page;
 
 use super::families::Sample;
-use crate::config::{self, DashboardShows, ListenAddress};
 use crate::control::Requests;
 use events::{Watchers, event};
 use history::{Completed, History, Reading};
+use oribi_config::{DashboardShows, ListenAddress};
 use passing::{Bequest, Inheritance};
 use rustix::event::PollFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -54,7 +54,7 @@ pub(super) struct Wanted {
 
 impl Dashboard {
     /// The dashboard that settings ask for at the address for metrics, and its guard; `None`: they ask for none.
-    pub(super) fn of(settings: &config::Dashboard, address: &ListenAddress) -> Option<(Self, Guard)> {
+    pub(super) fn of(settings: &oribi_config::Dashboard, address: &ListenAddress) -> Option<(Self, Guard)> {
         if settings.shows == DashboardShows::Nothing {
             return None;
         }

@@ -2,8 +2,8 @@
 
 use super::super::families::Sample;
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
-use crate::config::DashboardShows;
 use crate::control::{Array, GenerationReport, Object, ProcessReport, RequestReport, Requests, counters};
+use oribi_config::DashboardShows;
 use std::time::{Duration, SystemTime};
 
 /// The most processes that are told of one by one.

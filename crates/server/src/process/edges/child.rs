@@ -2,7 +2,6 @@
 
 use super::super::privileges::Privileges;
 use super::super::signals;
-use crate::config::{Settings, Timeouts};
 use crate::edge;
 use crate::handover::Receiver;
 use crate::keeper::{EdgeSetup, Keeper};
@@ -10,6 +9,7 @@ use crate::lane::LaneSetup;
 use crate::listen::{Listener, Seat, doors};
 use crate::sandbox::Sandbox;
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use oribi_config::{Settings, Timeouts};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_pool::Memory;
 use rustix::process::{Pid, Signal};

@@ -4,10 +4,10 @@
 //! of its descriptors.
 
 use super::super::scaling;
-use crate::config::Settings;
-use crate::config::value::show_size;
 use crate::edge::shape;
 use crate::shortage::explain;
+use oribi_config::Settings;
+use oribi_config::value::show_size;
 use oribi_io::process::{LiftedFileSize, adopt, claim};
 use oribi_pool::{Memory, Shape};
 use rustix::process::{Resource, getrlimit};

@@ -3,8 +3,8 @@
 
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
-use crate::config::ReloadMode;
 use crate::totals::Counter;
+use oribi_config::ReloadMode;
 
 /// A rolling reload that is under way.
 #[derive(Debug)]

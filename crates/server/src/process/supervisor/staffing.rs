@@ -5,11 +5,11 @@ use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::scaling;
 use super::{Stage, Supervisor, lanes_of_worker};
-use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
 use crate::shortage::explain;
 use crate::totals::Counter;
+use oribi_config::{ReloadMode, ReplaceOrder};
 use std::io::ErrorKind;
 use std::time::Instant;
 

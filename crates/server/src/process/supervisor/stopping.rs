@@ -4,9 +4,9 @@ use super::super::closing::{Closing, Rest};
 use super::super::edges::Edges;
 use super::super::member::Member;
 use super::Supervisor;
-use crate::config::counted;
 use crate::listen::{Seat, is_any_lent};
 use crate::scoreboard::{Prospect, WorkerCommand, WorkerState};
+use oribi_config::counted;
 use std::time::{Duration, Instant};
 
 /// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they

@@ -5,10 +5,10 @@
 //! its other threads get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
-use crate::config::AppDeadlines;
 use crate::scoreboard::WorkerCommand;
 use crate::scoreboard::running::{self, OwnDeadline, RunningLine};
 use crate::totals::Counter;
+use oribi_config::AppDeadlines;
 use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use super::super::detach::started_in;
 use super::super::inheritance::OWN;
-use crate::directory::Directory;
+use oribi_config::directory::Directory;
 use oribi_io::process::environment;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

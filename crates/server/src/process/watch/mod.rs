@@ -5,7 +5,7 @@
 
 mod names;
 
-use crate::config::Settings;
+use oribi_config::Settings;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;

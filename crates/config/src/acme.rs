@@ -99,7 +99,7 @@ fn default_storage() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Origin, Settings};
+    use crate::{Config, Origin, Settings};
     use oribi_acme::Challenge;
 
     fn settings(given: &[(&str, &str)]) -> Result<Settings, String> {

@@ -83,7 +83,7 @@ impl Proxies {
 
 impl TrustedPeers {
     /// Whether the peer with this address is one of them; `None` is the peer of a Unix socket.
-    pub(crate) fn include(self, peer: Option<IpAddr>) -> bool {
+    pub fn include(self, peer: Option<IpAddr>) -> bool {
         match (self, peer) {
             (Self::Unix, None) => true,
             (Self::Network { address: IpAddr::V4(first), prefix }, Some(IpAddr::V4(peer))) => {
@@ -142,7 +142,7 @@ impl fmt::Display for TrustedPeers {
 
 impl ForwardedFields {
     /// All of them.
-    pub const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
+    pub(crate) const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
     /// None of them.
     pub const NONE: Self = Self { client: false, scheme: false, host: false, port: false, forwarded: false };
 

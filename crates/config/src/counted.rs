@@ -1,7 +1,7 @@
 //! Numbers with their nouns, for messages.
 
 /// `1 worker`, `2 workers`: for nouns whose plural ends in `s`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
+pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -46,11 +46,11 @@ impl Section {
 /// The settings while texts are applied one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// CPUs that this process may use, for `auto`.
-    pub processors: usize,
-    pub host: Option<String>,
-    pub port: Option<u16>,
+    pub(crate) processors: usize,
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<u16>,
 }
 
 impl Draft {
@@ -83,7 +83,7 @@ pub struct Setting {
     /// What it does, with its unit; without its default.
     pub help: &'static str,
     /// Describes the default if it depends on the machine or on other settings.
-    pub default_words: Option<&'static str>,
+    pub(crate) default_words: Option<&'static str>,
     pub(super) apply: Apply,
     /// The text of its value, in a form that `apply` reads; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
@@ -151,7 +151,7 @@ impl Setting {
 
     /// Whether it may be given several times and collects its values.
     #[must_use]
-    pub const fn repeats(&self) -> bool {
+    pub(crate) const fn repeats(&self) -> bool {
         self.show_each.is_some()
     }
 
@@ -171,8 +171,8 @@ impl Setting {
     }
 
     /// Whether it only sets other settings and has no value of its own.
-    #[must_use]
-    pub const fn is_shorthand(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) const fn is_shorthand(&self) -> bool {
         self.show.is_none() && self.show_each.is_none()
     }
 

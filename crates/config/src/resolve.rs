@@ -33,11 +33,11 @@ pub struct Explained<'a> {
     /// The name of the setting.
     pub name: &'static str,
     /// Its value, in a form that can be set again; empty if there is none.
-    pub value: String,
+    pub(crate) value: String,
     /// The origin of the value.
     pub origin: &'a Origin,
     /// What the setting does.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
 }
 
 impl Resolved {
@@ -204,7 +204,7 @@ fn make_absolute(settings: &mut Settings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
     use std::time::Duration;
 
     /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine with 3 CPUs.

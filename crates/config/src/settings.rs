@@ -101,9 +101,9 @@ pub struct ListenAddress {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: they are
     /// not encrypted, unless the protocol is left open, too, and [`Tls::by_default`] says so.
-    pub certificates: Option<Vec<CertificateFiles>>,
+    pub(crate) certificates: Option<Vec<CertificateFiles>>,
     /// What it says of handshakes.
-    pub handshakes: Handshakes,
+    pub(crate) handshakes: Handshakes,
 }
 
 impl ListenAddress {
@@ -138,14 +138,14 @@ impl ListenAddress {
     }
 
     /// The same, whose connections begin with a PROXY header, or do not.
-    #[must_use]
-    pub fn greeted(self, choice: ProxyProtocol) -> Self {
+    #[cfg(test)]
+    pub(crate) fn greeted(self, choice: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(choice), ..self }
     }
 
     /// The same, for HTTP over TLS with these certificates.
     #[must_use]
-    pub fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
+    pub(crate) fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
         Self { protocol: Some(Protocol::Http), certificates: Some(certificates), ..self }
     }
 
@@ -216,7 +216,7 @@ pub struct Limits {
 
 impl Limits {
     /// The number of bytes that means "no limit": no file can be larger.
-    pub const UNLIMITED: u64 = i64::MAX as u64;
+    pub(crate) const UNLIMITED: u64 = i64::MAX as u64;
 }
 
 /// Deadlines, each absolute from its start: a trickle of bytes does not move it. [`Timeouts::NEVER`] means none.
@@ -425,11 +425,11 @@ pub struct Settings {
 
 impl Settings {
     /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
-    pub const KILL_AFTER: Duration = Duration::from_secs(5);
+    pub(crate) const KILL_AFTER: Duration = Duration::from_secs(5);
 
     /// After which time the worker is ended of an app that neither answers nor ends.
     #[must_use]
-    pub fn kill_after(&self) -> Duration {
+    pub(crate) fn kill_after(&self) -> Duration {
         self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
     }
 
@@ -465,12 +465,12 @@ impl Settings {
     }
 
     /// The names under which requests are counted by their routes; none if there are no routes.
-    pub(crate) fn route_names(&self) -> Vec<&str> {
+    pub fn route_names(&self) -> Vec<&str> {
         route_names(&self.metrics_routes)
     }
 
     /// How many of them workers count under: where there are edges, these do that.
-    pub(crate) fn routes_of_workers(&self) -> usize {
+    pub fn routes_of_workers(&self) -> usize {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
 

@@ -8,14 +8,15 @@ use directive::{directive, named};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessPattern {
     text: String,
-    pub(crate) parts: Vec<AccessPart>,
+    /// The parts of a line, in their order.
+    pub parts: Vec<AccessPart>,
     /// The names of the fields of responses that it tells, in lower case; [`AccessItem::ResponseField`] numbers them.
-    pub(crate) response_fields: Vec<Vec<u8>>,
+    pub response_fields: Vec<Vec<u8>>,
 }
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AccessPart {
+pub enum AccessPart {
     /// The same in each line.
     Text(Vec<u8>),
     /// What differs. Where there are statuses, `-` is written for all responses but theirs.
@@ -24,61 +25,88 @@ pub(crate) enum AccessPart {
 
 /// What may differ from line to line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AccessItem {
+pub enum AccessItem {
+    /// The client's address.
     Client,
+    /// The client's port.
     ClientPort,
     /// The other end of the connection: the client, or a proxy.
     Peer,
+    /// The method, the target and the version.
     RequestLine,
+    /// The method.
     Method,
+    /// The path without its query.
     Path,
     /// With its question mark.
     Query,
+    /// The target as it came.
     PathAndQuery,
+    /// The version of HTTP.
     Version,
     /// What the client calls the server, or the name of the listener.
     Host,
+    /// The name of the listener.
     ServerName,
+    /// The port of the listener.
     ServerPort,
+    /// A field of the request.
     RequestField(Vec<u8>),
+    /// A cookie of the request.
     Cookie(Vec<u8>),
+    /// A field of the response, by its number among [`AccessPattern::response_fields`].
     ResponseField(usize),
+    /// The status.
     Status,
+    /// The bytes of the content.
     Bytes,
+    /// The bytes of the content, or `-` if there are none.
     BytesOrDash,
+    /// The time that the request took.
     Duration(Unit),
     /// A part of that time, by its name.
     Part(&'static str, Unit),
+    /// A moment of the request.
     Time(Instant, TimeForm),
+    /// The number of the process.
     Process,
+    /// The number of the thread.
     Thread(Radix),
     /// How many requests came before on the connection.
     Earlier,
     /// What became of the connection.
     Ending,
+    /// The id of the request.
     RequestId,
+    /// The id of the trace.
     Trace,
+    /// The id of the span.
     Span,
 }
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// A second.
     Seconds,
+    /// A thousandth of a second.
     Milliseconds,
+    /// A millionth of a second.
     Microseconds,
 }
 
 /// How a number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Radix {
+pub enum Radix {
+    /// By tens.
     Decimal,
+    /// By sixteens.
     Hexadecimal,
 }
 
 /// When a time was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Instant {
+pub enum Instant {
     /// When the request had arrived.
     Begin,
     /// When the response was finished.
@@ -87,7 +115,7 @@ pub(crate) enum Instant {
 
 /// How a time is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TimeForm {
+pub enum TimeForm {
     /// `[21/Nov/2026:03:00:00 +0000]`.
     Common,
     /// Since 1970.
@@ -100,14 +128,15 @@ pub(crate) enum TimeForm {
 
 /// Responses that something is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Statuses {
+pub struct Statuses {
     /// All but these.
     pub(crate) others: bool,
     pub(crate) listed: Vec<u16>,
 }
 
 impl Statuses {
-    pub(crate) fn include(&self, status: u16) -> bool {
+    /// Whether a response with this status is among them.
+    pub fn include(&self, status: u16) -> bool {
         self.listed.contains(&status) != self.others
     }
 }
@@ -148,7 +177,7 @@ impl AccessPattern {
 
     /// As it was written.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 

@@ -9,10 +9,10 @@ const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 
 const DECADES: usize = 7;
 
 /// The number of bounds.
-pub(crate) const BOUNDS: usize = MANTISSAS.len() * DECADES + 1;
+pub const BOUNDS: usize = MANTISSAS.len() * DECADES + 1;
 
 /// The bounds in nanoseconds.
-pub(crate) const NANOSECONDS: [u64; BOUNDS] = {
+pub const NANOSECONDS: [u64; BOUNDS] = {
     let mut bounds = [0; BOUNDS];
     let (mut index, mut unit) = (0, 100);
     while index < BOUNDS {
@@ -31,17 +31,18 @@ pub struct Bound(u8);
 
 impl Bound {
     /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
+    pub fn all() -> impl Iterator<Item = Self> {
         (0..BOUNDS as u8).map(Self)
     }
 
-    pub(crate) fn time(self) -> Duration {
+    /// The time of this bound.
+    pub fn time(self) -> Duration {
         Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
     }
 
     /// Its number among all of them, from the shortest.
     #[inline]
-    pub(crate) fn number(self) -> usize {
+    pub fn number(self) -> usize {
         usize::from(self.0)
     }
 
@@ -49,7 +50,7 @@ impl Bound {
     ///
     /// # Errors
     /// The nearest ones, the lower first.
-    pub(crate) fn at(time: Duration) -> Result<Self, (Self, Self)> {
+    pub fn at(time: Duration) -> Result<Self, (Self, Self)> {
         let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
         if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }
     }

@@ -8,31 +8,31 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Files with certificates, for addresses that name none.
-    pub certificates: Vec<PathBuf>,
+    pub(crate) certificates: Vec<PathBuf>,
     /// Files with their keys, in the same order. A certificate without one has its key in its own file.
-    pub keys: Vec<PathBuf>,
+    pub(crate) keys: Vec<PathBuf>,
     /// Files with what their authorities say of them (OCSP), in the same order.
-    pub statuses: Vec<PathBuf>,
+    pub(crate) statuses: Vec<PathBuf>,
     /// Files with certificates that this server orders, each with its key.
-    pub ordered: Vec<PathBuf>,
+    pub(crate) ordered: Vec<PathBuf>,
     /// What the user says about addresses without a scheme; `None`: nothing.
-    pub wanted: Option<bool>,
+    pub(crate) wanted: Option<bool>,
     /// Whether connections are encrypted at TCP addresses without a scheme, and at TCP sockets that another program has opened.
-    pub by_default: bool,
+    pub(crate) by_default: bool,
     /// The oldest version of TLS.
-    pub oldest: Version,
+    pub(crate) oldest: Version,
     /// Which suites are taken.
-    pub suites: Suites,
+    pub(crate) suites: Suites,
     /// Whether clients are asked for certificates.
-    pub clients: Verify,
+    pub(crate) clients: Verify,
     /// A file with the certificates of those who may vouch for clients.
-    pub authorities: Option<PathBuf>,
+    pub(crate) authorities: Option<PathBuf>,
 }
 
 impl Tls {
     /// The certificates for addresses that name none.
     #[must_use]
-    pub fn files(&self) -> Vec<CertificateFiles> {
+    pub(crate) fn files(&self) -> Vec<CertificateFiles> {
         let key = |place: usize| self.keys.get(place).unwrap_or(&self.certificates[place]).clone().into();
         let one = |(place, certificate): (usize, &PathBuf)| CertificateFiles {
             certificate: certificate.clone().into(),

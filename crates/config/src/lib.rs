@@ -2,18 +2,20 @@
 //!
 //! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
 //! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
+#![forbid(unsafe_code)]
 
 mod access_pattern;
 mod acme;
 mod address;
 mod address_option;
 mod app_deadlines;
-pub(crate) mod bounds;
+pub mod bounds;
 mod cgroups;
 mod client_path;
 mod counted;
 pub(crate) mod cpus;
 mod dashboard;
+pub mod directory;
 mod edge_decision;
 mod encryption;
 mod error;
@@ -49,18 +51,17 @@ mod trace_export;
 mod traces;
 pub mod value;
 
-pub use access_pattern::AccessPattern;
-pub(crate) use access_pattern::{AccessItem, AccessPart, Instant, Radix, TimeForm, Unit};
+pub use access_pattern::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
 pub use app_deadlines::AppDeadlines;
 pub use bounds::Bound;
-pub(crate) use counted::counted;
+pub use counted::counted;
 pub use dashboard::{Dashboard, DashboardShows};
 pub use edge_decision::Served;
 pub use error::SettingError;
-pub use handshakes::{Handshakes, Offer};
+pub use handshakes::Offer;
 pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use masked::{masked, quoted};
-pub(crate) use memory::memory_allowed;
+pub use memory::memory_allowed;
 pub use metrics_path::MetricsPath;
 pub use names::closest;
 pub use origin::Origin;
@@ -68,11 +69,10 @@ pub use plan::Plan;
 pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
 pub use proxy_protocol::ProxyProtocol;
 pub use request_id::RequestIdField;
-pub use resolve::{Explained, Resolved};
-pub use routes::Route;
-pub(crate) use routes::{NAME_BYTES as ROUTE_NAME_BYTES, number_of_name};
+pub use resolve::Resolved;
+pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, number_of_name};
 pub use sandbox::sandbox_choice;
-pub use setting::{Section, Setting};
+pub use setting::Setting;
 pub use settings::{
     AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice,
     Settings, SocketAddress, Timeouts,

@@ -120,7 +120,7 @@ fn note(draft: &mut Draft, level: Level, text: String) {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Origin};
+    use crate::{Config, Origin};
 
     /// The listeners, and what the log says about them, for an environment, a file and a command line of `name=value`.
     fn settled(environment: &[&str], file: &[&str], command_line: &[&str]) -> (String, Vec<String>) {

@@ -194,8 +194,8 @@ impl fmt::Display for ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Handshakes;
-    use crate::config::ProxyProtocol::{Off, Required};
+    use crate::ProxyProtocol::{Off, Required};
+    use crate::handshakes::Handshakes;
     use Protocol::{FastCgi, Http};
     use oribi_proto::proxy_protocol::Versions::{Both, One, Two};
     use oribi_tls::{CertificateFiles, Pem, Suites, Verify, Version};

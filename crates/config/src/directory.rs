@@ -17,7 +17,7 @@ const GEMFILE: &str = "BUNDLE_GEMFILE";
 
 /// A working directory at the time when this process was in it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Directory {
+pub struct Directory {
     /// `None`: it is gone, or cannot be read.
     path: Option<PathBuf>,
     /// The Gemfile by a path that leads over the same link.
@@ -26,7 +26,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// That of this process.
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         let path = current().ok();
         let gemfile = path.as_deref().and_then(|path| {
             let named = PathBuf::from(environment::variable_os(GEMFILE)?);
@@ -35,23 +35,24 @@ impl Directory {
         Self { path, gemfile }
     }
 
-    #[cfg(test)]
-    pub(crate) fn at(path: &Path) -> Self {
+    /// The directory of this path, without a Gemfile.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), gemfile: None }
     }
 
     /// Its path, if it can be entered now.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.path.as_deref().filter(|path| path.is_dir() && access(*path, Access::EXEC_OK).is_ok())
     }
 
     /// The same path, whatever is there.
-    pub(crate) fn name(&self) -> Option<&Path> {
+    pub fn name(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Enters it anew, because its path may lead somewhere else by now. If it cannot be entered, this process stays where it is.
-    pub(crate) fn enter(&self) {
+    pub fn enter(&self) {
         if let Some(path) = self.path()
             && let Err(error) = std::env::set_current_dir(path)
         {
@@ -60,7 +61,7 @@ impl Directory {
     }
 
     /// Says to a program that is started in it where it is.
-    pub(crate) fn describe_to(&self, command: &mut Command) {
+    pub fn describe_to(&self, command: &mut Command) {
         if let Some(path) = self.path() {
             command.env(PWD, path);
         }
@@ -74,7 +75,7 @@ impl Directory {
 ///
 /// # Errors
 /// It is gone, or cannot be read.
-pub fn current() -> io::Result<PathBuf> {
+pub(crate) fn current() -> io::Result<PathBuf> {
     let named = environment::variable_os(PWD).map(PathBuf::from).filter(|path| is_plain(path) && is_same(path, Path::new(".")));
     named.map_or_else(std::env::current_dir, Ok)
 }

@@ -107,7 +107,7 @@ fn spelled(address: &ListenAddress, settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Served, table};
+    use crate::{Config, Served, table};
 
     #[test]
     fn the_plan_says_everything_and_where_it_came_from() {

@@ -48,7 +48,7 @@ pub(super) fn show_strip(choice: Option<bool>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Forwarding, Proxies};
+    use crate::{Forwarding, Proxies};
     use std::net::IpAddr;
 
     fn peer(text: &str) -> Option<IpAddr> {

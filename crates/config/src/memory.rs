@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Bytes of memory that the control groups of this process may use; `None`: as much as there is. Read once.
-pub(crate) fn memory_allowed() -> Option<u64> {
+pub fn memory_allowed() -> Option<u64> {
     static ALLOWED: OnceLock<Option<u64>> = OnceLock::new();
     *ALLOWED.get_or_init(|| allowed_under(Path::new("/")))
 }

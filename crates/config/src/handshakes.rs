@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What an address says of its handshakes; what it does not say is so as for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Handshakes {
+pub(crate) struct Handshakes {
     /// The oldest version of TLS.
     pub oldest: Option<Version>,
     /// Which suites are taken.
@@ -38,7 +38,7 @@ impl Offer {
     }
 
     /// Reads what `Display` has written.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (files, Handshakes { oldest, suites, clients, authorities }) =
             parse(text).ok().filter(|(files, _)| !files.is_empty())?;
         let options = Options {

@@ -38,7 +38,7 @@ impl Resolved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     fn decided(served: Served, given: &[(&str, &str)]) -> Resolved {
         let mut config = Config::with(|_| None, 2);

@@ -6,7 +6,7 @@ use std::fmt;
 pub(crate) const OTHER: &str = "other";
 
 /// The most bytes of a name: it stands in two lines of the memory that sums are in, behind its length.
-pub(crate) const NAME_BYTES: usize = 56;
+pub const NAME_BYTES: usize = 56;
 
 /// The most routes: each is some 20 series in Prometheus, with the usual buckets, and 2 KiB in each process that counts.
 const ROUTES: usize = 32;
@@ -61,7 +61,7 @@ impl Route {
     }
 
     /// What its paths begin with, without a slash at the end.
-    pub(crate) fn prefix(&self) -> &str {
+    pub fn prefix(&self) -> &str {
         &self.prefix
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn route_names(routes: &[Route]) -> Vec<&str> {
 }
 
 /// The number of a route's name among those.
-pub(crate) fn number_of_name(route: &Route, names: &[&str]) -> u8 {
+pub fn number_of_name(route: &Route, names: &[&str]) -> u8 {
     let number = names.iter().position(|name| *name == route.name).unwrap_or_default();
     // There are few.
     number as u8

@@ -12,7 +12,7 @@ impl SampleRatio {
     const WHOLE: u32 = 1_000_000;
 
     /// Reads a number from 0 to 1.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let ratio = text.parse::<f64>().ok().filter(|ratio| is_number && (0.0..=1.0).contains(ratio));

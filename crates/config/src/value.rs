@@ -26,12 +26,12 @@ pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 }
 
 /// A whole number in `range`, as `usize`.
-pub fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usize, String> {
+pub(crate) fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usize, String> {
     count(text, u64::from(*range.start())..=u64::from(*range.end())).map(|number| number as usize)
 }
 
 /// `MIN:MAX`, or one number for both. The smaller one may be 0, the greater one may not.
-pub fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
+pub(crate) fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
     let (low, high) = text.split_once(':').unwrap_or((text, text));
     let low_from = if text.contains(':') { 0 } else { 1 };
     match (small_count(low, low_from..=most), small_count(high, 1..=most)) {
@@ -41,12 +41,12 @@ pub fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
 }
 
 /// In the form that [`span`] reads.
-pub fn show_span(low: usize, high: usize) -> String {
+pub(crate) fn show_span(low: usize, high: usize) -> String {
     if low == high { high.to_string() } else { format!("{low}:{high}") }
 }
 
 /// A part of a line for users.
-pub fn title_part(text: &str) -> Result<String, String> {
+pub(crate) fn title_part(text: &str) -> Result<String, String> {
     if text.chars().any(char::is_control) {
         return Err("expected a text of one line without control characters".to_owned());
     }
@@ -54,7 +54,7 @@ pub fn title_part(text: &str) -> Result<String, String> {
 }
 
 /// The name or number of a user or a group.
-pub fn account(text: &str) -> Result<String, String> {
+pub(crate) fn account(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty()
         || text.contains(|character: char| character.is_control() || character.is_whitespace() || character == ':')
@@ -65,7 +65,7 @@ pub fn account(text: &str) -> Result<String, String> {
 }
 
 /// Permission bits of a file, as an octal number; `off` leaves them to the umask.
-pub fn file_mode(text: &str) -> Result<Option<u32>, String> {
+pub(crate) fn file_mode(text: &str) -> Result<Option<u32>, String> {
     let text = text.trim();
     if is_off(text) {
         return Ok(None);
@@ -77,7 +77,7 @@ pub fn file_mode(text: &str) -> Result<Option<u32>, String> {
 }
 
 /// In the form that [`file_mode`] reads.
-pub fn show_file_mode(mode: Option<u32>) -> String {
+pub(crate) fn show_file_mode(mode: Option<u32>) -> String {
     mode.map_or_else(|| "off".to_owned(), |mode| format!("{mode:03o}"))
 }
 
@@ -117,7 +117,7 @@ pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 }
 
 /// Bytes, at least 1, or `off` for no limit. 0 is refused, because some servers take it for "nothing", others for "no limit".
-pub fn size_limit(text: &str) -> Result<u64, String> {
+pub(crate) fn size_limit(text: &str) -> Result<u64, String> {
     if is_off(text.trim()) {
         return Ok(Limits::UNLIMITED);
     }
@@ -128,7 +128,7 @@ pub fn size_limit(text: &str) -> Result<u64, String> {
 }
 
 /// A duration of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number is seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds";
     const YEAR: u128 = 365 * 24 * 3600 * 1000;
     let text = text.trim();
@@ -157,7 +157,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// A deadline: a time above zero, or `off` for none. 0 is refused, because some servers take it for "at once", others for
 /// "never".
-pub fn deadline(text: &str) -> Result<Duration, String> {
+pub(crate) fn deadline(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) {
         return Ok(Timeouts::NEVER);
     }
@@ -170,7 +170,7 @@ pub fn deadline(text: &str) -> Result<Duration, String> {
 }
 
 /// Like [`deadline`]; `None` for `auto`.
-pub fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
+pub(crate) fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
     if text.trim().eq_ignore_ascii_case("auto") { Ok(None) } else { deadline(text).map(Some) }
 }
 
@@ -180,7 +180,7 @@ pub fn duration_or_off(text: &str) -> Result<Duration, String> {
 }
 
 /// A time to wait at most: 0 is "not at all", `off` is "without limit".
-pub fn patience(text: &str) -> Result<Duration, String> {
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Timeouts::NEVER) } else { duration(text) }
 }
 
@@ -199,7 +199,7 @@ pub fn show_switch(on: bool) -> String {
 }
 
 /// A path.
-pub fn path(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected a path".to_owned());
     }
@@ -207,7 +207,7 @@ pub fn path(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Names of files, separated by commas, or `off` for none.
-pub fn file_names(text: &str) -> Result<Vec<String>, String> {
+pub(crate) fn file_names(text: &str) -> Result<Vec<String>, String> {
     if is_off(text.trim()) {
         return Ok(Vec::new());
     }
@@ -220,7 +220,7 @@ pub fn file_names(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// In the form that [`file_names`] reads.
-pub fn show_file_names(names: &[String]) -> String {
+pub(crate) fn show_file_names(names: &[String]) -> String {
     if names.is_empty() { "off".to_owned() } else { names.join(",") }
 }
 
@@ -236,12 +236,12 @@ pub fn log_target(text: &str) -> Result<LogTarget, String> {
 }
 
 /// The destination of a log, or `off`.
-pub fn optional_log_target(text: &str) -> Result<Option<LogTarget>, String> {
+pub(crate) fn optional_log_target(text: &str) -> Result<Option<LogTarget>, String> {
     if is_off(text) { Ok(None) } else { log_target(text).map(Some).map_err(|why| format!("{why}, or `off`")) }
 }
 
 /// A format of the access log.
-pub fn access_format(text: &str) -> Result<AccessFormat, String> {
+pub(crate) fn access_format(text: &str) -> Result<AccessFormat, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "common" => Ok(AccessFormat::Common),
         "combined" => Ok(AccessFormat::Combined),
@@ -253,7 +253,7 @@ pub fn access_format(text: &str) -> Result<AccessFormat, String> {
 }
 
 /// The protocol of clients.
-pub fn protocol(text: &str) -> Result<Protocol, String> {
+pub(crate) fn protocol(text: &str) -> Result<Protocol, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "http" => Ok(Protocol::Http),
         "fastcgi" | "fcgi" => Ok(Protocol::FastCgi),
@@ -262,7 +262,7 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
 }
 
 /// In the form that [`protocol`] reads.
-pub fn show_protocol(protocol: Protocol) -> String {
+pub(crate) fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
         Protocol::FastCgi => "fastcgi",
@@ -271,7 +271,7 @@ pub fn show_protocol(protocol: Protocol) -> String {
 }
 
 /// The I/O model of the lanes.
-pub fn io_model(text: &str) -> Result<IoModel, String> {
+pub(crate) fn io_model(text: &str) -> Result<IoModel, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "auto" => Ok(IoModel::Auto),
         "epoll" => Ok(IoModel::Epoll),
@@ -282,7 +282,7 @@ pub fn io_model(text: &str) -> Result<IoModel, String> {
 }
 
 /// In the form that [`io_model`] reads.
-pub fn show_io_model(model: IoModel) -> String {
+pub(crate) fn show_io_model(model: IoModel) -> String {
     match model {
         IoModel::Auto => "auto",
         IoModel::Epoll => "epoll",
@@ -323,7 +323,7 @@ pub fn edge_choice(text: &str) -> Result<EdgeChoice, String> {
 }
 
 /// In the form that [`edge_choice`] reads.
-pub fn show_edge_choice(choice: EdgeChoice) -> String {
+pub(crate) fn show_edge_choice(choice: EdgeChoice) -> String {
     match choice {
         EdgeChoice::Auto => "auto",
         EdgeChoice::On => "on",
@@ -333,7 +333,7 @@ pub fn show_edge_choice(choice: EdgeChoice) -> String {
 }
 
 /// Addresses, separated by commas; empty: no restriction.
-pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+pub(crate) fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     let addresses = text.split(',').map(str::trim).filter(|address| !address.is_empty());
     addresses
         .map(|address| address.parse().map(|address: IpAddr| address.to_canonical()))
@@ -342,12 +342,12 @@ pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
 }
 
 /// In the form that [`ip_addresses`] reads.
-pub fn show_ip_addresses(addresses: &[IpAddr]) -> String {
+pub(crate) fn show_ip_addresses(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A level of the error log.
-pub fn log_level(text: &str) -> Result<log::LevelFilter, String> {
+pub(crate) fn log_level(text: &str) -> Result<log::LevelFilter, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "off" => Ok(log::LevelFilter::Off),
         "error" => Ok(log::LevelFilter::Error),
@@ -360,13 +360,13 @@ pub fn log_level(text: &str) -> Result<log::LevelFilter, String> {
 }
 
 /// Text that is allowed in a response field: visible ASCII with single spaces between.
-pub fn field_value(text: &str) -> Result<String, String> {
+pub(crate) fn field_value(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     if visible && text.trim() == text { Ok(text.to_owned()) } else { Err("expected visible ASCII characters".to_owned()) }
 }
 
 /// A name for SERVER_NAME: a host that is allowed in a URI.
-pub fn host_name(text: &str) -> Result<String, String> {
+pub(crate) fn host_name(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\"\\<>".contains(&byte));
     if fits { Ok(text.to_owned()) } else { Err("expected a host name or an address".to_owned()) }
 }
@@ -417,7 +417,7 @@ pub fn show_log_target(target: &LogTarget) -> String {
 }
 
 /// The name of a format, or its pattern.
-pub fn show_access_format(format: &AccessFormat) -> &str {
+pub(crate) fn show_access_format(format: &AccessFormat) -> &str {
     match format {
         AccessFormat::Common => "common",
         AccessFormat::Combined => "combined",
