@@ -53,6 +53,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
+        name: "oribi-stats",
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-tls", "oribi-config"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -65,6 +71,7 @@ const RULES: &[Rule] = &[
             "oribi-pool",
             "oribi-files",
             "oribi-config",
+            "oribi-stats",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

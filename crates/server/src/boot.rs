@@ -2,11 +2,11 @@
 //! app load what it loads with its first request. No client sees the answer.
 
 use crate::attention::{Attention, Nudge, Sources};
-use crate::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_config::{Settings, SocketAddress};
 use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
 use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
 use oribi_proto::h1::{Event, Limits, Machine};
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -8,13 +8,11 @@
 
 mod attended;
 mod attention;
-pub mod backtrace;
 mod boot;
 pub mod control;
 mod crew;
 pub mod edge;
 pub mod engine;
-pub mod figures;
 mod handover;
 mod intake;
 pub mod keeper;
@@ -26,15 +24,14 @@ mod metrics;
 mod outgoing;
 pub mod process;
 mod sandbox;
-pub mod scoreboard;
 mod shortage;
 pub mod slot;
 pub mod source;
 pub mod spans;
-pub mod totals;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
+pub use oribi_stats::{backtrace, figures};
 
 /// The settings of the server, and the origin of each value.
 pub mod config {
@@ -43,4 +40,9 @@ pub mod config {
         Protocol, ProxyProtocol, Resolved, SandboxChoice, Served, Setting, SettingError, Settings, Timeouts, closest,
         instead_of, masked, quoted, sandbox_choice, table, value,
     };
+}
+
+/// The words by which a worker and its supervisor communicate.
+pub mod scoreboard {
+    pub use oribi_stats::scoreboard::{Bell, Presence, WorkerCommand, WorkerSlot};
 }

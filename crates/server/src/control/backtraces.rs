@@ -9,8 +9,8 @@ use super::json::{Array, Object, quoted};
 use super::report::ProcessReport;
 use super::requests::{RequestReport, harmless};
 use super::steering::Steered;
-use crate::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
 use oribi_io::process::asking::ask;
+use oribi_stats::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
 use std::time::{Duration, Instant};
 
 /// How long a round lasts at most. Two of them fit into a tenth of a second, which a person takes for at once.

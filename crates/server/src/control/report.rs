@@ -1,8 +1,8 @@
 //! What the server says about itself.
 
 use super::json::{Array, Object, quoted};
-use crate::scoreboard::{Connections, Row};
-use crate::totals::{Counter, Counts, NAMES, Part, Times, Unit};
+use oribi_stats::scoreboard::{Connections, Row};
+use oribi_stats::totals::{Counter, Counts, NAMES, Part, Times, Unit};
 use std::time::Duration;
 
 /// The state of the server.

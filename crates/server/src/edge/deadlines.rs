@@ -7,10 +7,10 @@
 use super::EdgeLoop;
 use super::table::{Entry, Stage};
 use crate::keeper::Reason;
-use crate::totals::Counter;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_io::Backend;
 use oribi_pool::Ticket;
+use oribi_stats::totals::Counter;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
 use crate::engine::CountedFile;
-use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_pool::{Ticket, Withdrawal};
+use oribi_stats::totals::Counter;
 use std::io::{self, Seek};
 
 impl<B: Backend> EdgeLoop<'_, B> {

@@ -8,10 +8,10 @@ use super::connection::{Connection, Reading, State};
 use super::receive::RECEIVES_PER_TURN;
 use super::remote::Remote;
 use super::send::Still;
-use crate::totals::Counter;
 use oribi_config::ProxyProtocol;
 use oribi_io::{Attempt, Backend, Peer};
 use oribi_proto::proxy_protocol::{Client, Step, read};
+use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
     /// Makes a new connection wait for its PROXY header.

@@ -8,7 +8,7 @@
 
 use super::moment::Moment;
 use crate::log::Parts;
-use crate::totals::Tally;
+use oribi_stats::totals::Tally;
 use std::time::Duration;
 
 /// When what happened to a request that was handed out. There is one of these for each connection, so it is small: of the first two times,

@@ -3,10 +3,10 @@
 //! Those of the queue and of apps are counted where an edge keeps them (`edge/queue.rs`, `edge/deadlines.rs`).
 
 use super::{Engine, Stage};
-use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
+use oribi_stats::totals::Counter;
 
 /// The refusals of requests that are counted one by one. A request that comes too late has a counter of its own.
 const REFUSALS: [(Refusal, Counter); 12] = [

@@ -6,9 +6,9 @@ use super::content::StoredContent;
 use super::deadline::Deadline;
 use super::name::Place;
 use super::send::Still;
-use crate::totals::Counter;
 use oribi_io::{Attempt, Backend, Direction};
 use oribi_proto::h1::Refusal;
+use oribi_stats::totals::Counter;
 
 /// How much to receive at once when content goes to a file, or is discarded.
 const SPOOL_BYTES: usize = 64 << 10;

@@ -14,12 +14,12 @@ use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
 use super::slots::Slots;
 use super::stream::{Stream, StreamFraming};
 use super::{Engine, Stage};
-use crate::totals::{Counter, Tally};
 use oribi_config::Settings;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1;
+use oribi_stats::totals::{Counter, Tally};
 use std::time::Duration;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];

@@ -1,4 +1,4 @@
-//! The route that a request is on, by which it is counted besides ([`crate::totals`]).
+//! The route that a request is on, by which it is counted besides ([`oribi_stats::totals`]).
 
 use oribi_config::{Route, Settings, number_of_name};
 

@@ -11,12 +11,12 @@ use super::send::Still;
 use super::trailers::ReceivedTrailers;
 use super::{Engine, Exchange};
 use crate::log::Ending;
-use crate::totals::Counter;
 use oribi_config::Limits;
 use oribi_host::ExchangeId;
 use oribi_io::process::has_forked;
 use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
+use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may bring a hundred at once while

@@ -7,8 +7,8 @@
 use super::Engine;
 use super::connection::Speech;
 use super::deadline::KINDS;
-use crate::scoreboard::{Numbers, PLACES, Standing};
 use oribi_io::Backend;
+use oribi_stats::scoreboard::{Numbers, PLACES, Standing};
 
 /// Where the numbers of connections stand that carry several requests, behind those of the deadlines.
 const HTTP2: usize = KINDS;

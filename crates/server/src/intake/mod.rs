@@ -28,11 +28,11 @@ pub(crate) use put_off::most_put_off;
 pub use rest::Watcher;
 
 use crate::attention::{Attention, Sources};
-use crate::scoreboard::running::{RunningApps, RunningLine};
 use lent::Received;
 use open::Opened;
 use oribi_config::{RequestIdField, Settings};
 use oribi_pool::Worker;
+use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
 use rest::Moment;
 use std::io;
 use std::sync::Arc;

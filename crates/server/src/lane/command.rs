@@ -1,8 +1,8 @@
 //! What a lane does when it was woken.
 
 use super::Lane;
-use crate::scoreboard::{Prospect, WorkerCommand};
 use crate::source::Source;
+use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {

@@ -8,9 +8,9 @@ use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
 use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
 use crate::control::{GenerationReport, ProcessReport, Report};
-use crate::figures::Figures;
-use crate::totals::{Counts, NAMES, Part, Unit};
 use oribi_config::Bound;
+use oribi_stats::figures::Figures;
+use oribi_stats::totals::{Counts, NAMES, Part, Unit};
 use std::time::{Duration, SystemTime};
 
 /// What is told of a server at one moment.
@@ -209,9 +209,9 @@ fn histograms(text: &mut Text, counts: &Counts, bounds: &[Bound]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scoreboard::{Connections, Row};
-    use crate::totals::{Account, Counter, ROUTE_LINES, Tally};
     use oribi_io::process::SharedLine;
+    use oribi_stats::scoreboard::{Connections, Row};
+    use oribi_stats::totals::{Account, Counter, ROUTE_LINES, Tally};
     use std::collections::HashSet;
 
     fn process(

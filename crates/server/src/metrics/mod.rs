@@ -28,7 +28,6 @@ pub(crate) use inquiry::{Inquiry, Line, Outcome};
 pub(crate) use text::Format;
 
 use crate::control::Steered;
-use crate::figures::Figures;
 use crate::listen::{Kept, Listener, open_or_take};
 use allowed::Allowed;
 use clients::{Clients, Wish};
@@ -36,6 +35,7 @@ use dashboard::Dashboard;
 use families::{Sample, render};
 use inquirers::Inquirers;
 use oribi_config::{AcceptModel, ListenAddress, Settings};
+use oribi_stats::figures::Figures;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};

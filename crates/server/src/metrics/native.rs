@@ -6,8 +6,8 @@
 //! most, and not by more than with classic buckets at all bounds. To count in native buckets besides would take twice the memory and
 //! two more writes for each part of each request.
 
-use crate::totals::Histogram;
 use oribi_config::Bound;
+use oribi_stats::totals::Histogram;
 
 /// Bounds are powers of 2^(2^-3). Those of the next coarser ones would be farther apart than some of what is counted.
 pub(super) const SCHEMA: i32 = 3;
@@ -74,7 +74,7 @@ fn place(lower: Bound, upper: Option<Bound>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::totals::{Account, Part, Tally};
+    use oribi_stats::totals::{Account, Part, Tally};
     use std::time::Duration;
 
     fn native(times: &[Duration]) -> Native {

@@ -1,7 +1,7 @@
 //! What apps count by themselves, and what is known of the runtimes of their languages.
 
 use super::text::{Kind, Text};
-use crate::figures::{self, Figure, Figures, bounds, told};
+use oribi_stats::figures::{self, Figure, Figures, bounds, told};
 use std::time::Duration;
 
 /// Writes everything that there is.
@@ -43,7 +43,7 @@ fn write_figure(text: &mut Text, name: &str, kind: figures::Kind, figure: &Figur
 mod tests {
     use super::super::text::Format;
     use super::*;
-    use crate::figures::{Contexts, Sums};
+    use oribi_stats::figures::{Contexts, Sums};
     use std::collections::BTreeMap;
 
     #[test]

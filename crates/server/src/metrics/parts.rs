@@ -1,6 +1,6 @@
 //! Which counters are parts of a whole: Prometheus has one family for these, whose labels tell them apart.
 
-use crate::totals::Counter;
+use oribi_stats::totals::Counter;
 
 /// Where a counter belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) fn part_of(name: &str) -> Option<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::totals::NAMES;
+    use oribi_stats::totals::NAMES;
 
     fn told(name: &str) -> String {
         let Some(Part { family, labels }) = part_of(name) else { return String::new() };

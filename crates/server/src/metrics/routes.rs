@@ -1,8 +1,8 @@
 //! The families about requests by their routes, if there are any.
 
 use super::text::{Kind, Text};
-use crate::totals::{CLASSES, RouteCounts};
 use oribi_config::Bound;
+use oribi_stats::totals::{CLASSES, RouteCounts};
 
 /// Tells of routes with these names.
 pub(super) fn routes(text: &mut Text, names: &[String], counts: &[RouteCounts], bounds: &[Bound]) {

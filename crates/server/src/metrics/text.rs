@@ -9,8 +9,8 @@ pub(super) use super::kind::Kind;
 
 use super::native::Native;
 use super::protobuf::Messages;
-use crate::totals::Histogram;
 use oribi_config::Bound;
+use oribi_stats::totals::Histogram;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 
 use super::certifier::Certifier;
 use super::edges::Edges;
-use crate::figures::{self, Contexts, FigureTotals, Figures};
-use crate::scoreboard::{Board, Scoreboard};
-use crate::totals::{Counter, Counts, Seen, Totals};
+use oribi_stats::figures::{self, Contexts, FigureTotals, Figures};
+use oribi_stats::scoreboard::{Board, Scoreboard};
+use oribi_stats::totals::{Counter, Counts, Seen, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 

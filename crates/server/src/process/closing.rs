@@ -4,7 +4,7 @@
 
 use super::LOOK_FOR_HANDSHAKES;
 use crate::listen::{Listener, handshake_begun};
-use crate::scoreboard::WorkerCommand;
+use oribi_stats::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
 /// How many processes may be forked, one after the other, to empty the queues of the listeners after all others have ended.

@@ -3,9 +3,9 @@
 use crate::boot::Boot;
 use crate::lane::{ContextSupply, Renewal};
 use crate::load_error::LoadError;
-use crate::scoreboard::{WorkerSlot, WorkerState};
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
+use oribi_stats::scoreboard::{WorkerSlot, WorkerState};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -7,11 +7,11 @@ use crate::engine::Engine;
 use crate::intake::Intake;
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
-use crate::scoreboard::WorkerState;
 use crate::source::{Next, Source};
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
 use oribi_pool::Worker;
+use oribi_stats::scoreboard::WorkerState;
 use oribi_tls::Tls;
 use std::cell::Cell;
 use std::io;
@@ -270,11 +270,11 @@ impl<S: Source> Crew for SharedLane<'_, S> {
 mod tests {
     use super::*;
     use crate::listen::{Seat, doors, open};
-    use crate::scoreboard::{WorkerCommand, WorkerSlot};
     use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
     use oribi_message::ResponseHead;
+    use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;

@@ -7,7 +7,7 @@
 //! is still idle after the delay gets a second more, because a close that crosses a request is what section 9.3.1 warns of.
 
 use super::signals::{self, Wish, Wishes};
-use crate::scoreboard::Prospect;
+use oribi_stats::scoreboard::Prospect;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The supervisor's view of a worker.
 
-use crate::scoreboard::running::Sighting;
-use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
-use crate::totals::Counter;
+use oribi_stats::scoreboard::running::Sighting;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_stats::totals::Counter;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;

@@ -5,11 +5,11 @@
 
 use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
 use crate::metrics::Traffic;
-use crate::scoreboard::Shown;
-use crate::scoreboard::running::OwnDeadline;
 use crate::slot::{Malformed, glance, size_for_glance};
 use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_pool::{Memory, Sighting, Stage};
+use oribi_stats::scoreboard::Shown;
+use oribi_stats::scoreboard::running::OwnDeadline;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
@@ -184,12 +184,12 @@ fn worker(pid: u32, processes: &[ProcessReport]) -> WorkerOfRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scoreboard::{Connections, Row};
     use crate::slot::encode_request;
     use oribi_host::{Content, Endpoint, Request};
     use oribi_message::{HeadLayout, RequestHead};
     use oribi_pool::{Edge, Shape, Worker};
     use oribi_proto::h1;
+    use oribi_stats::scoreboard::{Connections, Row};
 
     const SHAPE: Shape = Shape { slots: 1000, request_bytes: 16_384, workers: 2, areas: 2, area_bytes: 512 };
 

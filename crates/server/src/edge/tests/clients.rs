@@ -1,8 +1,8 @@
 //! Clients that are slow, and clients that go.
 
 use super::*;
-use crate::scoreboard::WorkerCommand;
 use oribi_pool::Orders;
+use oribi_stats::scoreboard::WorkerCommand;
 
 #[test]
 fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {

@@ -2,7 +2,7 @@
 
 use super::streams::{OPENING, frame, get_on};
 use super::*;
-use crate::scoreboard::WorkerCommand;
+use oribi_stats::scoreboard::WorkerCommand;
 
 /// More than are put into the queue ahead.
 const MANY: u8 = 50;

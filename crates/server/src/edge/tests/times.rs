@@ -1,8 +1,8 @@
 //! How long the parts of requests take, as counters and the access log tell it.
 
 use super::*;
-use crate::totals::Part;
 use oribi_config::{AccessFormat, AccessPattern, LogTarget};
+use oribi_stats::totals::Part;
 
 /// The access log of a test.
 struct Log(tempfile::NamedTempFile);

@@ -6,9 +6,9 @@
 use super::policy::{Decision, Situation, Work};
 use super::{Accepting, Deadline, Engine};
 use crate::listen::Door;
-use crate::scoreboard::Bell;
-use crate::scoreboard::Presence;
 use oribi_io::{Backend, Event};
+use oribi_stats::scoreboard::Bell;
+use oribi_stats::scoreboard::Presence;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;

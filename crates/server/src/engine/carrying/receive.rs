@@ -8,9 +8,9 @@ use super::super::name::Place;
 use super::super::receive::RECEIVES_PER_TURN;
 use super::super::send::Still;
 use super::super::stream::StreamState;
-use crate::totals::Counter;
 use oribi_io::{Attempt, Backend};
 use oribi_proto::h1::Refusal;
+use oribi_stats::totals::Counter;
 use std::io;
 use std::time::Duration;
 

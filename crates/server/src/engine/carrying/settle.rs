@@ -9,11 +9,11 @@ use super::super::respond::Target;
 use super::super::send::Still;
 use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
 use super::super::{Engine, Exchange, Stage};
-use crate::totals::Counter;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
 use oribi_proto::h2::ErrorCode;
+use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
     /// Takes back an exchange whose host has returned.

@@ -9,12 +9,12 @@ use super::super::remote::Remote;
 use super::super::send::Still;
 use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
 use super::super::variables::Variables;
-use crate::totals::Counter;
 use core::ops::Range;
 use oribi_config::Forwarding;
 use oribi_io::Backend;
 use oribi_message::{KnownVariable, Role};
 use oribi_proto::fcgi::{Event, Refusal, params};
+use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more.

@@ -16,11 +16,11 @@ use super::Engine;
 use super::carrier::Carrier;
 use super::connection::{Connection, Speech, State};
 use super::send::Still;
-use crate::totals::Counter;
 use oribi_config::Settings;
 use oribi_io::Backend;
 use oribi_proto::h1;
 use oribi_proto::h2::{self, Machine, Opening};
+use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
     /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little of it has come to tell, the

@@ -12,12 +12,12 @@ use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
 use super::super::uploads::Destination;
 use super::super::{Engine, Stage};
-use crate::totals::Counter;
 use core::ops::Range;
 use oribi_config::Forwarding;
 use oribi_io::Backend;
 use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
+use oribi_stats::totals::Counter;
 
 /// A head of so many bytes counts before any content has come; smaller ones are less than what a stream takes anyhow.
 const LARGE_HEAD: usize = 2 << 10;

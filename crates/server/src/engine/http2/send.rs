@@ -7,9 +7,9 @@ use super::super::framing::{FRAMED_BYTES, finish};
 use super::super::name::Place;
 use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
-use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_proto::h2::{Admission, ErrorCode, Machine};
+use oribi_stats::totals::Counter;
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {

@@ -1,6 +1,6 @@
 use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
-use crate::totals::{Account, Counter, Tally};
 use oribi_io::{Backend, Sim, World};
+use oribi_stats::totals::{Account, Counter, Tally};
 
 /// The bytes for a client whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
 fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {

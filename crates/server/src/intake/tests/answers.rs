@@ -1,9 +1,9 @@
 //! Every form of an answer, and what happens if there is no room for it.
 
 use super::*;
-use crate::scoreboard::running::{self, RunningLine};
 use oribi_host::{Piece, ReplyError};
 use oribi_message::PreparedFields;
+use oribi_stats::scoreboard::running::{self, RunningLine};
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;

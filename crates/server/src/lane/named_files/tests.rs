@@ -2,10 +2,10 @@ use super::*;
 use crate::engine::Engine;
 use crate::lane::Lane;
 use crate::listen::open;
-use crate::scoreboard::WorkerSlot;
 use oribi_config::{ListenAddress, Settings};
 use oribi_host::{After, Host, Reply, Request};
 use oribi_io::{Sim, World};
+use oribi_stats::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 
 type Script = fn(&dyn Outlet, ExchangeId, &[FieldPair<'_>]);

@@ -4,7 +4,7 @@
 //! point makes room for the newest.
 
 use crate::control::{Array, Object};
-use crate::totals::{Counter, Counts};
+use oribi_stats::totals::{Counter, Counts};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -234,7 +234,7 @@ pub(super) fn milliseconds(wall: SystemTime) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::totals::Account;
+    use oribi_stats::totals::Account;
 
     /// A server that has answered so many requests, with so many connections.
     fn reading(responses: u64, connections: u64) -> Reading {

@@ -82,7 +82,7 @@ impl Inheritance {
 mod tests {
     use super::super::history::{Reading, UNKNOWN};
     use super::*;
-    use crate::totals::Counts;
+    use oribi_stats::totals::Counts;
     use std::time::{Duration, Instant, SystemTime};
 
     /// A history of points at these seconds, which have as many connections.

@@ -2,7 +2,7 @@
 //! watches the server can end that.
 
 use super::{Edges, Stage};
-use crate::scoreboard::WorkerState;
+use oribi_stats::scoreboard::WorkerState;
 
 /// What was seen of the loop of one edge.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! The counters of a server with a master.
 
 use super::{Generation, Master};
-use crate::totals::Counter;
+use oribi_stats::totals::Counter;
 use rustix::process::WaitStatus;
 
 impl Master<'_> {

@@ -3,7 +3,7 @@
 use super::super::edges::End;
 use super::super::reloads::Outcome;
 use super::{Generation, MOLD_GRACE, Master, Stage, farewell, upgrade};
-use crate::totals::Counter;
+use oribi_stats::totals::Counter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::time::Instant;

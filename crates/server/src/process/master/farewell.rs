@@ -4,7 +4,7 @@ use super::super::edges::Edges;
 use super::super::farewell::{Asked, Farewell};
 use super::super::inheritance::Word;
 use super::{Generation, MOLD_GRACE, Master, Stage, entitle};
-use crate::scoreboard::Prospect;
+use oribi_stats::scoreboard::Prospect;
 use rustix::process::WaitStatus;
 use std::time::Instant;
 

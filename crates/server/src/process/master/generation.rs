@@ -3,13 +3,13 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
-use crate::figures;
 use crate::listen::{self, Listener, Vault};
 use crate::metrics::Line;
-use crate::scoreboard::Board;
 use crate::spans::Way;
-use crate::totals::Seen;
 use oribi_pool::Memory;
+use oribi_stats::figures;
+use oribi_stats::scoreboard::Board;
+use oribi_stats::totals::Seen;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;

@@ -7,9 +7,9 @@ use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
 use crate::control::Control;
-use crate::scoreboard::Board;
 use crate::shortage::explain;
-use crate::totals::Counter;
+use oribi_stats::scoreboard::Board;
+use oribi_stats::totals::Counter;
 use std::io;
 use std::time::Instant;
 

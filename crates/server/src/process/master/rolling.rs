@@ -3,8 +3,8 @@
 
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
-use crate::totals::Counter;
 use oribi_config::ReloadMode;
+use oribi_stats::totals::Counter;
 
 /// A rolling reload that is under way.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use super::super::reloads::Outcome;
 use super::super::{memory_use, requests, upgrade};
 use super::{Generation, Master, Stage};
 use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
-use crate::figures::Figures;
 use crate::listen::expiries;
 use crate::metrics::{Measured, Metrics, Traffic};
-use crate::scoreboard::{Connections, Row, Shown};
+use oribi_stats::figures::Figures;
+use oribi_stats::scoreboard::{Connections, Row, Shown};
 use std::time::Instant;
 
 impl Master<'_> {

@@ -2,7 +2,7 @@
 
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
-use crate::totals::Counter;
+use oribi_stats::totals::Counter;
 use std::time::Instant;
 
 impl Master<'_> {

@@ -4,8 +4,8 @@
 use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
 use super::Supervisor;
-use crate::scoreboard::WorkerState;
-use crate::totals::Counter;
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
 use std::io;
 use std::time::{Duration, Instant};
 

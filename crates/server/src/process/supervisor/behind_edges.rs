@@ -6,11 +6,11 @@ use super::super::reasons::Reasons;
 use super::super::title::Title;
 use super::{Stage, Supervisor};
 use crate::keeper::{Plea, Reason};
-use crate::scoreboard::WorkerCommand;
-use crate::totals::Counter;
 use oribi_host::Runtime;
 use oribi_io::process::orders::{WARN, tell_of_orders};
 use oribi_io::process::{Fork, fork};
+use oribi_stats::scoreboard::WorkerCommand;
+use oribi_stats::totals::Counter;
 use std::io;
 use std::time::Instant;
 

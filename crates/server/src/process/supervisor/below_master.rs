@@ -3,9 +3,9 @@
 use super::super::inheritance::{News, Word};
 use super::super::scaling;
 use super::Supervisor;
-use crate::scoreboard::{Prospect, Scoreboard, WorkerCommand};
-use crate::totals::Counter;
 use oribi_config::Settings;
+use oribi_stats::scoreboard::{Prospect, Scoreboard, WorkerCommand};
+use oribi_stats::totals::Counter;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;

@@ -3,8 +3,8 @@
 use super::super::books::Books;
 use super::super::member::Member;
 use super::{Stage, Supervisor};
-use crate::scoreboard::WorkerState;
-use crate::totals::Counter;
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
 
 impl Supervisor<'_> {
     /// Counts the end of a worker that was last in this `state`. Ends that were not asked for are failures, whatever came before.

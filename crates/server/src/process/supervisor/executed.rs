@@ -5,7 +5,7 @@
 use super::super::edges::Edges;
 use super::super::member::Member;
 use super::Supervisor;
-use crate::totals::Counter;
+use oribi_stats::totals::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 

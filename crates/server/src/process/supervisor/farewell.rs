@@ -3,7 +3,7 @@
 use super::super::edges::Edges;
 use super::super::farewell::{Asked, Farewell};
 use super::{Stage, Supervisor};
-use crate::scoreboard::{Prospect, WorkerCommand};
+use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::time::Instant;
 
 impl Supervisor<'_> {

@@ -4,7 +4,7 @@ use super::super::certificate_files::CertificateFiles;
 use super::super::upgrade::{Condition, Parts, Replaceable};
 use super::{Stage, Supervisor, Title};
 use crate::handover::Sender;
-use crate::scoreboard::WorkerCommand;
+use oribi_stats::scoreboard::WorkerCommand;
 use std::time::Instant;
 
 impl<'a> Replaceable<'a> for Supervisor<'a> {

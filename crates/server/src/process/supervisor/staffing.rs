@@ -6,10 +6,10 @@ use super::super::inheritance::Word;
 use super::super::scaling;
 use super::{Stage, Supervisor, lanes_of_worker};
 use crate::listen::Seat;
-use crate::scoreboard::{WorkerCommand, WorkerState};
 use crate::shortage::explain;
-use crate::totals::Counter;
 use oribi_config::{ReloadMode, ReplaceOrder};
+use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
+use oribi_stats::totals::Counter;
 use std::io::ErrorKind;
 use std::time::Instant;
 

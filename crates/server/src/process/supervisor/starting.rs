@@ -4,8 +4,8 @@ use super::super::inheritance::Word;
 use super::super::member::Member;
 use super::{Stage, Supervisor};
 use crate::control::Control;
-use crate::scoreboard::WorkerState;
-use crate::totals::Counter;
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {

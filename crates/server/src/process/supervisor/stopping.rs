@@ -5,8 +5,8 @@ use super::super::edges::Edges;
 use super::super::member::Member;
 use super::Supervisor;
 use crate::listen::{Seat, is_any_lent};
-use crate::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use oribi_config::counted;
+use oribi_stats::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 /// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they

@@ -5,11 +5,11 @@
 //! its other threads get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
-use crate::scoreboard::WorkerCommand;
-use crate::scoreboard::running::{self, OwnDeadline, RunningLine};
-use crate::totals::Counter;
 use oribi_config::AppDeadlines;
 use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
+use oribi_stats::scoreboard::WorkerCommand;
+use oribi_stats::scoreboard::running::{self, OwnDeadline, RunningLine};
+use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

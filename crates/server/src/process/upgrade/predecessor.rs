@@ -5,13 +5,13 @@ use super::super::inheritance::{
 };
 use super::guardian::GuardianLink;
 use super::{Heard, Kind, hear, say};
-use crate::figures::FigureTotals;
 use crate::handover::Sender;
 use crate::listen::{Listener, is_any_lent};
 use crate::metrics::Metrics;
-use crate::totals::{RouteTotals, Totals};
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
+use oribi_stats::figures::FigureTotals;
+use oribi_stats::totals::{RouteTotals, Totals};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

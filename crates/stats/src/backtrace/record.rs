@@ -8,7 +8,7 @@ use oribi_io::process::SharedLine;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// Lines of a worker: 128 KiB, of which only those take memory that were used.
-pub(crate) const LINES: usize = 2048;
+pub const LINES: usize = 2048;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
 /// The most frames that are told of a thread, the innermost: no page shows more at once, and endless recursion has no end.
@@ -34,7 +34,7 @@ const WORDS_AT: usize = 32;
 /// How a worker may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Way {
+pub enum Way {
     /// It does not hear questions yet.
     NotYet = 0,
     /// Whatever its threads do.
@@ -47,7 +47,7 @@ pub(crate) enum Way {
 
 /// A worker's own side of its memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Area(pub(crate) &'static [SharedLine]);
+pub struct Area(pub(crate) &'static [SharedLine]);
 
 const fn pair(question: u32, number: u32) -> u64 {
     (question as u64) << 32 | number as u64
@@ -155,33 +155,36 @@ fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
 
 /// What a thread has told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadTold {
-    pub(crate) thread: u32,
+pub struct ThreadTold {
+    /// The number of the thread.
+    pub thread: u32,
     /// Whether it runs an app.
-    pub(crate) runs: bool,
-    pub(crate) about: Vec<u8>,
+    pub runs: bool,
+    /// The request that it answers, in words.
+    pub about: Vec<u8>,
     /// The innermost first.
-    pub(crate) frames: Vec<Vec<u8>>,
+    pub frames: Vec<Vec<u8>>,
     /// How many more there are.
-    pub(crate) more: u32,
+    pub more: u32,
 }
 
 /// What a worker has told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub struct Told {
     /// How many threads are going to; `None`: that is not known yet.
-    pub(crate) expected: Option<u32>,
-    pub(crate) threads: Vec<ThreadTold>,
+    pub expected: Option<u32>,
+    /// The threads, in the order in which they were told of.
+    pub threads: Vec<ThreadTold>,
 }
 
 impl Told {
     /// Whether nothing more is to be expected.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.expected.is_some_and(|expected| self.threads.len() >= expected as usize)
     }
 
     /// From the bytes of a worker's memory, of which nothing is believed.
-    pub(crate) fn read(bytes: &[u8], question: u32) -> Self {
+    pub fn read(bytes: &[u8], question: u32) -> Self {
         let lines: &[[u8; LINE_BYTES]] = bytes.as_chunks().0;
         let Some((first, _)) = lines.split_first() else { return Self::default() };
         let (used, expected) = (word(first, USED), word(first, EXPECTED));
@@ -206,7 +209,7 @@ impl Told {
 
 impl Way {
     /// From the bytes of the first line.
-    pub(crate) fn read(bytes: &[u8]) -> Self {
+    pub fn read(bytes: &[u8]) -> Self {
         let first: Option<&[u8; LINE_BYTES]> = bytes.first_chunk();
         match first.map_or(0, |first| word(first, WAY)) {
             1 => Self::Anytime,

@@ -10,19 +10,21 @@ const SHOWN: usize = 64;
 
 /// A thread, as the system shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SystemThread {
-    pub(crate) thread: u32,
-    pub(crate) name: String,
+pub struct SystemThread {
+    /// The number of the thread.
+    pub thread: u32,
+    /// The name of the thread.
+    pub name: String,
     /// `running`, `sleeping`, `uninterruptible`, `stopped`, `ended`, or the letter that the system uses.
-    pub(crate) state: String,
+    pub state: String,
     /// The system call in which it waits.
-    pub(crate) call: Option<String>,
+    pub call: Option<String>,
     /// The place in the kernel where it waits.
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
 }
 
 /// The threads of a process, and how many more there are. Nothing, if it has ended.
-pub(crate) fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
+pub fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return (Vec::new(), 0) };
     let number = |entry: Result<fs::DirEntry, _>| entry.ok()?.file_name().to_str()?.parse::<u32>().ok();
     let mut all: Vec<u32> = entries.filter_map(number).collect();
@@ -32,12 +34,12 @@ pub(crate) fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
 }
 
 /// The letter for the state of a thread (proc_pid_stat(5)).
-pub(crate) fn state_of(process: u32, thread: u32) -> Option<char> {
+pub fn state_of(process: u32, thread: u32) -> Option<char> {
     name_and_state(&stat(process, thread)?).map(|(_, state)| state)
 }
 
 /// Whether a state means that the thread is not in a system call that waits.
-pub(crate) const fn is_running(state: char) -> bool {
+pub const fn is_running(state: char) -> bool {
     state == 'R'
 }
 

@@ -4,7 +4,7 @@ use super::Counter;
 use oribi_tls::{Failure, Outcome, Version};
 
 /// The counter of handshakes with this outcome.
-pub(crate) const fn counter_of(outcome: Outcome) -> Counter {
+pub const fn counter_of(outcome: Outcome) -> Counter {
     match outcome {
         Outcome::Done { version: Version::Tls12, resumed: false } => Counter::Tls12Full,
         Outcome::Done { version: Version::Tls12, resumed: true } => Counter::Tls12Resumed,

@@ -31,7 +31,7 @@ const PRESENT_VERSION: u64 = 1;
 
 /// The sums for the routes of this program.
 #[derive(Debug)]
-pub(crate) struct RouteTotals {
+pub struct RouteTotals {
     /// By the numbers of the routes; `None`: there was no place for this one.
     places: Vec<Option<RouteAccount>>,
     /// `None`: they are this process's alone.
@@ -49,7 +49,7 @@ impl RouteTotals {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn in_file(names: &[&str], left: Option<OwnedFd>) -> io::Result<Option<Self>> {
+    pub fn in_file(names: &[&str], left: Option<OwnedFd>) -> io::Result<Option<Self>> {
         if names.is_empty() {
             return Ok(None);
         }

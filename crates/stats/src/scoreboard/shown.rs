@@ -7,16 +7,17 @@ use std::time::Duration;
 
 /// A request whose app runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub struct Shown {
     /// Its worker.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// Method and target, and whether there is more of it.
-    pub(crate) text: (Vec<u8>, bool),
+    pub text: (Vec<u8>, bool),
     /// How long ago it began.
-    pub(crate) age: Duration,
+    pub age: Duration,
     /// How long ago its app was first seen to be where it is; `None`: it waits for its client.
-    pub(crate) quiet: Option<Duration>,
-    pub(crate) deadline: OwnDeadline,
+    pub quiet: Option<Duration>,
+    /// The deadline of the worker's own request.
+    pub deadline: OwnDeadline,
 }
 
 impl Shown {
@@ -37,7 +38,7 @@ impl Shown {
 
 impl Board {
     /// The requests whose apps run, if anybody watches.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub fn shown(&self) -> Vec<Shown> {
         let (now, mut all) = (rows::clock(), Vec::new());
         for (pid, lines) in self.lines_of_workers() {
             let pairs = lines.as_chunks::<3>().0.iter();
@@ -52,7 +53,7 @@ impl Board {
 
 impl Scoreboard {
     /// The requests whose apps run, if anybody watches.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub fn shown(&self) -> Vec<Shown> {
         let now = rows::clock();
         let rows = self.slots().iter().enumerate().filter_map(|(index, slot)| Some((slot.row(index)?, slot.running)));
         let shown = |(row, lines): (Row, &'static [RunningLine])| {

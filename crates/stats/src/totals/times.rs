@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A part of the time that a request takes, from when it is complete until its response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Part {
+pub enum Part {
     /// It waits for a worker.
     Queue,
     /// Its app runs.
@@ -25,10 +25,11 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
+    /// All parts, in the order in which they are counted.
+    pub const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
 
     /// The name by which users know it.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
             Self::App => "app",
@@ -182,7 +183,6 @@ impl TimesAccount {
     }
 
     /// Counts a part alone.
-    #[cfg(test)]
     pub(super) fn count_one(self, part: Part, nanoseconds: u64, alone: bool) {
         self.of(part).count(nanoseconds, alone);
     }
@@ -204,7 +204,7 @@ impl TimesAccount {
 
 /// What one histogram has counted: a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: [u64; BUCKETS],
     /// Nanoseconds: those of 584 years.
     sum: u64,
@@ -237,27 +237,29 @@ impl Histogram {
     }
 
     /// How many times were counted.
-    pub(crate) fn count(&self) -> u64 {
+    #[inline]
+    pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
     /// All times together.
-    pub(crate) const fn sum(&self) -> Duration {
+    #[inline]
+    pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
     /// How many times are in each bucket: those up to each bound, and what is above all.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> {
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().copied()
     }
 
     /// How many of them are no longer than a bound.
-    pub(crate) fn up_to(&self, bound: Bound) -> u64 {
+    pub fn up_to(&self, bound: Bound) -> u64 {
         self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
     /// The buckets in which there is something: their bounds, and how many times are in them. `None`: what is above all bounds.
-    pub(crate) fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
+    pub fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
         bounds.zip(self.buckets).filter(|(_, count)| *count > 0)
     }
@@ -265,10 +267,12 @@ impl Histogram {
 
 /// What the histograms of all parts have counted: a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Times([Histogram; Part::ALL.len()]);
+pub struct Times([Histogram; Part::ALL.len()]);
 
 impl Times {
-    pub(crate) const fn of(&self, part: Part) -> &Histogram {
+    /// The histogram of one part.
+    #[inline]
+    pub const fn of(&self, part: Part) -> &Histogram {
         &self.0[part as usize]
     }
 

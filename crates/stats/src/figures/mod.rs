@@ -13,11 +13,11 @@ mod key;
 mod table;
 mod totals;
 
-pub(crate) use buckets::bounds;
-pub(crate) use key::{Kind, told};
-pub use table::Context;
-pub(crate) use table::{Contexts, LINES, Sums, Table, Told};
-pub(crate) use totals::{Figure, FigureTotals, Figures, Seen};
+pub use buckets::bounds;
+pub use key::{Kind, told};
+pub use table::{Context, Contexts, Sums};
+pub(crate) use table::{LINES, Table, Told};
+pub use totals::{Figure, FigureTotals, Figures, Seen};
 
 use key::Key;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub type Label<'a> = (&'a [u8], &'a [u8]);
 static TABLE: OnceLock<Table> = OnceLock::new();
 
 /// In a new worker of a server with metrics.
-pub(crate) fn begin(table: Table) {
+pub fn begin(table: Table) {
     let _ = TABLE.set(table);
 }
 

@@ -6,10 +6,10 @@ use std::iter::Sum;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Numbers in the line.
-pub(crate) const PLACES: usize = 8;
+pub const PLACES: usize = 8;
 
 /// The numbers of one lane, in the order in which they stand in memory.
-pub(crate) type Numbers = [u32; PLACES];
+pub type Numbers = [u32; PLACES];
 
 /// The line of a process.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct Standing(pub(super) &'static SharedLine);
 
 impl Standing {
     /// Replaces what one lane has said by what it says now.
-    pub(crate) fn change(self, before: &Numbers, now: &Numbers) {
+    pub fn change(self, before: &Numbers, now: &Numbers) {
         for ((place, before), now) in self.0.halves.iter().zip(before).zip(now) {
             // Most stay. A lane that has fewer than before wraps to the same sum.
             if before != now {
@@ -34,21 +34,21 @@ impl Standing {
 
 /// The connections of a process, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Connections {
+pub struct Connections {
     /// A request is being received, or nothing has been asked yet.
-    pub(crate) reading: u64,
+    pub reading: u64,
     /// A request waits for a worker, or is answered.
-    pub(crate) answering: u64,
+    pub answering: u64,
     /// The client does not take a response as fast as it is there.
-    pub(crate) sending: u64,
+    pub sending: u64,
     /// The next request is waited for.
-    pub(crate) idle: u64,
+    pub idle: u64,
     /// The server has ended them, and the client has not.
-    pub(crate) lingering: u64,
+    pub lingering: u64,
     /// How many of all speak HTTP/2.
-    pub(crate) http2: u64,
+    pub http2: u64,
     /// How many are those of web servers.
-    pub(crate) fastcgi: u64,
+    pub fastcgi: u64,
 }
 
 impl Connections {
@@ -61,13 +61,13 @@ impl Connections {
     }
 
     /// How many are in each state, with the names by which users know these.
-    pub(crate) const fn by_state(&self) -> [(&'static str, u64); 5] {
+    pub const fn by_state(&self) -> [(&'static str, u64); 5] {
         let Self { reading, answering, sending, idle, lingering, .. } = *self;
         [("reading", reading), ("answering", answering), ("sending", sending), ("idle", idle), ("lingering", lingering)]
     }
 
     /// How many speak each protocol.
-    pub(crate) fn by_protocol(&self) -> [(&'static str, u64); 3] {
+    pub fn by_protocol(&self) -> [(&'static str, u64); 3] {
         let Self { http2, fastcgi, .. } = *self;
         let all: u64 = self.by_state().iter().map(|(_, number)| number).sum();
         [("http1", all.saturating_sub(http2 + fastcgi)), ("http2", http2), ("fastcgi", fastcgi)]

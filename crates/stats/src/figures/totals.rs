@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The figures of a server.
 #[derive(Debug)]
-pub(crate) struct FigureTotals {
+pub struct FigureTotals {
     table: Table,
     /// `None`: they are somebody else's.
     file: Option<(OwnedFd, KeptLines)>,
@@ -19,21 +19,24 @@ pub(crate) struct FigureTotals {
 
 /// A figure that is counted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// Names and values, in the order of the names.
-    pub(crate) labels: Vec<(String, String)>,
-    pub(crate) sum: f64,
+    pub labels: Vec<(String, String)>,
+    /// The sum of the values.
+    pub sum: f64,
     /// What is in each bucket; of a counter, nothing that is told.
-    pub(crate) buckets: Vec<u64>,
+    pub buckets: Vec<u64>,
 }
 
 /// All figures of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// By their names.
-    pub(crate) families: BTreeMap<String, (Kind, Vec<Figure>)>,
-    pub(crate) sums: Sums,
-    pub(crate) contexts: Contexts,
+    pub families: BTreeMap<String, (Kind, Vec<Figure>)>,
+    /// The sums of all processes.
+    pub sums: Sums,
+    /// The contexts of all processes.
+    pub contexts: Contexts,
 }
 
 impl FigureTotals {
@@ -41,7 +44,7 @@ impl FigureTotals {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn begin() -> io::Result<Self> {
+    pub fn begin() -> io::Result<Self> {
         let totals = Self::of(shared_file("oribi-figures", LINES)?)?;
         totals.table.begin();
         Ok(totals)
@@ -51,7 +54,7 @@ impl FigureTotals {
     ///
     /// # Errors
     /// Why this version cannot.
-    pub(crate) fn adopt(file: OwnedFd) -> Result<Self, String> {
+    pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let mut totals = Self::of(file).map_err(|error| error.to_string())?;
         if totals.table.is_begun() {
             return Ok(totals);
@@ -66,7 +69,7 @@ impl FigureTotals {
     }
 
     /// The file, for a process that goes on with it.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|(file, _)| file.as_fd())
     }
 
@@ -74,12 +77,12 @@ impl FigureTotals {
     ///
     /// # Errors
     /// An error of the system: then it still can.
-    pub(crate) fn leave(&mut self) -> io::Result<()> {
+    pub fn leave(&mut self) -> io::Result<()> {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
     /// Adds what the tables of workers, in their order, have grown by since they were last `seen`. `None`: that one cannot be read now.
-    pub(crate) fn fold(&self, seen: &Seen, tables: impl Iterator<Item = Option<Told>>) {
+    pub fn fold(&self, seen: &Seen, tables: impl Iterator<Item = Option<Told>>) {
         let mut seen = seen.0.borrow_mut();
         for (index, told) in tables.enumerate() {
             if seen.len() <= index {
@@ -135,7 +138,7 @@ impl FigureTotals {
     }
 
     /// All of them, with the contexts of the workers that there are.
-    pub(crate) fn read(&self, contexts: Contexts) -> Figures {
+    pub fn read(&self, contexts: Contexts) -> Figures {
         let told = self.table.told().unwrap_or_default();
         let mut figures = Figures { families: BTreeMap::new(), sums: told.sums, contexts };
         let mut keys: BTreeMap<&[u8], (&Series, f64, [u64; NUMBERS])> = BTreeMap::new();
@@ -159,7 +162,7 @@ impl FigureTotals {
 
 impl Contexts {
     /// Those of several workers.
-    pub(crate) fn of_all(workers: impl Iterator<Item = Self>) -> Self {
+    pub fn of_all(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |all, one| Self {
             lua_states: all.lua_states.saturating_add(one.lua_states),
             perl_interpreters: all.perl_interpreters.saturating_add(one.perl_interpreters),
@@ -169,7 +172,7 @@ impl Contexts {
 
 /// What was last seen in the tables of some workers.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(RefCell<Vec<SeenTable>>);
+pub struct Seen(RefCell<Vec<SeenTable>>);
 
 #[derive(Debug, Default)]
 struct SeenTable {

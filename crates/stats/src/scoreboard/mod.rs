@@ -3,16 +3,15 @@
 mod bell;
 mod prospect;
 mod rows;
-pub(crate) mod running;
+pub mod running;
 mod shown;
 mod standing;
 
 pub use bell::Bell;
 pub use prospect::Prospect;
-pub(crate) use rows::{Board, Row};
-pub(crate) use shown::Shown;
-pub use standing::Standing;
-pub(crate) use standing::{Connections, Numbers, PLACES};
+pub use rows::{Board, Row};
+pub use shown::Shown;
+pub use standing::{Connections, Numbers, PLACES, Standing};
 
 use crate::backtrace::{self, Area, Way};
 use crate::figures::{self, Contexts, Table, Told};
@@ -96,15 +95,15 @@ pub struct WorkerSlot {
     /// What the threads of the worker are running, one line each; empty if nobody watches.
     pub running: &'static [RunningLine],
     /// Where the worker says where its apps are, when it is asked.
-    pub(crate) backtraces: Area,
+    pub backtraces: Area,
     /// Where the worker counts the figures of its apps.
-    pub(crate) figures: Table,
+    pub figures: Table,
     /// What the worker counts, and those before it have counted.
     pub account: Account,
     /// What the connections are doing.
-    pub(crate) standing: Standing,
+    pub standing: Standing,
     /// What the process counts that starts the workers.
-    pub(crate) keeper: Account,
+    pub keeper: Account,
     /// The line with the numbers above.
     line: &'static SharedLine,
 }
@@ -191,7 +190,7 @@ impl WorkerSlot {
     /// Whether the worker was told to end when it has answered what it has, each with `Connection: close`.
     #[inline]
     #[must_use]
-    pub(crate) fn is_to_stop(&self) -> bool {
+    pub fn is_to_stop(&self) -> bool {
         (WorkerCommand::Drain as u32..=WorkerCommand::Quit as u32).contains(&self.command.load(Acquire))
     }
 
@@ -202,12 +201,13 @@ impl WorkerSlot {
 
     /// An edge's loop has turned.
     #[inline]
-    pub(crate) fn turn(&self) {
+    pub fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// How often it has.
-    pub(crate) fn turns(&self) -> u32 {
+    #[inline]
+    pub fn turns(&self) -> u32 {
         self.turns.load(Relaxed)
     }
 
@@ -218,35 +218,35 @@ impl WorkerSlot {
     }
 
     /// Tells all workers whether the server is about to end. They read it when they are woken.
-    pub(crate) fn foresee(&self, prospect: Prospect) {
+    pub fn foresee(&self, prospect: Prospect) {
         prospect.write(self.prospect);
     }
 
     /// Tells a worker that still serves to retire; does not change another command. Returns whether it changed the command.
-    pub(crate) fn retire_if_serving(&self) -> bool {
+    pub fn retire_if_serving(&self) -> bool {
         let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
     }
 
     /// Has a worker that serves replaced, as if it had asked for that itself. Returns whether it had not.
-    pub(crate) fn ask_for_replacement(&self) -> bool {
+    pub fn ask_for_replacement(&self) -> bool {
         let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
         self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
     }
 
     /// This slot, for a process that is about to be forked: when it has set up what it needs, the log files may have been opened once
     /// more, and it has not heard of that.
-    pub(crate) fn for_heir(self) -> Self {
+    pub fn for_heir(self) -> Self {
         Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
     }
 
     /// How often the log files had been opened when this process inherited them.
-    pub(crate) const fn inherited_opening(&self) -> u32 {
+    pub const fn inherited_opening(&self) -> u32 {
         self.inherited_opening
     }
 
     /// Prepares the slot for a worker that is about to be forked.
-    pub(crate) fn occupy(&self, command: WorkerCommand) {
+    pub fn occupy(&self, command: WorkerCommand) {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
         self.idle.store(0, Relaxed);
@@ -265,7 +265,7 @@ impl WorkerSlot {
     }
 
     /// Frees the slot of a worker that has ended.
-    pub(crate) fn vacate(&self) {
+    pub fn vacate(&self) {
         self.pid.store(0, Relaxed);
         // What it has counted stays there for the next one.
         self.account.close_connections();
@@ -281,21 +281,21 @@ impl WorkerSlot {
 
 /// All slots. Made before the first fork; it cannot grow.
 #[derive(Debug)]
-pub(crate) struct Scoreboard {
+pub struct Scoreboard {
     slots: Vec<WorkerSlot>,
     /// What the process counts that starts the workers.
-    pub(crate) keeper: Account,
+    pub keeper: Account,
 }
 
 impl Scoreboard {
     /// Slots for `count` workers, with `threads` watched threads each, that count requests by that many `routes`. `accepting` says
     /// whether several of their lanes may accept connections.
-    pub(crate) fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+    pub fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
     /// The same in a file that another process reads.
-    pub(crate) fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+    pub fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(lines_of_file(file, rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
@@ -326,34 +326,35 @@ impl Scoreboard {
     }
 
     /// What the workers are doing.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<Row> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
     /// What the process has counted that starts the workers and, with `workers`, what these have counted.
-    pub(crate) fn counts(&self, workers: bool) -> Counts {
+    pub fn counts(&self, workers: bool) -> Counts {
         let slots = if workers { &self.slots[..] } else { &[] };
         slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
     /// What each worker, and those before it, have counted for their apps.
-    pub(crate) fn figures(&self) -> impl Iterator<Item = Option<Told>> {
+    pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
         self.slots.iter().map(|slot| slot.figures.told())
     }
 
     /// The contexts of languages that each worker has.
-    pub(crate) fn contexts(&self) -> impl Iterator<Item = Contexts> {
+    pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
         self.slots.iter().map(|slot| slot.figures.contexts())
     }
 
     /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
-    pub(crate) fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
+    pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let area = number.checked_sub(1).and_then(|index| self.slots.get(index)).map_or(&[][..], |slot| slot.backtraces.0);
         area.iter().take(count).flat_map(rows::bytes).collect()
     }
 
     /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
-    pub(crate) fn slots(&self) -> &[WorkerSlot] {
+    #[inline]
+    pub fn slots(&self) -> &[WorkerSlot] {
         &self.slots
     }
 }

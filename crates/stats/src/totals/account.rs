@@ -38,7 +38,7 @@ impl Account {
     pub const LINES: usize = ACCOUNT_LINES;
 
     /// The account in the first of `lines`; `None`: there are too few.
-    pub(crate) fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
+    pub fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
         let (counters, rest) = lines.split_first_chunk()?;
         let (times, rest) = rest.split_first_chunk()?;
         let (times, more) = (TimesAccount::in_lines(times), rest.first_chunk()?);
@@ -46,12 +46,12 @@ impl Account {
     }
 
     /// The same, with the routes in these lines.
-    pub(crate) fn with_routes(self, lines: &'static [SharedLine]) -> Self {
+    pub fn with_routes(self, lines: &'static [SharedLine]) -> Self {
         Self { routes: RoutesAccount::in_lines(lines), ..self }
     }
 
     /// One that nobody else reads.
-    pub(crate) fn unshared() -> Self {
+    pub fn unshared() -> Self {
         let times = Box::leak(Box::new(array::from_fn(|_| SharedLine::default())));
         Self {
             counters: Box::leak(Box::default()),
@@ -70,7 +70,7 @@ impl Account {
 
     /// Adds to a number. Threads of the process may do so at the same time.
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+    pub fn add(&self, counter: Counter, amount: u64) {
         self.word(counter).fetch_add(amount, Relaxed);
     }
 
@@ -88,16 +88,17 @@ impl Account {
 
     /// Counts one.
     #[inline]
-    pub(crate) fn count(&self, counter: Counter) {
+    pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
     /// Raises a number that is the longest of several.
-    pub(crate) fn raise(&self, counter: Counter, to: u64) {
+    pub fn raise(&self, counter: Counter, to: u64) {
         self.word(counter).fetch_max(to, Relaxed);
     }
 
-    pub(crate) fn read(&self) -> Counts {
+    /// A copy of the present numbers.
+    pub fn read(&self) -> Counts {
         let mut counts = Counts { times: Box::new(self.times.read()), routes: self.routes.read(), ..Counts::default() };
         in_words().zip(&mut counts.counters).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
         counts

@@ -25,7 +25,7 @@ const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "
 /// What kind of figure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A sum.
     Counter = 1,
     /// How large values are.
@@ -50,7 +50,7 @@ pub(crate) struct Named<'a> {
 }
 
 /// A name as it is told.
-pub(crate) fn told(name: &str) -> String {
+pub fn told(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 

@@ -19,7 +19,7 @@ const OTHERS: [f64; BOUNDS] = {
 };
 
 /// The bounds of a histogram with this name.
-pub(crate) fn bounds(name: &str) -> &'static [f64; BOUNDS] {
+pub fn bounds(name: &str) -> &'static [f64; BOUNDS] {
     if name.ends_with("_seconds") { &SECONDS } else { &OTHERS }
 }
 

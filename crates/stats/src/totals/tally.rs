@@ -23,7 +23,7 @@ const EACH_REQUEST: [Counter; 12] = [
 
 /// The numbers of one lane. Only its thread adds to them, so that takes no more than a load and a store.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Where this lane counts: the account of its process, or one of its own if the process has several lanes.
     own: Account,
     /// The account of a process with several lanes: see [`Tally::settle`].
@@ -40,28 +40,30 @@ impl Default for Tally {
 
 impl Tally {
     /// That of the only lane of a process.
-    pub(crate) const fn alone(account: Account) -> Self {
+    pub const fn alone(account: Account) -> Self {
         Self { own: account, all: None, settled: Cell::new(0) }
     }
 
     /// That of one of several lanes.
-    pub(crate) fn one_of_many(account: Account) -> Self {
+    pub fn one_of_many(account: Account) -> Self {
         Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
     }
 
     /// Counts what does not happen for each request.
-    pub(crate) fn count(&self, counter: Counter) {
+    #[inline]
+    pub fn count(&self, counter: Counter) {
         self.all.unwrap_or(self.own).count(counter);
     }
 
     /// Counts an amount that does not come with each request.
-    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
         self.all.unwrap_or(self.own).add(counter, amount);
     }
 
     /// A final response has begun.
     #[inline]
-    pub(crate) fn responded(&self, status: u16) {
+    pub fn responded(&self, status: u16) {
         if (200..300).contains(&status) { self.own.bump(Counter::Responses2xx, 1) } else { self.responded_otherwise(status) }
     }
 
@@ -77,20 +79,21 @@ impl Tally {
         self.own.bump(class, 1);
     }
 
+    /// So many bytes have come from clients.
     #[inline]
-    pub(crate) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         self.own.bump(Counter::BytesReceived, bytes as u64);
     }
 
     /// A socket has taken so many bytes.
     #[inline]
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub fn sent(&self, bytes: usize) {
         self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
     /// Bytes that this lane has received and sent; those of lanes before it may be among them.
     #[inline]
-    pub(crate) fn moved(&self) -> u64 {
+    pub fn moved(&self) -> u64 {
         self.settled.get().wrapping_add(self.in_own())
     }
 
@@ -102,7 +105,7 @@ impl Tally {
 
     /// The head of a request of HTTP/1 has been read.
     #[inline]
-    pub(crate) fn asked(&self, version: Version) {
+    pub fn asked(&self, version: Version) {
         if version == Version::Http11 { self.own.bump(Counter::RequestsHttp11, 1) } else { self.asked_otherwise() }
     }
 
@@ -112,24 +115,27 @@ impl Tally {
     }
 
     /// The head of a request of HTTP/2 has been read, which has opened a stream.
-    pub(crate) fn asked_by_http2(&self) {
+    #[inline]
+    pub fn asked_by_http2(&self) {
         self.own.bump(Counter::RequestsHttp2, 1);
         self.count(Counter::Http2Streams);
     }
 
     /// A request of FastCGI has begun.
-    pub(crate) fn asked_by_web_server(&self) {
+    #[inline]
+    pub fn asked_by_web_server(&self) {
         self.own.bump(Counter::RequestsFastCgi, 1);
     }
 
+    /// A request waits to be answered.
     #[inline]
-    pub(crate) fn queued(&self) {
+    pub fn queued(&self) {
         self.own.bump(Counter::RequestsQueued, 1);
     }
 
     /// The parts of a request took so many nanoseconds, in the order of [`Part::ALL`].
     #[inline]
-    pub(crate) fn timed(&self, parts: [u64; Part::ALL.len()]) {
+    pub fn timed(&self, parts: [u64; Part::ALL.len()]) {
         match self.all {
             None => self.own.times.count(parts, true),
             Some(all) => Self::timed_by_many(all, parts),
@@ -142,15 +148,14 @@ impl Tally {
         all.times.count(parts, false);
     }
 
-    /// One part, in tests.
-    #[cfg(test)]
-    pub(crate) fn timed_one(&self, part: Part, nanoseconds: u64) {
+    /// One part of a request took so many nanoseconds.
+    pub fn timed_one(&self, part: Part, nanoseconds: u64) {
         self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
     /// A request of a route came to its end after so long. `status`: that of its response; 0 if there is none.
     #[inline]
-    pub(crate) fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
+    pub fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
         match self.all {
             None => self.own.routes.count(route, status, nanoseconds, true),
             Some(all) => all.routes.count(route, status, nanoseconds, false),
@@ -159,7 +164,7 @@ impl Tally {
 
     /// One of several lanes tells others what it has counted: before it waits, and before an app may end the process.
     #[inline]
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         if let Some(all) = self.all {
             self.settle_with(all);
         }

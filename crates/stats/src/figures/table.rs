@@ -54,20 +54,22 @@ const MOST: u64 = 1 << 60;
 
 /// Numbers of a process that only grow, beside the figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub struct Sums {
     /// How often a figure found no room.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Nanoseconds in which Ruby has collected garbage.
-    pub(crate) collecting: u64,
+    pub collecting: u64,
     /// How often it has.
-    pub(crate) collections: u64,
+    pub collections: u64,
 }
 
 /// Contexts of languages that exist now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Contexts {
-    pub(crate) lua_states: u32,
-    pub(crate) perl_interpreters: u32,
+pub struct Contexts {
+    /// States of Lua.
+    pub lua_states: u32,
+    /// Interpreters of Perl.
+    pub perl_interpreters: u32,
 }
 
 /// Which of these.
@@ -92,7 +94,7 @@ pub(super) struct Series {
 
 /// What a table has told: a copy, in which everything is in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub struct Told {
     pub(super) epoch: u64,
     pub(super) sums: Sums,
     pub(super) series: Vec<Series>,
@@ -100,7 +102,7 @@ pub(crate) struct Told {
 
 /// A table that this process writes to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table(&'static [SharedLine]);
+pub struct Table(&'static [SharedLine]);
 
 /// There is no room for another figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use super::times::Times;
 /// find the old ones where they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Counter {
+#[expect(missing_docs, reason = "their names say what they count; NAMES has the names for users")]
+pub enum Counter {
     // What a `Tally` has for each request: these eight are in two lines.
     Responses2xx,
     BytesReceived,
@@ -118,7 +119,8 @@ pub(crate) enum Counter {
 
 /// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// A number of things.
     Count,
     /// Microseconds.
     Time,
@@ -130,7 +132,7 @@ pub(crate) enum Unit {
 pub(super) const COUNTERS: usize = Counter::LimitBodyFilesTotal as usize + 1;
 
 /// The names by which users know them.
-pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
+pub const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::Responses1xx, "responses_1xx"),
     (Counter::Responses2xx, "responses_2xx"),
     (Counter::Responses3xx, "responses_3xx"),
@@ -219,7 +221,8 @@ pub(crate) const NAMES: [(Counter, &str); COUNTERS] = [
 ];
 
 impl Counter {
-    pub(crate) const fn unit(self) -> Unit {
+    /// The unit of the counter.
+    pub const fn unit(self) -> Unit {
         match self {
             Self::QueueWait => Unit::Time,
             Self::QueueLongestWait => Unit::Longest,
@@ -230,12 +233,12 @@ impl Counter {
 
 /// A number for each counter, and the histograms: a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     pub(super) counters: [u64; COUNTERS],
     /// How long the parts of requests took.
-    pub(crate) times: Box<Times>,
+    pub times: Box<Times>,
     /// What came of the requests of each route, in the order of their names; empty if there are none.
-    pub(crate) routes: Vec<RouteCounts>,
+    pub routes: Vec<RouteCounts>,
 }
 
 impl Default for Counts {
@@ -245,12 +248,14 @@ impl Default for Counts {
 }
 
 impl Counts {
-    pub(crate) const fn of(&self, counter: Counter) -> u64 {
+    /// The number of one counter.
+    #[inline]
+    pub const fn of(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
     }
 
     /// All responses.
-    pub(crate) fn responses(&self) -> u64 {
+    pub fn responses(&self) -> u64 {
         let classes =
             [Counter::Responses1xx, Counter::Responses2xx, Counter::Responses3xx, Counter::Responses4xx, Counter::Responses5xx];
         classes.into_iter().fold(0, |sum, class| sum.saturating_add(self.of(class)))

@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The classes of statuses.
-pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Lines of these.
 const CLASS_LINES: usize = CLASSES.len().div_ceil(EACH);
 
 /// Lines of a route: how many responses of each class there were, and the histogram of how long all requests took.
-pub(crate) const ROUTE_LINES: usize = CLASS_LINES + HISTOGRAM_LINES;
+pub const ROUTE_LINES: usize = CLASS_LINES + HISTOGRAM_LINES;
 
 /// One route in memory.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +82,11 @@ impl RoutesAccount {
 
 /// What came of the requests of a route: a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RouteCounts {
+pub struct RouteCounts {
     /// Responses of each of the [`CLASSES`].
-    pub(crate) classes: [u64; CLASSES.len()],
+    pub classes: [u64; CLASSES.len()],
     /// How long requests have taken.
-    pub(crate) times: Histogram,
+    pub times: Histogram,
 }
 
 impl RouteCounts {

@@ -20,12 +20,12 @@ mod tally;
 mod times;
 
 pub use account::Account;
-pub(crate) use counter::{Counter, Counts, NAMES, Unit};
-pub(crate) use handshakes::counter_of;
-pub(crate) use route_totals::RouteTotals;
-pub(crate) use routes::{CLASSES, ROUTE_LINES, RouteCounts};
-pub(crate) use tally::Tally;
-pub(crate) use times::{Histogram, Part, Times};
+pub use counter::{Counter, Counts, NAMES, Unit};
+pub use handshakes::counter_of;
+pub use route_totals::RouteTotals;
+pub use routes::{CLASSES, ROUTE_LINES, RouteCounts};
+pub use tally::Tally;
+pub use times::{Histogram, Part, Times};
 
 use account::ACCOUNT_LINES;
 use counter::in_words;
@@ -57,7 +57,7 @@ const PRESENT_VERSION: u64 = 2;
 
 /// The sums of all accounts that there ever were.
 #[derive(Debug)]
-pub(crate) struct Totals {
+pub struct Totals {
     header: &'static SharedLine,
     account: Account,
     /// `None`: they are this process's alone.
@@ -80,7 +80,7 @@ impl TotalsFile {
 
 impl Totals {
     /// Totals of a process that nobody takes over from, with routes of these names.
-    pub(crate) fn of_this_process(routes: &[&str]) -> Self {
+    pub fn of_this_process(routes: &[&str]) -> Self {
         Self::alone().with_routes(RouteTotals::of_this_process(routes))
     }
 
@@ -93,7 +93,7 @@ impl Totals {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn in_file() -> io::Result<Self> {
+    pub fn in_file() -> io::Result<Self> {
         let file = TotalsFile::of(shared_file("oribi-totals", LINES)?)?;
         Self::begin(file.lines.lines(), Some(file)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
@@ -115,7 +115,7 @@ impl Totals {
     ///
     /// # Errors
     /// Why this version cannot.
-    pub(crate) fn adopt(file: OwnedFd) -> Result<Self, String> {
+    pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let file = TotalsFile::of(file).map_err(|error| error.to_string())?;
         let mut totals = Self::on(file.lines.lines(), Some(file)).ok_or("it is too short")?;
         let word = |index: usize| totals.header.words[index].load(Relaxed);
@@ -130,17 +130,17 @@ impl Totals {
     }
 
     /// The same, with those of the routes.
-    pub(crate) fn with_routes(self, routes: Option<RouteTotals>) -> Self {
+    pub fn with_routes(self, routes: Option<RouteTotals>) -> Self {
         Self { routes, ..self }
     }
 
     /// The file of the routes, for a process that goes on with it.
-    pub(crate) fn descriptor_of_routes(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor_of_routes(&self) -> Option<BorrowedFd<'_>> {
         self.routes.as_ref().and_then(RouteTotals::descriptor)
     }
 
     /// The file, for a process that goes on with it.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|file| file.descriptor.as_fd())
     }
 
@@ -148,13 +148,14 @@ impl Totals {
     ///
     /// # Errors
     /// An error of the system: then it still can.
-    pub(crate) fn leave(&mut self) -> io::Result<()> {
+    pub fn leave(&mut self) -> io::Result<()> {
         self.routes.take().map_or(Ok(()), RouteTotals::leave)?;
         self.file.take().map_or(Ok(()), |file| file.lines.leave())
     }
 
     /// Counts what this process itself has done.
-    pub(crate) fn count(&self, counter: Counter) {
+    #[inline]
+    pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
@@ -166,7 +167,7 @@ impl Totals {
     }
 
     /// Adds what accounts have grown by since they were last `seen`.
-    pub(crate) fn fold(&self, seen: &Seen, now: &Counts) {
+    pub fn fold(&self, seen: &Seen, now: &Counts) {
         let growth = seen.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
             self.add(counter, amount);
@@ -175,13 +176,14 @@ impl Totals {
         self.routes.iter().for_each(|routes| routes.add(&growth.routes));
     }
 
-    pub(crate) fn read(&self) -> Counts {
+    /// A copy of the present numbers.
+    pub fn read(&self) -> Counts {
         let routes = self.routes.as_ref().map(RouteTotals::read).unwrap_or_default();
         Counts { routes, ..self.account.read() }
     }
 
     /// For how long has been counted.
-    pub(crate) fn age(&self) -> Duration {
+    pub fn age(&self) -> Duration {
         Duration::from_millis(milliseconds().saturating_sub(self.header.words[SINCE].load(Relaxed)))
     }
 }
@@ -194,7 +196,7 @@ fn milliseconds() -> u64 {
 
 /// What was last seen in some accounts.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(RefCell<Counts>);
+pub struct Seen(RefCell<Counts>);
 
 impl Seen {
     /// By how much each sum is larger than ever before. For a longest time, which is no sum, it is that time.

@@ -8,8 +8,9 @@
 mod look;
 mod record;
 
-pub(crate) use look::{SystemThread, is_running, state_of, threads_of};
-pub(crate) use record::{Area, LINES, ThreadTold, Told, Way};
+pub use look::{SystemThread, is_running, state_of, threads_of};
+pub(crate) use record::Area;
+pub use record::{LINES, ThreadTold, Told, Way};
 
 pub use oribi_io::process::asking::waits;
 
@@ -25,7 +26,7 @@ static AREA: OnceLock<Area> = OnceLock::new();
 ///
 /// # Errors
 /// An error of the system.
-pub(crate) fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
+pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
     let Some(tracing) = tracing else {
         area.announce(Way::Mute);
         return Ok(());

@@ -92,20 +92,23 @@ const fn is_vacant([_, state, ..]: &[u32; 8]) -> bool {
 
 /// What a worker does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub struct Row {
     /// Counted from 1.
-    pub(crate) number: usize,
-    pub(crate) pid: u32,
+    pub number: usize,
+    /// The number of the process.
+    pub pid: u32,
     /// `starting`, `ready`, `retiring`, `finishing`.
-    pub(crate) state: &'static str,
-    pub(crate) age: Duration,
-    pub(crate) connections: u32,
+    pub state: &'static str,
+    /// The time since it began.
+    pub age: Duration,
+    /// The connections that it has.
+    pub connections: u32,
     /// Lanes that have nothing to do, if there are several that may accept.
-    pub(crate) idle: u32,
+    pub idle: u32,
     /// Requests answered since it started.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// What its connections do.
-    pub(crate) standing: Connections,
+    pub standing: Connections,
 }
 
 impl Row {
@@ -129,7 +132,7 @@ impl Row {
 
 /// A file in memory for the scoreboard of another process, which this process reads.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub struct Board {
     file: OwnedFd,
     count: usize,
     threads: usize,
@@ -141,16 +144,17 @@ impl Board {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn new(count: usize, threads: usize, routes: usize) -> io::Result<Self> {
+    pub fn new(count: usize, threads: usize, routes: usize) -> io::Result<Self> {
         Ok(Self { file: shared_file("oribi-board", lines_in_all(count, threads, routes))?, count, threads, routes })
     }
 
-    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+    /// The file of the board.
+    pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         self.file.as_fd()
     }
 
     /// What the workers are doing.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<Row> {
         (0..self.count).filter_map(|index| self.row(index)).collect()
     }
 
@@ -182,7 +186,7 @@ impl Board {
     }
 
     /// What the process has counted that starts the workers and, with `workers`, what these have counted.
-    pub(crate) fn counts(&self, workers: bool) -> Counts {
+    pub fn counts(&self, workers: bool) -> Counts {
         let words = |lines: Vec<[u8; 64]>| lines.iter().map(words_in).collect::<Vec<_>>();
         let of_all = Account::read_copy(&words(self.read_at(1, LINES_OF_ALL - 1)), &[]);
         if !workers {
@@ -195,7 +199,7 @@ impl Board {
     }
 
     /// How many workers have not ended, as far as this can be known.
-    pub(crate) fn workers_left(&self) -> usize {
+    pub fn workers_left(&self) -> usize {
         self.rows().len()
     }
 
@@ -205,19 +209,19 @@ impl Board {
     }
 
     /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
-    pub(crate) fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
+    pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let Some(index) = number.checked_sub(1).filter(|index| *index < self.count) else { return Vec::new() };
         let count = count.min(backtrace::LINES);
         self.read_at(lines(self.count, self.threads) + index * backtrace::LINES, count).as_flattened().to_vec()
     }
 
     /// What each worker, and those before it, have counted for their apps.
-    pub(crate) fn figures(&self) -> impl Iterator<Item = Option<Told>> {
+    pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
         (0..self.count).map(|index| Told::read(|lines| self.read_figures(index, lines)))
     }
 
     /// The contexts of languages that each worker has.
-    pub(crate) fn contexts(&self) -> impl Iterator<Item = Contexts> {
+    pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
         (0..self.count).map(|index| Contexts::read(|lines| self.read_figures(index, lines)))
     }
 

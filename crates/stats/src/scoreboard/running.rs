@@ -33,7 +33,7 @@ const LIFTED: u64 = u64::MAX;
 
 /// The apps that a lane is running: at most as many as threads share the lane.
 #[derive(Debug)]
-pub(crate) struct RunningApps {
+pub struct RunningApps {
     lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
     /// Where requests have their ids, if they have ids.
@@ -42,13 +42,13 @@ pub(crate) struct RunningApps {
 
 impl RunningApps {
     /// `None` if nobody watches.
-    pub(crate) fn on(lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Option<Self> {
+    pub fn on(lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Option<Self> {
         let exchanges = RefCell::new(vec![None; lines.len()]);
         (!lines.is_empty()).then(|| Self { lines, exchanges, ids: ids.cloned() })
     }
 
     /// An app is about to be called for an exchange, at this time of the clock that never is set.
-    pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
+    pub fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
         self.enter(exchange, head);
         if let Some([_, orders, _]) = self.line(exchange) {
             orders.words[SINCE].store(now.as_millis() as u64, Relaxed);
@@ -57,7 +57,7 @@ impl RunningApps {
     }
 
     /// An app is about to be called whose deadlines somebody else keeps, until the first [`RunningApps::note_progress`].
-    pub(crate) fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
+    pub fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
         let mut exchanges = self.exchanges.borrow_mut();
         let Some(index) = exchanges.iter().position(Option::is_none) else { return };
         exchanges[index] = Some(exchange);
@@ -70,18 +70,20 @@ impl RunningApps {
     }
 
     /// Where the supervisor leaves its orders for the app of an exchange.
-    pub(crate) fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
+    #[inline]
+    pub fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
         self.line(exchange).map(|[progress, orders, _]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
     }
 
     /// The app sets its own deadline, counted from now on; `None`: it may take as long as it likes.
-    pub(crate) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
+    #[inline]
+    pub fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
         self.allow(exchange, time);
         self.note_progress(exchange);
     }
 
     /// The same for an app whose deadlines somebody else keeps at present.
-    pub(crate) fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
+    pub fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(line) = self.line(exchange) {
             let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
             line[1].words[OWN_DEADLINE].store(milliseconds, Relaxed);
@@ -89,17 +91,19 @@ impl RunningApps {
     }
 
     /// The app has done something for its client, or continues after [`RunningApps::hold`].
-    pub(crate) fn note_progress(&self, exchange: ExchangeId) {
+    #[inline]
+    pub fn note_progress(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| note_progress(line));
     }
 
     /// The app must wait for its client.
-    pub(crate) fn hold(&self, exchange: ExchangeId) {
+    #[inline]
+    pub fn hold(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| rest(line));
     }
 
     /// The app has returned.
-    pub(crate) fn end(&self, exchange: ExchangeId) {
+    pub fn end(&self, exchange: ExchangeId) {
         let mut exchanges = self.exchanges.borrow_mut();
         if let Some(index) = exchanges.iter().position(|present| *present == Some(exchange)) {
             exchanges[index] = None;
@@ -143,7 +147,7 @@ fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
 }
 
 /// Method and target of the exchange whose app runs, and its id, if requests have ids; each cut to the available room.
-pub(crate) fn text_of([line, _, id]: &RunningLine) -> String {
+pub fn text_of([line, _, id]: &RunningLine) -> String {
     let text = |line: &SharedLine| {
         let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
         format!("{}{}", String::from_utf8_lossy(&bytes), if more { "..." } else { "" })
@@ -162,7 +166,7 @@ pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
 
 /// The deadline that an app has set for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnDeadline {
+pub enum OwnDeadline {
     /// None: that of the server counts.
     None,
     /// The app may take that long.
@@ -172,7 +176,7 @@ pub(crate) enum OwnDeadline {
 }
 
 /// The deadline that the running app has set for itself.
-pub(crate) fn own_deadline([_, line, _]: &RunningLine) -> OwnDeadline {
+pub fn own_deadline([_, line, _]: &RunningLine) -> OwnDeadline {
     own_deadline_in(super::rows::words(line))
 }
 
@@ -187,14 +191,14 @@ pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
 
 /// What the supervisor has seen of a running app, and what it has ordered since.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sighting {
+pub struct Sighting {
     seen: Option<(u64, Instant)>,
     ordered: u64,
 }
 
 impl Sighting {
     /// Looks again; returns for how long the app has certainly run without progress.
-    pub(crate) fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
+    pub fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.seen {
             Some((seen, since)) if seen == number => now - since,
@@ -207,7 +211,7 @@ impl Sighting {
     }
 
     /// Leaves an order for the app that was seen, unless it has that order; returns whether it is new.
-    pub(crate) fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
+    pub fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
         let Some((number, _)) = self.seen else { return false };
         let new = self.ordered & order == 0;
         self.ordered |= order;
