@@ -59,6 +59,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
+        name: "oribi-listen",
+        sees: &["oribi-host", "oribi-io", "oribi-tls", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -72,6 +78,7 @@ const RULES: &[Rule] = &[
             "oribi-files",
             "oribi-config",
             "oribi-stats",
+            "oribi-listen",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

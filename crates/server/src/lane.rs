@@ -15,7 +15,6 @@ use crate::attention::{Attention, Nudge};
 use crate::crew::Roster;
 use crate::engine::{Census, Engine};
 use crate::intake::Intake;
-use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::source::{LentRequest, Source};
 use app_chunks::AppChunks;
@@ -30,6 +29,7 @@ use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring};
+use oribi_listen::{Door, Listener};
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
 use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
@@ -50,7 +50,7 @@ pub struct LaneSetup<'a> {
     pub settings: &'a Settings,
     /// The listeners.
     pub listeners: &'a [Listener],
-    /// The sockets from which this lane accepts: the result of [`doors`](crate::listen::doors).
+    /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
     pub doors: &'a [Door<'a>],
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,

@@ -17,7 +17,6 @@ mod handover;
 mod intake;
 pub mod keeper;
 pub mod lane;
-pub mod listen;
 mod load_error;
 pub mod log;
 mod metrics;
@@ -45,4 +44,9 @@ pub mod config {
 /// The words by which a worker and its supervisor communicate.
 pub mod scoreboard {
     pub use oribi_stats::scoreboard::{Bell, Presence, WorkerCommand, WorkerSlot};
+}
+
+/// The places where connections arrive.
+pub mod listen {
+    pub use oribi_listen::{Listener, Seat, doors, open};
 }

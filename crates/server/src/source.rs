@@ -3,10 +3,10 @@
 //! A lane knows no connection and no queue. An [engine](crate::engine) is a source: it owns client connections, and the lane
 //! answers for it in the same thread. Behind an edge, which is another process, the worker's side of the pool is a source.
 
-use crate::listen::Listener;
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
 use oribi_io::Waiter;
 use oribi_io::process::orders::Mailbox;
+use oribi_listen::Listener;
 use oribi_message::{FieldPair, PreparedFields, RequestHead, ResponseHead};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,8 +3,8 @@
 use super::EdgeLoop;
 use crate::handover::{Receipt, Receiver, Room, Sender};
 use crate::keeper::{Given, Keeper};
-use crate::listen::Vault;
 use oribi_io::Backend;
+use oribi_listen::Vault;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -31,7 +31,6 @@ pub use setup::shape;
 use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
-use crate::listen::Listener;
 use crate::slot::Heads;
 use deadlines::Deadlines;
 use handover::Neighbours;
@@ -39,6 +38,7 @@ use oribi_config::{IoModel, Settings};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, BellWait, Epoll, Uring};
+use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest, Ticket};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use queue::Queue;

@@ -117,7 +117,7 @@ impl<B: Backend> Engine<'_, B> {
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         // A PROXY header that has not come is read as it would have been, where the listener is still the same. No connection that
         // comes from another process is encrypted.
-        let speaks = |listener: &&crate::listen::Listener| {
+        let speaks = |listener: &&oribi_listen::Listener| {
             let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
             listener.protocol == record.protocol && (record.greeted || greets)
         };

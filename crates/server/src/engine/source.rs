@@ -1,10 +1,10 @@
 //! The engine as the source of a lane in its own thread.
 
 use super::{Engine, Exchange};
-use crate::listen::Listener;
 use crate::source::{LentRequest, Next, Source};
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
 use oribi_io::Backend;
+use oribi_listen::Listener;
 use oribi_message::{FieldPair, PreparedFields, RequestHead, ResponseHead};
 use std::io;
 use std::os::fd::OwnedFd;

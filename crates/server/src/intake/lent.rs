@@ -1,9 +1,9 @@
 //! A request that a lane has.
 
-use crate::listen::Listener;
 use crate::slot::Stored;
 use crate::source::LentRequest;
 use oribi_host::{ExchangeId, Request};
+use oribi_listen::Listener;
 use oribi_message::RequestHead;
 use std::os::fd::{AsFd, OwnedFd};
 

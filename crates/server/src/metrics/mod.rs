@@ -28,13 +28,13 @@ pub(crate) use inquiry::{Inquiry, Line, Outcome};
 pub(crate) use text::Format;
 
 use crate::control::Steered;
-use crate::listen::{Kept, Listener, open_or_take};
 use allowed::Allowed;
 use clients::{Clients, Wish};
 use dashboard::Dashboard;
 use families::{Sample, render};
 use inquirers::Inquirers;
 use oribi_config::{AcceptModel, ListenAddress, Settings};
+use oribi_listen::{Kept, Listener, open_or_take};
 use oribi_stats::figures::Figures;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -9,10 +9,10 @@
 
 use super::inheritance::inherit_vault;
 use super::notify;
-use crate::listen::{self, Kept, Listener};
 use oribi_config::value::show_accept_model;
 use oribi_config::{Protocol, Settings};
 use oribi_io::process::environment;
+use oribi_listen::{Kept, Listener};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,7 +55,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     } else {
         (Vec::new(), "")
     };
-    let opened = if listeners.is_empty() { Some(listen::open_or_take(settings, &mut kept)?) } else { None };
+    let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
     // The server listened there before, and does not any more: nobody would answer the clients.
     kept.close_others().for_each(|name| notify::remove_from_store(&name));
     if let Some(opened) = opened {
@@ -72,7 +72,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     if let Some(offer) = settings.default_offer() {
         let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
         plain.for_each(|listener| listener.encrypt(offer.clone()));
-        listen::secure(&mut listeners, None)?;
+        oribi_listen::secure(&mut listeners, None)?;
     }
     listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
     if let Some(server_name) = &settings.server_name {
@@ -92,8 +92,8 @@ pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, Str
     for (offer, material) in offers.zip(vault.iter().flat_map(|vault| &vault.materials)) {
         material.lend_texts(&mut offer.files);
     }
-    let vault = vault.map(|vault| listen::Vault { materials: Vec::new(), ..vault });
-    listen::secure(&mut listeners, vault)?;
+    let vault = vault.map(|vault| oribi_listen::Vault { materials: Vec::new(), ..vault });
+    oribi_listen::secure(&mut listeners, vault)?;
     Ok(listeners)
 }
 

@@ -3,9 +3,9 @@
 use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
 use crate::lane::{self, ContextSupply, LaneSetup, Renewal};
-use crate::listen::{Seat, doors, open};
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
+use oribi_listen::{Seat, doors, open};
 use oribi_stats::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 

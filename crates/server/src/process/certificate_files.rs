@@ -1,6 +1,6 @@
 //! The files of certificates, which are read again when they change, as programs that renew certificates change them.
 
-use crate::listen::Listener;
+use oribi_listen::Listener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

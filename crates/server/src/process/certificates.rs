@@ -2,7 +2,7 @@
 
 use super::certificate_files::CertificateFiles;
 use super::edges::Edges;
-use crate::listen::{Listener, read_again};
+use oribi_listen::{Listener, read_again};
 
 /// Reads the certificates of these listeners again, and gives them to the edges, if there are any. If one cannot be used, all
 /// stay as they are.

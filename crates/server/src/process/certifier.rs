@@ -10,10 +10,10 @@ use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
 use super::reopen_error_log;
 use super::signals::Signals;
-use crate::listen::{self, Listener};
 use oribi_acme::{Answers, Client, Done};
 use oribi_config::{Protocol, Settings};
 use oribi_io::process::{Fork, shared_lines};
+use oribi_listen::Listener;
 use oribi_stats::totals::{Account, Counter, Counts};
 use rustix::process::{Pid, WaitStatus};
 use std::io;
@@ -39,7 +39,7 @@ pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answ
     let thumbprint: Option<Arc<str>> = match answers {
         Some(Answers::Http(thumbprint)) => Some(thumbprint.into()),
         Some(Answers::TlsAlpn(file)) => {
-            listen::answer_in_handshakes(listeners, file);
+            oribi_listen::answer_in_handshakes(listeners, file);
             None
         }
         None => None,

@@ -3,7 +3,7 @@
 //! all clients have come are they told to finish. So nobody waits in a queue until whoever has ended is followed by another process.
 
 use super::LOOK_FOR_HANDSHAKES;
-use crate::listen::{Listener, handshake_begun};
+use oribi_listen::{Listener, handshake_begun};
 use oribi_stats::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
@@ -147,8 +147,8 @@ fn is_anybody_there(listeners: &[Listener]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listen::open;
     use oribi_config::{ListenAddress, Settings};
+    use oribi_listen::open;
     use std::net::{SocketAddr, TcpStream};
     use std::thread::sleep;
 

@@ -6,10 +6,10 @@ use crate::crew::Roster;
 use crate::engine::Engine;
 use crate::intake::Intake;
 use crate::lane::{Lane, LaneSetup};
-use crate::listen::Listener;
 use crate::source::{Next, Source};
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
+use oribi_listen::Listener;
 use oribi_pool::Worker;
 use oribi_stats::scoreboard::WorkerState;
 use oribi_tls::Tls;
@@ -269,10 +269,10 @@ impl<S: Source> Crew for SharedLane<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listen::{Seat, doors, open};
     use oribi_config::{ListenAddress, Settings};
     use oribi_files::Mount;
     use oribi_host::{After, ExchangeId, Native, Outlet, Reply, Request, Wait};
+    use oribi_listen::{Seat, doors, open};
     use oribi_message::ResponseHead;
     use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
     use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! Listeners as text, for the environment of a process that inherits them.
 
-use crate::listen::Listener;
 use oribi_config::{Offer, Protocol, ProxyProtocol};
+use oribi_listen::Listener;
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd;
 

@@ -22,13 +22,13 @@ use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::keeper::Plea;
-use crate::listen::{Listener, Vault};
 use crate::metrics::Line;
 use crate::spans::Way;
 use oribi_io::process::environment::{self, variable};
 use oribi_io::process::{
     adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
 };
+use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};

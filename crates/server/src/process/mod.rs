@@ -58,8 +58,8 @@ pub use oribi_io::process::{
 };
 pub use supervisor::{supervise, supervise_program};
 
-use crate::listen::Listener;
 use oribi_config::Settings;
+use oribi_listen::Listener;
 use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 use std::time::Duration;

@@ -8,10 +8,10 @@ mod watchdog;
 
 pub(super) use channel::VARIABLES;
 
-use crate::listen::Listener;
 use channel::Channel;
 use oribi_config::Settings;
 use oribi_io::process::environment::{self, variable};
+use oribi_listen::Listener;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;

@@ -6,11 +6,11 @@
 //! context. Edges are forked by the process that keeps the rights of root, so they may become another user than the workers: then
 //! no worker, whatever its app has been made to do, can send an edge a signal or trace it.
 
-use crate::listen::Listener;
 use crate::log::{self, Writers};
 use crate::sandbox::Sandbox;
 use oribi_config::Settings;
 use oribi_io::process::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
+use oribi_listen::Listener;
 use rustix::fs::Mode;
 use std::process::Command;
 

@@ -42,13 +42,13 @@ use super::upgrade::{self, Succession};
 use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::control::{self, Control};
-use crate::listen::{self, Listener, is_any_lent};
 use crate::metrics::{self, Metrics};
 use crate::shortage::explain;
 use oribi_config::directory::Directory;
 use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
 use oribi_io::process::note_forks;
+use oribi_listen::{Listener, is_any_lent};
 use oribi_pool::Memory;
 use oribi_stats::scoreboard::{Scoreboard, WorkerCommand};
 use oribi_stats::totals::{Counter, Totals};
@@ -198,9 +198,9 @@ impl<'a> Supervisor<'a> {
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, pools, board, generation) = match inheritance::inherit()? {
             Some(Inheritance { master, mut listeners, pools, board, vault, proof, generation }) => {
-                listen::secure(&mut listeners, vault)?;
+                oribi_listen::secure(&mut listeners, vault)?;
                 if let Some(proof) = proof {
-                    listen::answer_in_handshakes(&listeners, proof);
+                    oribi_listen::answer_in_handshakes(&listeners, proof);
                 }
                 (Some(master), listeners, pools, board, generation)
             }

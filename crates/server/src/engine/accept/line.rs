@@ -5,8 +5,8 @@
 
 use super::policy::{Decision, Situation, Work};
 use super::{Accepting, Deadline, Engine};
-use crate::listen::Door;
 use oribi_io::{Backend, Event};
+use oribi_listen::Door;
 use oribi_stats::scoreboard::Bell;
 use oribi_stats::scoreboard::Presence;
 use std::io;

@@ -1,10 +1,10 @@
 use super::*;
 use crate::engine::Engine;
 use crate::lane::Lane;
-use crate::listen::open;
 use oribi_config::{ListenAddress, Settings};
 use oribi_host::{After, Host, Reply, Request};
 use oribi_io::{Sim, World};
+use oribi_listen::open;
 use oribi_stats::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 

@@ -3,9 +3,9 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
-use crate::listen::{self, Listener, Vault};
 use crate::metrics::Line;
 use crate::spans::Way;
+use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use oribi_stats::figures;
 use oribi_stats::scoreboard::Board;
@@ -72,7 +72,7 @@ impl Generation {
             Some(vault) => mold.env(VAULT, vault.as_raw_fd().to_string()),
             None => mold.env_remove(VAULT),
         };
-        let proof = listen::proof(listeners);
+        let proof = oribi_listen::proof(listeners);
         match proof {
             Some(proof) => mold.env(PROOF, proof.as_raw_fd().to_string()),
             None => mold.env_remove(PROOF),

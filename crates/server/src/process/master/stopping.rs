@@ -2,8 +2,8 @@
 
 use super::super::edges::Drained;
 use super::{MOLD_GRACE, Master, Stage, entitle};
-use crate::listen::Listener;
 use oribi_io::process::fork;
+use oribi_listen::Listener;
 use std::time::{Duration, Instant};
 
 impl Master<'_> {

@@ -4,8 +4,8 @@ use super::super::closing::{Closing, Rest};
 use super::super::edges::Edges;
 use super::super::member::Member;
 use super::Supervisor;
-use crate::listen::{Seat, is_any_lent};
 use oribi_config::counted;
+use oribi_listen::{Seat, is_any_lent};
 use oribi_stats::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 

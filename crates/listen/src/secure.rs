@@ -31,7 +31,7 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
 ///
 /// # Errors
 /// Says what is wrong, and with which address or file.
-pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
+pub fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners = listener::open_or_take(settings, kept)?;
     if let Err(message) = secure(&mut listeners, None) {
         listeners.iter_mut().for_each(Listener::remove_file);
@@ -44,7 +44,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
-pub(crate) fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), String> {
+pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), String> {
     if listeners.iter().all(|listener| listener.offer.is_none()) {
         return Ok(());
     }
@@ -69,7 +69,7 @@ pub(crate) fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
-pub(crate) fn read_again(listeners: &[Listener]) -> Result<bool, String> {
+pub fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     let mut fresh = Vec::new();
     for listener in listeners {
         if let (Some(offer), Some(server)) = (&listener.offer, &listener.tls) {
@@ -87,7 +87,7 @@ pub(crate) fn read_again(listeners: &[Listener]) -> Result<bool, String> {
 }
 
 /// The names of the certificates that these listeners offer, each once, and when the first of that name ends, in seconds since 1970.
-pub(crate) fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
+pub fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> =
         listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(|server| server.expiries()).collect();
     found.sort();
@@ -97,7 +97,7 @@ pub(crate) fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
 
 /// Has authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) get what stands in `file`. It is opened by the first
 /// process, and open in all that serve: those with other rights, or in a sandbox, could not open it.
-pub(crate) fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
+pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
     let challenges = Arc::new(Challenges::of(file));
     listeners
         .iter()
@@ -106,16 +106,17 @@ pub(crate) fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
 }
 
 /// The file of [`answer_in_handshakes`], for a process that is executed.
-pub(crate) fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
+pub fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
     listeners.iter().find_map(|listener| Some(listener.tls.as_ref()?.challenges()?.file()))
 }
 
 /// What encrypted listeners need, for a process that cannot read their files.
 #[derive(Debug)]
-pub(crate) struct Vault {
-    pub(crate) secret: Secret,
+pub struct Vault {
+    /// The secret by which tickets are sealed.
+    pub secret: Secret,
     /// One for each encrypted listener, in their order.
-    pub(crate) materials: Vec<Material>,
+    pub materials: Vec<Material>,
 }
 
 impl Vault {
@@ -123,7 +124,7 @@ impl Vault {
     ///
     /// # Errors
     /// The system has no memory.
-    pub(crate) fn fill(listeners: &[Listener]) -> io::Result<Option<OwnedFd>> {
+    pub fn fill(listeners: &[Listener]) -> io::Result<Option<OwnedFd>> {
         let servers: Vec<_> = listeners.iter().filter_map(|listener| listener.tls.as_ref()).collect();
         let Some(first) = servers.first() else { return Ok(None) };
         let mut file = File::from(memfd_create("oribi-certificates", MemfdFlags::CLOEXEC)?);
@@ -137,7 +138,7 @@ impl Vault {
     }
 
     /// What is in it; `None`: nothing that makes sense.
-    pub(crate) fn open(file: BorrowedFd<'_>) -> Option<Self> {
+    pub fn open(file: BorrowedFd<'_>) -> Option<Self> {
         let size = u64::try_from(fstat(file).ok()?.st_size).ok().filter(|size| *size <= LARGEST_VAULT)?;
         let mut bytes = vec![0; size as usize];
         let mut read = 0;
@@ -162,7 +163,7 @@ impl Vault {
     ///
     /// # Errors
     /// Says what is wrong.
-    pub(crate) fn spread(self, listeners: &[Listener]) -> Result<(), String> {
+    pub fn spread(self, listeners: &[Listener]) -> Result<(), String> {
         let servers = listeners.iter().filter_map(|listener| listener.tls.as_ref());
         for (server, material) in servers.zip(self.materials) {
             server.exchange(server.check(material)?);

@@ -25,7 +25,7 @@ pub struct Listener {
     /// The socket, non-blocking and listening.
     pub socket: OwnedFd,
     /// Further sockets bound to the same address, so that each lane has its own (SO_REUSEPORT).
-    pub(crate) others: Vec<OwnedFd>,
+    pub others: Vec<OwnedFd>,
     /// The name for users: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
     /// The protocol of the clients.
@@ -42,11 +42,11 @@ pub struct Listener {
     /// while this server stops must not be turned away.
     pub lent: bool,
     /// What is to be read for a listener whose connections are encrypted.
-    pub(crate) offer: Option<Offer>,
+    pub offer: Option<Offer>,
     /// What it offers to its clients, then.
-    pub(crate) tls: Option<Arc<Server>>,
+    pub tls: Option<Arc<Server>>,
     /// What stands behind the tokens in the answers to challenges of ACME; `None`: they are requests like all others.
-    pub(crate) thumbprint: Option<Arc<str>>,
+    pub thumbprint: Option<Arc<str>>,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
@@ -60,14 +60,14 @@ struct SocketFile {
 }
 
 /// Whether another server may take connections from one of these before or after this one.
-pub(crate) fn is_any_lent(listeners: &[Listener]) -> bool {
+pub fn is_any_lent(listeners: &[Listener]) -> bool {
     listeners.iter().any(|listener| listener.lent)
 }
 
 impl Listener {
     /// SERVER_NAME and SERVER_PORT of requests that arrive here.
     #[inline]
-    pub(crate) fn endpoint(&self) -> Endpoint<'_> {
+    pub fn endpoint(&self) -> Endpoint<'_> {
         Endpoint { address: self.server_name.as_bytes(), port: self.server_port.as_bytes() }
     }
 
@@ -76,7 +76,7 @@ impl Listener {
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket.
-    pub(crate) fn adopted(socket: OwnedFd, host: &str, protocol: Protocol) -> Result<Self, String> {
+    pub fn adopted(socket: OwnedFd, host: &str, protocol: Protocol) -> Result<Self, String> {
         match sockopt::socket_acceptconn(&socket) {
             Ok(true) => {}
             Ok(false) => return Err("the descriptor is not a listening socket".to_owned()),
@@ -117,12 +117,13 @@ impl Listener {
     }
 
     /// Has connections begin with a PROXY header, or not; those of web servers never do.
-    pub(crate) fn expect_greeting(&mut self, choice: ProxyProtocol) {
+    #[inline]
+    pub fn expect_greeting(&mut self, choice: ProxyProtocol) {
         self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
     }
 
     /// From now on its clients speak TLS.
-    pub(crate) fn encrypt(&mut self, offer: Offer) {
+    pub fn encrypt(&mut self, offer: Offer) {
         if let Some(rest) = self.display.strip_prefix("http://") {
             self.display = format!("https://{rest}");
         }
@@ -135,7 +136,7 @@ impl Listener {
     }
 
     /// Whether a connection waits to be accepted.
-    pub(crate) fn has_waiting(&self) -> bool {
+    pub fn has_waiting(&self) -> bool {
         let poll = |socket| rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN);
         let mut polled: Vec<_> = self.sockets().map(poll).collect();
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
@@ -143,7 +144,7 @@ impl Listener {
 
     /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does not
     /// permit it: then connections keep coming until the socket is closed.
-    pub(crate) fn turn_away(&self) -> bool {
+    pub fn turn_away(&self) -> bool {
         let turn_away =
             |socket| oribi_io::ignore_new_connections(socket).or_else(|_| oribi_io::refuse_new_connections(socket)).is_ok();
         // Clients find a Unix socket by its file, which is removed.
@@ -153,7 +154,7 @@ impl Listener {
     /// Called at the end of the process that opened it: removes its file and closes it in all processes that share it. A child
     /// that the app has forked without exec has a copy, which must not make the next server find the address in use. A lent
     /// listener stays open for the next server.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.remove_file();
         if !self.lent {
             self.close();
@@ -161,7 +162,7 @@ impl Listener {
     }
 
     /// Closes the socket in all processes that share it: from now on connections are refused, and waiting ones are reset.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         if !self.unix {
             // It fails if the socket does not listen any more, which does no harm.
             for socket in self.sockets() {
@@ -174,7 +175,7 @@ impl Listener {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
+    pub fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
         let Some(SocketFile { path, .. }) = &self.file else { return Ok(()) };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
@@ -183,7 +184,7 @@ impl Listener {
     }
 
     /// Makes this process responsible for the file of a Unix socket that another process has made, unless the listener is lent.
-    pub(crate) fn own_file(&mut self) {
+    pub fn own_file(&mut self) {
         let address = rustix::net::getsockname(&self.socket).ok().and_then(|address| SocketAddrUnix::try_from(address).ok());
         let path = address.as_ref().and_then(SocketAddrUnix::path_bytes);
         if self.lent || !self.unix {
@@ -196,13 +197,14 @@ impl Listener {
     }
 
     /// Somebody else keeps a copy of the socket from now on, for the next server.
-    pub(crate) fn lend(&mut self) {
+    #[inline]
+    pub fn lend(&mut self) {
         self.lent = true;
         self.file = None;
     }
 
     /// Removes the file of a Unix socket, if this process made it and it has not been replaced.
-    pub(crate) fn remove_file(&mut self) {
+    pub fn remove_file(&mut self) {
         let Some(file) = self.file.take() else { return };
         let same = |found: &std::fs::Metadata| found.dev() == file.device && found.ino() == file.inode;
         if std::fs::symlink_metadata(&file.path).is_ok_and(|found| same(&found)) {
@@ -213,7 +215,7 @@ impl Listener {
 }
 
 /// Whether a client is in the middle of its handshake with one of these listeners.
-pub(crate) fn handshake_begun(listeners: &[Listener]) -> bool {
+pub fn handshake_begun(listeners: &[Listener]) -> bool {
     let internet = listeners.iter().filter(|listener| !listener.unix);
     let ports: Vec<u16> = internet.filter_map(|listener| listener.server_port.parse().ok()).collect();
     handshakes::begun(&ports)

@@ -8,10 +8,11 @@ use std::path::Path;
 
 /// Sockets by the names under which they were kept. A server that opens an address takes the socket of that address from here.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Vec<(String, OwnedFd)>);
+pub struct Kept(Vec<(String, OwnedFd)>);
 
 impl Kept {
-    pub(crate) fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
+    /// These sockets, each with the name of its address.
+    pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
         Self(sockets)
     }
 
@@ -38,7 +39,7 @@ impl Kept {
 
     /// Closes the sockets that nobody has taken, in all processes that share them, and gives their names: clients that connect
     /// there are refused from now on.
-    pub(crate) fn close_others(self) -> impl Iterator<Item = String> {
+    pub fn close_others(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(name, socket)| {
             // The descriptor that was inherited stays open beside this copy. It fails for what does not listen, which does no
             // harm.

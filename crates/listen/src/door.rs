@@ -23,7 +23,8 @@ impl Seat {
 
     /// One of the `parts` seats into which this one is divided.
     #[must_use]
-    pub(crate) const fn part(self, number: usize, parts: usize) -> Self {
+    #[inline]
+    pub const fn part(self, number: usize, parts: usize) -> Self {
         Self { number: self.number * parts + number, of: self.of * parts }
     }
 
