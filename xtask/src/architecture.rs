@@ -65,6 +65,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
+        name: "oribi-log",
+        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-tls", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -79,6 +85,7 @@ const RULES: &[Rule] = &[
             "oribi-config",
             "oribi-stats",
             "oribi-listen",
+            "oribi-log",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

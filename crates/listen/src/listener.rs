@@ -117,7 +117,6 @@ impl Listener {
     }
 
     /// Has connections begin with a PROXY header, or not; those of web servers never do.
-    #[inline]
     pub fn expect_greeting(&mut self, choice: ProxyProtocol) {
         self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
     }

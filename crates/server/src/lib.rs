@@ -18,7 +18,6 @@ mod intake;
 pub mod keeper;
 pub mod lane;
 mod load_error;
-pub mod log;
 mod metrics;
 mod outgoing;
 pub mod process;
@@ -49,4 +48,9 @@ pub mod scoreboard {
 /// The places where connections arrive.
 pub mod listen {
     pub use oribi_listen::{Listener, Seat, doors, open};
+}
+
+/// The logs.
+pub mod log {
+    pub use oribi_log::{is_plain, prepare};
 }

@@ -1,6 +1,6 @@
 //! Writes JSON (RFC 8259). All names are the server's own and need no escapes; texts are escaped.
 
-use crate::log::append_json;
+use oribi_log::append_json;
 use std::fmt::{Display, Write as _};
 
 /// An object that is being written.

@@ -1,8 +1,8 @@
 //! What the server says about the requests that are in it.
 
 use super::json::{Array, Object};
-use crate::log::append_quoted;
 use crate::slot::Glance;
+use oribi_log::append_quoted;
 use std::time::Duration;
 
 /// The most requests that are told of. A table of more helps nobody, and each costs a look into memory.

@@ -57,7 +57,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 },
                 Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Given::ErrorLog(log) => {
-                    if let Err(error) = crate::log::use_error_log(log.into()) {
+                    if let Err(error) = oribi_log::use_error_log(log.into()) {
                         log::error!("cannot use the error log that was opened again: {error}");
                     }
                 }

@@ -5,8 +5,8 @@ use super::laps::{Laps, Wait};
 use super::name::Name;
 use super::remote::Remote;
 use super::request_id::RequestId;
-use crate::log::Noted;
 use oribi_host::ExchangeId;
+use oribi_log::Noted;
 use oribi_message::{HeadLayout, RequestHead};
 
 /// The state of the response to one exchange.

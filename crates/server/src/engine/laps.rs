@@ -7,7 +7,7 @@
 //! ```
 
 use super::moment::Moment;
-use crate::log::Parts;
+use oribi_log::Parts;
 use oribi_stats::totals::Tally;
 use std::time::Duration;
 

@@ -10,9 +10,9 @@ use super::laps::Wait;
 use super::respond::Target;
 use super::stream::Stream;
 use super::{Engine, Exchange};
-use crate::log::Ending;
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
+use oribi_log::Ending;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {

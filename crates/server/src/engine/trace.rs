@@ -5,8 +5,8 @@
 //! nothing without.
 
 use super::unique::Numbers;
-use crate::log::TraceIds;
 use oribi_config::{Forwarding, SampleRatio};
+use oribi_log::TraceIds;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
 
 const PARENT: &[u8] = b"traceparent";

@@ -184,7 +184,7 @@ impl Source for Intake<'_> {
     }
 
     fn reopen_logs(&mut self) {
-        if let Err(error) = crate::log::reopen_error_log(self.settings) {
+        if let Err(error) = oribi_log::reopen_error_log(self.settings) {
             log::error!("cannot open the error log again: {error}");
         }
     }

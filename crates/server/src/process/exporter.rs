@@ -119,7 +119,7 @@ fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privi
     let mut is_open = true;
     loop {
         if life.is_to_reopen_log()
-            && let Err(error) = crate::log::reopen_error_log(settings)
+            && let Err(error) = oribi_log::reopen_error_log(settings)
         {
             log::error!("cannot open the error log again: {error}");
         }

@@ -78,7 +78,7 @@ fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     if let Err(message) = privileges.hand_over_logs(settings) {
         log::error!("{message}");
     }
-    match crate::log::reopen_error_log(settings) {
+    match oribi_log::reopen_error_log(settings) {
         Ok(()) => log::info!("the log files are opened again"),
         Err(error) => log::error!("cannot open the error log again: {error}"),
     }

@@ -6,11 +6,11 @@
 //! context. Edges are forked by the process that keeps the rights of root, so they may become another user than the workers: then
 //! no worker, whatever its app has been made to do, can send an edge a signal or trace it.
 
-use crate::log::{self, Writers};
 use crate::sandbox::Sandbox;
 use oribi_config::Settings;
 use oribi_io::process::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 use oribi_listen::Listener;
+use oribi_log::Writers;
 use rustix::fs::Mode;
 use std::process::Command;
 
@@ -89,8 +89,8 @@ impl Privileges {
                 (Some(only(edges)), Some(Writers { user, group: edges.group(), with_group: true }))
             }
         };
-        access.map_or(Ok(()), |writers| log::give_access_log_to(settings, writers))?;
-        error.map_or(Ok(()), |writers| log::give_error_log_to(settings, writers))
+        access.map_or(Ok(()), |writers| oribi_log::give_access_log_to(settings, writers))?;
+        error.map_or(Ok(()), |writers| oribi_log::give_error_log_to(settings, writers))
     }
 
     /// Makes the programs that `command` runs start without root's privileges.

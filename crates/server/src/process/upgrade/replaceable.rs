@@ -270,7 +270,7 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
         signals.rearm();
         // Otherwise a log that was rotated away would take room as long as this process has it open.
         if ward.pass_signals_on()
-            && let Err(error) = crate::log::reopen_error_log(settings)
+            && let Err(error) = oribi_log::reopen_error_log(settings)
         {
             log::error!("cannot open the error log again: {error}");
         }

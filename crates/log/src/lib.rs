@@ -2,6 +2,7 @@
 //!
 //! Both logs follow two rules: untrusted text is escaped, so that nobody can forge a line or send control codes to a terminal;
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
+#![forbid(unsafe_code)]
 
 mod access;
 mod entry;
@@ -16,9 +17,9 @@ mod stamp;
 
 pub use access::AccessLog;
 pub use entry::{AccessEntry, Ending, Noted, Parts, TraceIds};
-pub(crate) use escape::{append_json, append_quoted};
+pub use escape::{append_json, append_quoted};
 pub use oribi_tls::is_plain;
-pub(crate) use slow::SlowLog;
+pub use slow::SlowLog;
 
 use oribi_config::{LogTarget, Settings};
 use rustix::fs::OFlags;
@@ -70,7 +71,7 @@ pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
 ///
 /// # Errors
 /// An error of the system; then the old one stays.
-pub(crate) fn use_error_log(file: File) -> io::Result<()> {
+pub fn use_error_log(file: File) -> io::Result<()> {
     error::replace(file)
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn use_error_log(file: File) -> io::Result<()> {
 ///
 /// # Errors
 /// Says which file cannot be opened, and why.
-pub(crate) fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
+pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
     match &settings.access_log {
         Some(target @ LogTarget::File(path)) => output::open(path).map(Some).map_err(|error| failed("access", target, &error)),
         Some(LogTarget::Standard | LogTarget::System(_)) | None => Ok(None),

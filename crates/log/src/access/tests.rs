@@ -1,7 +1,7 @@
 //! Lines of all formats.
 
 use super::*;
-use crate::log::{Ending, TraceIds};
+use crate::{Ending, TraceIds};
 use oribi_config::AccessPattern;
 use oribi_host::Endpoint;
 use oribi_message::{FieldLayout, HeadLayout, RequestHead, Span, Version};

@@ -144,7 +144,7 @@ fn target(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Ending, TraceIds};
+    use crate::{Ending, TraceIds};
     use oribi_message::{HeadLayout, RequestHead, Span};
     use std::time::SystemTime;
 
