@@ -71,6 +71,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
+        name: "oribi-ipc",
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -86,6 +92,7 @@ const RULES: &[Rule] = &[
             "oribi-stats",
             "oribi-listen",
             "oribi-log",
+            "oribi-ipc",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

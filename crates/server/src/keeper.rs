@@ -4,9 +4,9 @@
 //! processes, or send them signals, itself: with `--user` it has no right to, and the number of a process that it has read from
 //! shared memory may be anyone's. The keeper does so only if the process is a worker of this server.
 
-use crate::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use crate::lane::LaneSetup;
 use crate::sandbox::Sandbox;
+use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use oribi_pool::Memory;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
@@ -240,7 +240,7 @@ mod tests {
         pleas.give_error_log(file.as_fd()).expect("there is room");
         pleas.give_access_log(file.as_fd()).expect("there is room");
         pleas.give_certificates(file.as_fd()).expect("there is room");
-        let (successor, _receiver) = crate::handover::pair().expect("sockets");
+        let (successor, _receiver) = oribi_ipc::handover::pair().expect("sockets");
         pleas.name_successor(&successor).expect("there is room");
         assert!(matches!(keeper.next(), Some(Given::ErrorLog(_))));
         assert!(matches!(keeper.next(), Some(Given::AccessLog(_))));

@@ -13,7 +13,6 @@ pub mod control;
 mod crew;
 pub mod edge;
 pub mod engine;
-mod handover;
 mod intake;
 pub mod keeper;
 pub mod lane;
@@ -23,9 +22,7 @@ mod outgoing;
 pub mod process;
 mod sandbox;
 mod shortage;
-pub mod slot;
 pub mod source;
-pub mod spans;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
@@ -53,4 +50,9 @@ pub mod listen {
 /// The logs.
 pub mod log {
     pub use oribi_log::{is_plain, prepare};
+}
+
+/// The spans that are told to the exporter.
+pub mod spans {
+    pub use oribi_ipc::spans::Way;
 }

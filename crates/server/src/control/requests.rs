@@ -1,7 +1,7 @@
 //! What the server says about the requests that are in it.
 
 use super::json::{Array, Object};
-use crate::slot::Glance;
+use oribi_ipc::slot::Glance;
 use oribi_log::append_quoted;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 
 use super::EdgeLoop;
 use crate::engine::Progress;
-use crate::slot::{Content, Head, Malformed};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
+use oribi_ipc::slot::{Content, Head, Malformed};
 use oribi_pool::{Event, FilePart, Ticket, Wish};
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
 //! Connections that an edge hands over to one of the next server, and those that it takes over from the server before.
 
 use super::EdgeLoop;
-use crate::handover::{Receipt, Receiver, Room, Sender};
 use crate::keeper::{Given, Keeper};
 use oribi_io::Backend;
+use oribi_ipc::handover::{Receipt, Receiver, Room, Sender};
 use oribi_listen::Vault;
 use std::io;
 use std::os::fd::AsFd;

@@ -31,13 +31,13 @@ pub use setup::shape;
 use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
-use crate::slot::Heads;
 use deadlines::Deadlines;
 use handover::Neighbours;
 use oribi_config::{IoModel, Settings};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, BellWait, Epoll, Uring};
+use oribi_ipc::slot::Heads;
 use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest, Ticket};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};

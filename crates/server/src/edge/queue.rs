@@ -3,10 +3,10 @@
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
 use crate::engine::{CountedFile, Exchange, Sum, Wait};
-use crate::slot::{encode_request, stamp_request};
 use oribi_config::{Timeouts, counted};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
+use oribi_ipc::slot::{encode_request, stamp_request};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
 use oribi_stats::totals::Counter;

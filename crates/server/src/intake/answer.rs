@@ -3,9 +3,9 @@
 use super::Intake;
 use super::backlog::Part;
 use super::open::{Open, Step};
-use crate::slot::{Content, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
+use oribi_ipc::slot::{Content, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_pool::{HEAD_BYTES, Taken, Unfit, Worker};
 use oribi_proto::h1::{InvalidResponse, check_head, check_informational, check_trailers};

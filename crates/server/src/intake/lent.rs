@@ -1,8 +1,8 @@
 //! A request that a lane has.
 
-use crate::slot::Stored;
 use crate::source::LentRequest;
 use oribi_host::{ExchangeId, Request};
+use oribi_ipc::slot::Stored;
 use oribi_listen::Listener;
 use oribi_message::RequestHead;
 use std::os::fd::{AsFd, OwnedFd};

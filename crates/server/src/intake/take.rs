@@ -4,7 +4,7 @@ use super::descriptors::ask;
 use super::lent::{Lent, Received};
 use super::{Intake, Stage};
 use crate::shortage::is_of_descriptors;
-use crate::slot::{Content, encode_head};
+use oribi_ipc::slot::{Content, encode_head};
 use oribi_message::{FieldPair, ResponseHead, Version};
 use oribi_pool::{Taken, Wish, Worker};
 use std::io;

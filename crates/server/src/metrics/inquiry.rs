@@ -5,7 +5,7 @@
 //! else, however many ask, and a first process that is busy or has ended delays nobody.
 
 use super::text::Format;
-use crate::handover::{receive_with_descriptor, send_with_descriptor};
+use oribi_ipc::handover::{receive_with_descriptor, send_with_descriptor};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use std::io;

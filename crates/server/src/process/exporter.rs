@@ -1,15 +1,15 @@
 //! The exporter: the process that sends the spans of requests to a collector (`--trace-export`).
 //!
-//! Those who answer requests tell it of each that is sampled, by a socket that all of them have inherited ([`crate::spans`]), and wait for
+//! Those who answer requests tell it of each that is sampled, by a socket that all of them have inherited ([`oribi_ipc::spans`]), and wait for
 //! nobody. The process that has opened the socket keeps it open, so that what is told while there is no exporter waits for the next. It
 //! ends after all others: what was answered last is to be seen, too.
 
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
 use super::signals::Signals;
-use crate::spans::Way;
 use oribi_config::Settings;
 use oribi_io::process::{Fork, environment};
+use oribi_ipc::spans::Way;
 use oribi_otlp::{Exporter as Deliverer, LARGEST_MESSAGE};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};

@@ -11,7 +11,7 @@
 //! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
 //!   right to
 //!   read (see `listen/secure.rs`);
-//! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`crate::spans`]);
+//! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
 //! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics (`--metrics-path`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
@@ -23,11 +23,11 @@ pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::keeper::Plea;
 use crate::metrics::Line;
-use crate::spans::Way;
 use oribi_io::process::environment::{self, variable};
 use oribi_io::process::{
     adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
 };
+use oribi_ipc::spans::Way;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};

@@ -5,8 +5,8 @@
 
 use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
 use crate::metrics::Traffic;
-use crate::slot::{Malformed, glance, size_for_glance};
 use oribi_config::{AppDeadlines, Settings, Timeouts};
+use oribi_ipc::slot::{Malformed, glance, size_for_glance};
 use oribi_pool::{Memory, Sighting, Stage};
 use oribi_stats::scoreboard::Shown;
 use oribi_stats::scoreboard::running::OwnDeadline;
@@ -184,8 +184,8 @@ fn worker(pid: u32, processes: &[ProcessReport]) -> WorkerOfRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::encode_request;
     use oribi_host::{Content, Endpoint, Request};
+    use oribi_ipc::slot::encode_request;
     use oribi_message::{HeadLayout, RequestHead};
     use oribi_pool::{Edge, Shape, Worker};
     use oribi_proto::h1;

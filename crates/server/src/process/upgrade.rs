@@ -28,7 +28,7 @@ pub(super) use predecessor::{figures, metrics, totals};
 pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, keep_scale, note_end, obey_signals};
 pub(super) use succession::Succession;
 
-use crate::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
+use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -91,7 +91,7 @@ fn hear(link: &OwnedFd) -> Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handover::pair;
+    use oribi_ipc::handover::pair;
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
     #[test]

@@ -3,12 +3,12 @@
 use super::super::privileges::Privileges;
 use super::super::signals;
 use crate::edge;
-use crate::handover::Receiver;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::LaneSetup;
 use crate::sandbox::Sandbox;
 use oribi_config::{Settings, Timeouts};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
+use oribi_ipc::handover::Receiver;
 use oribi_listen::{Listener, Seat, doors};
 use oribi_pool::Memory;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};

@@ -5,7 +5,7 @@ use super::super::inheritance::Word;
 use super::super::title::Title;
 use super::super::upgrade::{Condition, Parts, Replaceable};
 use super::{Master, Stage, entitle};
-use crate::handover::Sender;
+use oribi_ipc::handover::Sender;
 use std::time::Instant;
 
 impl<'a> Replaceable<'a> for Master<'a> {

@@ -3,7 +3,7 @@
 use super::super::certificate_files::CertificateFiles;
 use super::super::upgrade::{Condition, Parts, Replaceable};
 use super::{Stage, Supervisor, Title};
-use crate::handover::Sender;
+use oribi_ipc::handover::Sender;
 use oribi_stats::scoreboard::WorkerCommand;
 use std::time::Instant;
 

@@ -5,10 +5,10 @@ use super::super::inheritance::{
 };
 use super::guardian::GuardianLink;
 use super::{Heard, Kind, hear, say};
-use crate::handover::Sender;
 use crate::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
+use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, is_any_lent};
 use oribi_stats::figures::FigureTotals;
 use oribi_stats::totals::{RouteTotals, Totals};

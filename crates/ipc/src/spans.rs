@@ -34,12 +34,12 @@ impl Way {
     }
 
     /// Gives this process the one that another has left for it.
-    pub(crate) fn adopt(sender: OwnedFd) {
+    pub fn adopt(sender: OwnedFd) {
         *WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
 
     /// Sends a message; `false`: it is lost.
-    pub(crate) fn send(&self, message: &[u8]) -> bool {
+    pub fn send(&self, message: &[u8]) -> bool {
         send(&self.0, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 }

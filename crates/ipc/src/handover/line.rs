@@ -14,15 +14,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The old edge's end. Several edges may have copies of it.
 #[derive(Debug)]
-pub(crate) struct Sender(OwnedFd);
+pub struct Sender(OwnedFd);
 
 /// The new edge's end.
 #[derive(Debug)]
-pub(crate) struct Receiver(OwnedFd);
+pub struct Receiver(OwnedFd);
 
 /// Whether a record can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub enum Room {
+    /// There is.
     Yes,
     /// The other edge has not read what was sent.
     Later,
@@ -32,10 +33,12 @@ pub(crate) enum Room {
 
 /// What has come.
 #[derive(Debug)]
-pub(crate) enum Receipt {
+pub enum Receipt {
+    /// A connection, with its socket.
     Connection(Record, OwnedFd),
     /// A message that makes no sense, or without a descriptor.
     Nonsense,
+    /// Nothing has come yet.
     Nothing,
     /// All who could send have ended.
     End,
@@ -45,18 +48,20 @@ pub(crate) enum Receipt {
 ///
 /// # Errors
 /// The system refuses.
-pub(crate) fn pair() -> io::Result<(Sender, Receiver)> {
+pub fn pair() -> io::Result<(Sender, Receiver)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     Ok((Sender(sender), Receiver(receiver)))
 }
 
 impl Sender {
-    pub(crate) const fn new(socket: OwnedFd) -> Self {
+    /// The end of a line, by its socket.
+    pub const fn new(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    pub(crate) fn room(&self) -> Room {
+    /// Whether there is room for another connection.
+    pub fn room(&self) -> Room {
         let mut polled = [PollFd::new(&self.0, PollFlags::OUT)];
         if poll(&mut polled, Some(&Timespec::default())).is_err() {
             return Room::Later;
@@ -72,7 +77,7 @@ impl Sender {
     ///
     /// # Errors
     /// It was not sent: there is no room now, or the other edge has ended, or the record is too large.
-    pub(crate) fn send(&self, record: &Record, connection: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn send(&self, record: &Record, connection: BorrowedFd<'_>) -> io::Result<()> {
         let bytes = record.encode().ok_or(io::ErrorKind::InvalidInput)?;
         send_with_descriptor(&self.0, &bytes, Some(connection))
     }
@@ -80,7 +85,7 @@ impl Sender {
 
 impl Receiver {
     /// The next connection, without waiting.
-    pub(crate) fn next(&self) -> Receipt {
+    pub fn next(&self) -> Receipt {
         let mut bytes = vec![0; LARGEST];
         match receive_with_descriptor(&self.0, &mut bytes) {
             Ok((0, _)) => Receipt::End,
@@ -111,7 +116,7 @@ impl AsFd for Receiver {
 ///
 /// # Errors
 /// It was not sent.
-pub(crate) fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.as_slice();
@@ -131,7 +136,7 @@ pub(crate) fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: 
 ///
 /// # Errors
 /// `WouldBlock`: there is none. Otherwise an error of the system.
-pub(crate) fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

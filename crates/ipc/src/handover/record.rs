@@ -3,7 +3,7 @@
 use oribi_config::Protocol;
 
 /// The version of the records. An edge hands its connections only to one that reads the same version.
-pub(crate) const VERSION: u16 = 2;
+pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
 
@@ -12,10 +12,10 @@ const MAGIC: [u8; 8] = *b"OribiCon";
 const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
 /// The most bytes of the next request that a record has. A connection with more stays until they have been read as a request.
-pub(crate) const LARGEST_UNREAD: usize = 64 << 10;
+pub const LARGEST_UNREAD: usize = 64 << 10;
 
 /// Nothing limits the time.
-pub(crate) const NO_LIMIT: u32 = u32::MAX;
+pub const NO_LIMIT: u32 = u32::MAX;
 
 /// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of three.
 const LONGEST_NAME: usize = 512;
@@ -25,22 +25,23 @@ pub(super) const LARGEST: usize = HEADER_BYTES + LONGEST_NAME + 2 * u8::MAX as u
 
 /// What an edge knows of a connection that is between two requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) protocol: Protocol,
+pub struct Record {
+    /// The protocol of the connection.
+    pub protocol: Protocol,
     /// The display name of its listener.
-    pub(crate) listener: String,
+    pub listener: String,
     /// Its PROXY header has been read, or there is to be none.
-    pub(crate) greeted: bool,
+    pub greeted: bool,
     /// How many requests have begun on it.
-    pub(crate) requests: u32,
+    pub requests: u32,
     /// How many milliseconds its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
-    pub(crate) left: u32,
+    pub left: u32,
     /// The client's address, as text.
-    pub(crate) address: Vec<u8>,
+    pub address: Vec<u8>,
     /// The client's port, as text.
-    pub(crate) port: Vec<u8>,
+    pub port: Vec<u8>,
     /// What was received of the next request.
-    pub(crate) unread: Vec<u8>,
+    pub unread: Vec<u8>,
 }
 
 /// The bytes are no record of this version.
