@@ -77,6 +77,12 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
+        name: "oribi-source",
+        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-listen"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
         name: "oribi-server",
         sees: &[
             "oribi-message",
@@ -93,6 +99,7 @@ const RULES: &[Rule] = &[
             "oribi-listen",
             "oribi-log",
             "oribi-ipc",
+            "oribi-source",
             "oribi-test-support",
         ],
         uses: Uses::Anything,

@@ -22,7 +22,6 @@ mod outgoing;
 pub mod process;
 mod sandbox;
 mod shortage;
-pub mod source;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
@@ -55,4 +54,9 @@ pub mod log {
 /// The spans that are told to the exporter.
 pub mod spans {
     pub use oribi_ipc::spans::Way;
+}
+
+/// The border between a lane and what it takes its requests from.
+pub mod source {
+    pub use oribi_source::Source;
 }

@@ -79,7 +79,6 @@ use exchange::Received;
 pub(crate) use laps::Wait;
 pub use respond::Progress;
 
-use crate::source::Next;
 use answer::{Draft, Lost};
 use backlog::Backlog;
 use connection::Connection;
@@ -91,6 +90,7 @@ use oribi_io::{Backend, Event, Token};
 use oribi_listen::{Door, Listener, Seat, doors};
 use oribi_log::{AccessLog, SlowLog};
 use oribi_proto::{fcgi, h1, h2};
+use oribi_source::Next;
 use oribi_stats::totals::{Account, Tally};
 use request_id::RequestIds;
 use route::Routes;

@@ -1,11 +1,11 @@
 //! The engine as the source of a lane in its own thread.
 
 use super::{Engine, Exchange};
-use crate::source::{LentRequest, Next, Source};
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
 use oribi_io::Backend;
 use oribi_listen::Listener;
 use oribi_message::{FieldPair, PreparedFields, RequestHead, ResponseHead};
+use oribi_source::{LentRequest, Next, Source};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;

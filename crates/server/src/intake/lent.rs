@@ -1,10 +1,10 @@
 //! A request that a lane has.
 
-use crate::source::LentRequest;
 use oribi_host::{ExchangeId, Request};
 use oribi_ipc::slot::Stored;
 use oribi_listen::Listener;
 use oribi_message::RequestHead;
+use oribi_source::LentRequest;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A request that was taken from a pool.

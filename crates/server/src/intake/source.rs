@@ -1,10 +1,10 @@
 //! A worker behind edges as the source of its lane.
 
 use super::{Intake, Lent, Stage, Watcher};
-use crate::source::{Next, Source};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::Mailbox;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_source::{Next, Source};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;

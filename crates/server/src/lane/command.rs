@@ -1,7 +1,7 @@
 //! What a lane does when it was woken.
 
 use super::Lane;
-use crate::source::Source;
+use oribi_source::Source;
 use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::sync::atomic::Ordering;
 

@@ -1,9 +1,9 @@
 //! Passes orders to the apps of a lane that take too long.
 
 use super::Lane;
-use crate::source::{LentRequest, Source};
 use oribi_host::{After, ExchangeId, Host, Interruption, Order, Reply, Request};
 use oribi_io::process::orders::{self, Mailbox, Receiver};
+use oribi_source::{LentRequest, Source};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;

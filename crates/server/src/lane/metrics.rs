@@ -3,11 +3,11 @@
 use super::Lane;
 use crate::attention::Attention;
 use crate::metrics::{Format, Inquiry, Line, Outcome, preferred};
-use crate::source::{LentRequest, Source};
 use oribi_config::MetricsPath;
 use oribi_host::{ExchangeId, Request};
 use oribi_listen::Listener;
 use oribi_message::{KnownField, ResponseHead};
+use oribi_source::{LentRequest, Source};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd;

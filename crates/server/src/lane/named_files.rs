@@ -1,12 +1,12 @@
 //! Support for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect). It stores the conditions and ranges of
 //! their requests until the response comes, which may be later, and drops the content that the file replaces.
 
-use crate::source::LentRequest;
 use oribi_files::root::NotFound;
 use oribi_files::selection::Selection;
 use oribi_files::{NamedFiles, Response, respond};
 use oribi_host::{ExchangeId, Outlet, ReplyError};
 use oribi_message::{FieldPair, KnownField, RequestHead, ResponseHead};
+use oribi_source::LentRequest;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 

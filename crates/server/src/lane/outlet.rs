@@ -3,10 +3,10 @@
 use super::app_chunks::HeldHead;
 use super::{Lane, app_chunks};
 use crate::attention::Attention;
-use crate::source::Source;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1::{InvalidResponse, check_head};
+use oribi_source::Source;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::Waker;

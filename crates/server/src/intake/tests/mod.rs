@@ -7,12 +7,12 @@ mod resting;
 
 use super::Intake;
 use crate::attention::Attention;
-use crate::source::{LentRequest, Next, Source};
 use oribi_config::Settings;
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
 use oribi_ipc::slot::{Content as Told, Heads, encode_request};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, ResponseHead, Span};
 use oribi_pool::{Edge, Event, Memory, Shape, Ticket, Wish, Worker};
+use oribi_source::{LentRequest, Next, Source};
 use oribi_test_support::{Deadline, waits_for};
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,8 @@
 //! What a lane takes its requests from and gives its answers to.
 //!
-//! A lane knows no connection and no queue. An [engine](crate::engine) is a source: it owns client connections, and the lane
+//! A lane knows no connection and no queue. An engine is a source: it owns client connections, and the lane
 //! answers for it in the same thread. Behind an edge, which is another process, the worker's side of the pool is a source.
+#![forbid(unsafe_code)]
 
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
 use oribi_io::Waiter;
