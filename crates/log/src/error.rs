@@ -359,7 +359,7 @@ mod tests {
             ("rustls::msgs::handshake", Level::Warn, true),
             ("ureq_proto::client", Level::Info, true),
             ("rustls::msgs::handshake", Level::Error, false),
-            ("oribi_server::engine", Level::Warn, false),
+            ("oribi_engine::receive", Level::Warn, false),
             ("oribi_tls", Level::Info, false),
         ] {
             assert_eq!(is_remark(&Metadata::builder().target(target).level(level).build()), expected, "{target} {level}");

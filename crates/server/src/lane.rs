@@ -13,7 +13,6 @@ mod outlet;
 
 use crate::attention::{Attention, Nudge};
 use crate::crew::Roster;
-use crate::engine::{Census, Engine};
 use crate::intake::Intake;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
@@ -22,6 +21,7 @@ pub(crate) use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
 use oribi_config::{IoModel, ProxyProtocol, Settings};
+use oribi_engine::{Census, Engine};
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]

@@ -12,7 +12,6 @@ mod boot;
 pub mod control;
 mod crew;
 pub mod edge;
-pub mod engine;
 mod intake;
 pub mod keeper;
 pub mod lane;
@@ -21,7 +20,6 @@ mod metrics;
 mod outgoing;
 pub mod process;
 mod sandbox;
-mod shortage;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
@@ -59,4 +57,9 @@ pub mod spans {
 /// The border between a lane and what it takes its requests from.
 pub mod source {
     pub use oribi_source::Source;
+}
+
+/// Connections, their deadlines and one backend, owned by one lane.
+pub mod engine {
+    pub use oribi_engine::{Census, Engine};
 }

@@ -2,7 +2,7 @@
 //! here or by the engine, as if a stranger had written it.
 
 use super::EdgeLoop;
-use crate::engine::Progress;
+use oribi_engine::Progress;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_ipc::slot::{Content, Head, Malformed};
@@ -284,7 +284,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         };
         if let Err(error) = outcome {
             log::error!("cannot give a worker what its app asks for: {error}");
-            let status = if crate::shortage::is_of_descriptors(&error) { 503 } else { 500 };
+            let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
             self.give_up(ticket, status);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
-use crate::engine::CountedFile;
+use oribi_engine::CountedFile;
 use oribi_io::Backend;
 use oribi_pool::{Ticket, Withdrawal};
 use oribi_stats::totals::Counter;

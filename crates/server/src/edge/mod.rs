@@ -28,12 +28,12 @@ mod workers;
 
 pub use setup::shape;
 
-use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
 use deadlines::Deadlines;
 use handover::Neighbours;
 use oribi_config::{IoModel, Settings};
+use oribi_engine::Engine;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, BellWait, Epoll, Uring};

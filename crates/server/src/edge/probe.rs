@@ -1,8 +1,8 @@
 //! The probe: whoever decides which servers get requests asks it whether this one can answer. It needs no worker.
 
 use super::EdgeLoop;
-use crate::engine::Exchange;
 use crate::lane::{ProbePage, is_probe};
+use oribi_engine::Exchange;
 use oribi_io::Backend;
 use std::time::Duration;
 

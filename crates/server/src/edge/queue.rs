@@ -2,8 +2,8 @@
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
-use crate::engine::{CountedFile, Exchange, Sum, Wait};
 use oribi_config::{Timeouts, counted};
+use oribi_engine::{CountedFile, Exchange, Sum, Wait};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_ipc::slot::{encode_request, stamp_request};
@@ -326,7 +326,7 @@ fn fit_with_files(
 
 fn cannot_keep(error: &io::Error) -> u16 {
     log::error!("cannot keep the content of a request: {error}");
-    crate::shortage::refusal(error).status()
+    oribi_engine::shortage::refusal(error).status()
 }
 
 fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {

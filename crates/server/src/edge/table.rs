@@ -1,7 +1,7 @@
 //! Which exchange is in which slot of the pool.
 
 use super::shares::Shares;
-use crate::engine::CountedFile;
+use oribi_engine::CountedFile;
 use oribi_host::ExchangeId;
 use oribi_message::RequestHead;
 use oribi_pool::Ticket;

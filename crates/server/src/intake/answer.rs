@@ -99,7 +99,7 @@ impl Intake<'_> {
             Ok(file) => self.finish_with(exchange, open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
             Err(error) => {
                 // It then waits in memory of the process.
-                log::error!("cannot put a response into a file: {}", crate::shortage::explain(&error));
+                log::error!("cannot put a response into a file: {}", oribi_engine::shortage::explain(&error));
                 let pieces: Vec<Piece<'_>> = parts.iter().map(|part| Piece::Bytes(part)).collect();
                 self.finish_with(exchange, open, &pieces)
             }

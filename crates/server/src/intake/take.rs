@@ -3,7 +3,7 @@
 use super::descriptors::ask;
 use super::lent::{Lent, Received};
 use super::{Intake, Stage};
-use crate::shortage::is_of_descriptors;
+use oribi_engine::shortage::is_of_descriptors;
 use oribi_ipc::slot::{Content, encode_head};
 use oribi_message::{FieldPair, ResponseHead, Version};
 use oribi_pool::{Taken, Wish, Worker};

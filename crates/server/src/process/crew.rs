@@ -3,9 +3,9 @@
 use super::contexts::{Reporter, draw_limit};
 use crate::boot::Boot;
 use crate::crew::Roster;
-use crate::engine::Engine;
 use crate::intake::Intake;
 use crate::lane::{Lane, LaneSetup};
+use oribi_engine::Engine;
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
 use oribi_listen::Listener;

@@ -54,7 +54,9 @@ impl Pools {
                 }
             };
             places
-                .push(place.map_err(|error| format!("cannot join the pool of an edge: {}", crate::shortage::explain(&error)))?);
+                .push(place.map_err(|error| {
+                    format!("cannot join the pool of an edge: {}", oribi_engine::shortage::explain(&error))
+                })?);
         }
         *lanes = lanes.saturating_sub(1);
         if *lanes == 0 {

@@ -202,7 +202,7 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
         let Some(places) = places(post)? else { return Ok(()) };
         lane::run_behind(&setup(post, &[], running), places, supply)
     };
-    outcome.map_err(|error| crate::shortage::explain(&error))
+    outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
 
 /// The request that each lane answers before all others; `None`: there is none.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::engine::Engine;
 use crate::lane::Lane;
 use oribi_config::{ListenAddress, Settings};
+use oribi_engine::Engine;
 use oribi_host::{After, Host, Reply, Request};
 use oribi_io::{Sim, World};
 use oribi_listen::open;

@@ -109,7 +109,7 @@ impl Birth {
             must_log: !takes_over,
         };
         edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref(), sandbox: sandbox.as_ref() })
-            .map_err(|error| crate::shortage::explain(&error))
+            .map_err(|error| oribi_engine::shortage::explain(&error))
     }
 }
 

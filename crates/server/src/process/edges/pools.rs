@@ -5,9 +5,9 @@
 
 use super::super::scaling;
 use crate::edge::shape;
-use crate::shortage::explain;
 use oribi_config::Settings;
 use oribi_config::value::show_size;
+use oribi_engine::shortage::explain;
 use oribi_io::process::{LiftedFileSize, adopt, claim};
 use oribi_pool::{Memory, Shape};
 use rustix::process::{Resource, getrlimit};

@@ -7,7 +7,7 @@ use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
 use crate::control::Control;
-use crate::shortage::explain;
+use oribi_engine::shortage::explain;
 use oribi_stats::scoreboard::Board;
 use oribi_stats::totals::Counter;
 use std::io;

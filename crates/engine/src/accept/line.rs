@@ -20,7 +20,7 @@ const LOOKS_AFTER: Duration = Duration::from_millis(2);
 
 /// What a lane knows about the line in which it waits with others.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::engine) struct Line {
+pub(crate) struct Line {
     /// Among the events that it is handling is a new connection.
     told: bool,
     /// It is counted as idle. Being woken to look at a listener does not make it busy.
@@ -63,7 +63,7 @@ impl Census<'_> {
 
 impl<'a, B: Backend> Engine<'a, B> {
     /// Handles the news that a client waits at a door, or that another lane has rung the bell.
-    pub(in crate::engine) fn handle_connection_event(&mut self, door: usize) {
+    pub(crate) fn handle_connection_event(&mut self, door: usize) {
         self.note_connections_told_of();
         let rung = door >= self.doors.len();
         if self.accepting != Accepting::Yes {
@@ -141,7 +141,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Called before this lane is busy for an unknown time: leaves a connection that it was told of, and has not handled yet,
     /// to an idle lane.
-    pub(in crate::engine) fn leave_untaken_to_others(&mut self) {
+    pub(crate) fn leave_untaken_to_others(&mut self) {
         self.count_as_idle(false);
         if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
             self.line.told = false;
@@ -175,7 +175,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Also waits for the bell.
-    pub(in crate::engine) fn watch_bell(&mut self) -> io::Result<()> {
+    pub(crate) fn watch_bell(&mut self) -> io::Result<()> {
         match self.bell() {
             Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
             None => Ok(()),
@@ -184,7 +184,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Called before the backend waits for events. A lane that waits for them, and not for an expected request, is idle. So is
     /// a lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
-    pub(in crate::engine) fn begin_waiting(&mut self, timeout: Option<Duration>) {
+    pub(crate) fn begin_waiting(&mut self, timeout: Option<Duration>) {
         if self.line.left_until.is_some() {
             self.check_clients_left();
         }
@@ -194,12 +194,12 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Whether this lane takes clients, and expects no request.
-    pub(in crate::engine) fn is_idle_while_it_waits(&self) -> bool {
+    pub(crate) fn is_idle_while_it_waits(&self) -> bool {
         matches!(self.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
     /// Called when the backend has reported events; the first `known` ones were there before.
-    pub(in crate::engine) fn end_waiting(&mut self, known: usize) {
+    pub(crate) fn end_waiting(&mut self, known: usize) {
         if !self.has_company() {
             return;
         }
@@ -211,12 +211,12 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Notes whether there are connections among the events that are not handled yet.
-    pub(in crate::engine) fn note_connections_told_of(&mut self) {
+    pub(crate) fn note_connections_told_of(&mut self) {
         let news = &self.events[self.handled..];
         self.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
     }
 
-    pub(in crate::engine) fn count_as_idle(&mut self, idle: bool) {
+    pub(crate) fn count_as_idle(&mut self, idle: bool) {
         let Some(census) = self.census.filter(|census| census.lanes > 1 && self.line.idle != idle) else { return };
         self.line.idle = idle;
         if idle {
@@ -238,7 +238,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// When this lane must next look after new connections.
-    pub(in crate::engine) fn due_at_doors(&self) -> Option<Duration> {
+    pub(crate) fn due_at_doors(&self) -> Option<Duration> {
         match self.accepting {
             Accepting::Paused(until) => Some(until),
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
@@ -254,7 +254,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Whether other lanes take connections at the same door.
-    pub(in crate::engine) fn shares(&self, door: usize) -> bool {
+    pub(crate) fn shares(&self, door: usize) -> bool {
         self.doors[door].shared && self.has_company()
     }
 
@@ -282,7 +282,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    pub(in crate::engine) fn join_line(&mut self) {
+    pub(crate) fn join_line(&mut self) {
         self.listen();
         self.accepting = Accepting::Yes;
     }

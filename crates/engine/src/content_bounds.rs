@@ -143,20 +143,21 @@ impl Held {
 
 /// A file with content, which counts as long as it is open.
 #[derive(Debug)]
-pub(crate) struct CountedFile {
+pub struct CountedFile {
     file: File,
     share: Share,
 }
 
 impl CountedFile {
-    pub(crate) fn new(file: File, files: &'static Sum) -> Self {
+    /// A file whose size has a share of `files`.
+    pub fn new(file: File, files: &'static Sum) -> Self {
         let mut share = Share::of(files);
         share.set(1);
         Self { file, share }
     }
 
     /// Another descriptor of it, which counts as well.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         let mut share = self.share.another();
         share.set(1);
         Ok(Self { file: self.file.try_clone()?, share })

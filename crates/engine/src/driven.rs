@@ -74,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// An exchange whose client has gone before it was answered, or whose response was cut off. [`Engine::conclude_lost`] follows.
     #[inline]
-    pub(crate) fn take_lost(&mut self) -> Option<Lost> {
+    pub fn take_lost(&mut self) -> Option<Lost> {
         self.lost.as_mut()?.pop()
     }
 

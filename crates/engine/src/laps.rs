@@ -27,11 +27,11 @@ pub(super) struct Laps {
 
 /// How a request has waited for a worker.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wait {
+pub struct Wait {
     /// How long after it was complete it was taken.
-    pub(crate) nanoseconds: u64,
+    pub nanoseconds: u64,
     /// The process that took it, if that is known and somebody asks.
-    pub(crate) worker: Option<u32>,
+    pub worker: Option<u32>,
 }
 
 /// Nanoseconds as microseconds, as many as fit.

@@ -140,7 +140,7 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As [`Engine::respond`].
     #[inline]
-    pub(crate) fn respond_behind(
+    pub fn respond_behind(
         &mut self,
         wait: Wait,
         exchange: ExchangeId,

@@ -39,14 +39,14 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Goes on with this access log, which somebody else has opened again.
-    pub(crate) fn use_access_log(&mut self, file: File) {
+    pub fn use_access_log(&mut self, file: File) {
         if let Some(log) = &mut self.access_log {
             log.replace(file);
         }
     }
 
     /// From now on only somebody else opens the access log: see [`Engine::use_access_log`].
-    pub(crate) fn expect_access_log(&mut self) {
+    pub fn expect_access_log(&mut self) {
         if let Some(log) = &mut self.access_log {
             log.expect_file();
         }

@@ -14,6 +14,7 @@
 //! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles connections
 //! that carry several requests at once. The engine knows machines, never a language, and makes no system calls except those of
 //! the backend.
+#![forbid(unsafe_code)]
 
 mod accept;
 mod access;
@@ -54,6 +55,7 @@ mod response;
 mod route;
 mod send;
 mod settle;
+pub mod shortage;
 mod slots;
 mod source;
 mod spans;
@@ -72,11 +74,11 @@ mod wait;
 
 pub use accept::Census;
 use accept::{EarlyReceive, Line};
-pub(crate) use bounds::Sum;
-pub(crate) use content_bounds::CountedFile;
+pub use bounds::Sum;
+pub use content_bounds::CountedFile;
 pub use exchange::Exchange;
 use exchange::Received;
-pub(crate) use laps::Wait;
+pub use laps::Wait;
 pub use respond::Progress;
 
 use answer::{Draft, Lost};
@@ -484,7 +486,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// A request is about to wait for somebody who answers it.
     #[inline]
-    pub(crate) fn note_queued(&mut self) {
+    pub fn note_queued(&mut self) {
         self.tally.queued();
     }
 

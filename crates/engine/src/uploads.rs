@@ -65,7 +65,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The sum of the open files with content.
-    pub(crate) fn content_files(&self) -> &'static Sum {
+    #[inline]
+    pub fn content_files(&self) -> &'static Sum {
         &self.uploads.bounds.budget.files
     }
 

@@ -10,19 +10,19 @@ use std::io;
 
 /// The refusal of a request whose content could not be kept. Descriptors become free again within moments, so its client may
 /// come back. Everything else, such as a full disk or a directory that may not be written to, somebody must see to first.
-pub(crate) fn refusal(error: &io::Error) -> Refusal {
+pub fn refusal(error: &io::Error) -> Refusal {
     if is_of_descriptors(error) { Refusal::DESCRIPTORS } else { Refusal::STORAGE }
 }
 
 /// Whether this process, or the system, may open no more files now. `TOOMANYREFS`: it may send no more of them to others.
-pub(crate) fn is_of_descriptors(error: &io::Error) -> bool {
+pub fn is_of_descriptors(error: &io::Error) -> bool {
     // An error that names its file has the system's error inside.
     let inner = || error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(Errno::from_io_error);
     matches!(Errno::from_io_error(error).or_else(inner), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
 }
 
 /// The error in words. If a limit of this process may be why, it is named, with the words for it in a shell and in a unit of systemd.
-pub(crate) fn explain(error: &io::Error) -> String {
+pub fn explain(error: &io::Error) -> String {
     match Errno::from_io_error(error).and_then(|errno| limit(errno, |resource| getrlimit(resource).current)) {
         Some(limit) => format!("{error} ({limit})"),
         None => error.to_string(),

@@ -110,7 +110,7 @@ impl Exchange {
 
     /// When it was complete, in nanoseconds on the backend's clock.
     #[inline]
-    pub(crate) fn complete_at(&self) -> u64 {
+    pub fn complete_at(&self) -> u64 {
         self.received.complete_at.since(Moment::ZERO)
     }
 

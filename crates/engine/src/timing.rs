@@ -17,7 +17,7 @@ use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
     /// From now on the times of all requests are counted, whatever the settings are.
-    pub(crate) fn measure_times(&mut self) {
+    pub fn measure_times(&mut self) {
         self.measures = true;
     }
 
@@ -30,7 +30,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The request of an exchange had to wait for a worker.
-    pub(crate) fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
+    #[inline]
+    pub fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
             target.response.answer.waited(wait);
         }
@@ -43,7 +44,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// No worker takes the request of an exchange: it has waited until now.
-    pub(crate) fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
+    pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
             let laps = &mut target.response.answer.laps;
@@ -145,7 +146,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Counts the times of a request whose client has gone, and writes its line. `known`: how it has waited for a worker, if it did.
-    pub(crate) fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
+    pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {
             counted.laps.wait(nanoseconds);

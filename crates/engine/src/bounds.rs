@@ -21,7 +21,7 @@ pub(crate) struct Budget {
 
 /// A sum of shares.
 #[derive(Debug, Default)]
-pub(crate) struct Sum(AtomicU64);
+pub struct Sum(AtomicU64);
 
 impl Budget {
     /// That of this process.
@@ -36,8 +36,9 @@ impl Sum {
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is a sum of its own")]
     pub(super) const EMPTY: Self = Self(AtomicU64::new(0));
 
+    /// The sum of all shares.
     #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

@@ -119,8 +119,8 @@ pub(super) struct Unsent {
 
 /// An exchange whose client has gone before it was answered.
 #[derive(Debug)]
-pub(crate) struct Lost {
-    pub(crate) exchange: ExchangeId,
+pub struct Lost {
+    pub exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
     /// Its host has not returned, and has what the line needs.

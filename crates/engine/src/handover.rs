@@ -36,7 +36,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
     /// take stays.
-    pub(crate) fn hand_over(&mut self, mut give: impl FnMut(&Record, &OwnedFd) -> io::Result<()>) -> io::Result<()> {
+    pub fn hand_over(&mut self, mut give: impl FnMut(&Record, &OwnedFd) -> io::Result<()>) -> io::Result<()> {
         self.send_batch();
         let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();
         for index in resting {
@@ -106,7 +106,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Goes on with a connection that another engine has given away. `false`: it is lost, because the system refuses or this server
     /// has no listener for its protocol.
-    pub(crate) fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+    pub fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         let adopted = self.adopt(record, descriptor);
         if adopted {
             self.tally.count(Counter::ConnectionsTakenOver);
