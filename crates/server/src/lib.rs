@@ -6,18 +6,14 @@
 //! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
-mod attended;
 mod attention;
 mod boot;
-pub mod control;
 mod crew;
 pub mod edge;
 mod intake;
 pub mod keeper;
 pub mod lane;
 mod load_error;
-mod metrics;
-mod outgoing;
 pub mod process;
 mod sandbox;
 
@@ -62,4 +58,9 @@ pub mod source {
 /// Connections, their deadlines and one backend, owned by one lane.
 pub mod engine {
     pub use oribi_engine::{Census, Engine};
+}
+
+/// The control socket of a running server.
+pub mod control {
+    pub use oribi_admin::control::{Found, find};
 }

@@ -2,7 +2,7 @@
 
 use super::Lane;
 use crate::attention::Attention;
-use crate::metrics::{Format, Inquiry, Line, Outcome, preferred};
+use oribi_admin::metrics::{Format, Inquiry, Line, Outcome, preferred};
 use oribi_config::MetricsPath;
 use oribi_host::{ExchangeId, Request};
 use oribi_listen::Listener;

@@ -22,7 +22,7 @@ use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::keeper::Plea;
-use crate::metrics::Line;
+use oribi_admin::metrics::Line;
 use oribi_io::process::environment::{self, variable};
 use oribi_io::process::{
     adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,

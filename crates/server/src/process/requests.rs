@@ -3,8 +3,8 @@
 //! It looks into memory that edges and workers write to, and believes nothing of what stands there: it is shown, and nothing is decided
 //! by it.
 
-use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
-use crate::metrics::Traffic;
+use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
+use oribi_admin::metrics::Traffic;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_ipc::slot::{Malformed, glance, size_for_glance};
 use oribi_pool::{Memory, Sighting, Stage};

@@ -1,6 +1,6 @@
 //! How many workers there may be, and what has become of a change of that number.
 
-use crate::control::Progress;
+use oribi_admin::control::Progress;
 use oribi_config::Settings;
 use rustix::process::Pid;
 

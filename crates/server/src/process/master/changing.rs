@@ -3,7 +3,7 @@
 use super::super::edges::Edges;
 use super::super::scaling::{self, Change};
 use super::{Generation, Master, Stage};
-use crate::control::Progress;
+use oribi_admin::control::Progress;
 
 /// The last change, and who was told of it.
 #[derive(Debug, Default)]

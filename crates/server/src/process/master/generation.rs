@@ -3,7 +3,7 @@
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
-use crate::metrics::Line;
+use oribi_admin::metrics::Line;
 use oribi_ipc::spans::Way;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;

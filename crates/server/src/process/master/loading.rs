@@ -6,7 +6,7 @@ use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
-use crate::control::Control;
+use oribi_admin::control::Control;
 use oribi_engine::shortage::explain;
 use oribi_stats::scoreboard::Board;
 use oribi_stats::totals::Counter;

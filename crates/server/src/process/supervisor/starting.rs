@@ -3,7 +3,7 @@
 use super::super::inheritance::Word;
 use super::super::member::Member;
 use super::{Stage, Supervisor};
-use crate::control::Control;
+use oribi_admin::control::Control;
 use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 use super::super::edges::Edges;
 use super::super::{memory_use, requests, upgrade};
 use super::{Stage, Supervisor};
-use crate::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
-use crate::metrics::{Measured, Metrics, Traffic};
+use oribi_admin::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
+use oribi_admin::metrics::{Measured, Metrics, Traffic};
 use oribi_listen::expiries;
 use oribi_stats::figures::Figures;
 use std::time::Instant;

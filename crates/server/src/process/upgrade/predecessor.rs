@@ -5,7 +5,7 @@ use super::super::inheritance::{
 };
 use super::guardian::GuardianLink;
 use super::{Heard, Kind, hear, say};
-use crate::metrics::Metrics;
+use oribi_admin::metrics::Metrics;
 use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
 use oribi_ipc::handover::Sender;

@@ -9,7 +9,7 @@ use super::super::scaled::Scaled;
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
-use crate::metrics::Metrics;
+use oribi_admin::metrics::Metrics;
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, Vault};
 use oribi_stats::figures::FigureTotals;

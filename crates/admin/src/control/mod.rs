@@ -20,9 +20,10 @@ pub use place::{Found, find};
 pub(crate) use clients::Caller;
 pub(crate) use json::{Array, Object};
 pub(crate) use order::Order;
-pub(crate) use report::{GenerationReport, ProcessReport, Report, counters};
-pub(crate) use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
-pub(crate) use steering::{Progress, Steered, say_end, say_replaced, steer};
+pub(crate) use report::counters;
+pub use report::{GenerationReport, ProcessReport, Report};
+pub use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
+pub use steering::{Progress, Steered, say_end, say_replaced, steer};
 
 use backtraces::Backtraces;
 use clients::Clients;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 
 /// The control socket of this process, and those who are connected to it.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub struct Control {
     socket: ControlSocket,
     clients: Clients,
     /// Callers that are answered later.
@@ -48,7 +49,7 @@ impl Control {
     ///
     /// # Errors
     /// The socket that was asked for by its path cannot be made.
-    pub(crate) fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
+    pub fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
         Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
     }
 
@@ -56,7 +57,7 @@ impl Control {
     ///
     /// # Errors
     /// The same as for [`Control::open`].
-    pub(crate) fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
+    pub fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
         Self::at_place(settings, pid, Place::OfServerBefore)
     }
 
@@ -79,20 +80,20 @@ impl Control {
     }
 
     /// This server serves: from now on it is the one that is reached.
-    pub(crate) fn take_name(&mut self) {
+    pub fn take_name(&mut self) {
         if let Err(why) = self.socket.take_name() {
             log::error!("`oribi ctl` cannot reach this server: {}: {why}", self.socket.path().display());
         }
     }
 
     /// What to wait for.
-    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let socket = self.clients.are_welcome().then(|| PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN));
         socket.into_iter().chain(self.clients.polled())
     }
 
     /// How long this process may wait at most; `None`: as long as nothing happens.
-    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+    pub fn patience(&self, now: Instant) -> Option<Duration> {
         let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
         of_clients.into_iter().chain(self.backtraces.patience()).min()
     }

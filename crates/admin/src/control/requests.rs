@@ -6,50 +6,56 @@ use oribi_log::append_quoted;
 use std::time::Duration;
 
 /// The most requests that are told of. A table of more helps nobody, and each costs a look into memory.
-pub(crate) const MOST: usize = 200;
+pub const MOST: usize = 200;
 
 /// Bytes of a target that are told.
 const TARGET_BYTES: usize = 200;
 
 /// A request that waits for an answer, or whose app still runs.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestReport {
+pub struct RequestReport {
     /// `queued`, `running`, `answering`, `sending`, `interrupted`, `abandoned`.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// The edge, counted from 1.
-    pub(crate) edge: Option<usize>,
+    pub edge: Option<usize>,
     /// Its place in the queue, counted from 1.
-    pub(crate) position: Option<usize>,
-    pub(crate) about: About,
+    pub position: Option<usize>,
+    /// The request itself.
+    pub about: About,
     /// How long ago it was complete.
-    pub(crate) age: Duration,
+    pub age: Duration,
     /// How long ago its app began, or last did something for it.
-    pub(crate) quiet: Option<Duration>,
+    pub quiet: Option<Duration>,
     /// After what time something is done about it: it leaves the queue, or its app is interrupted or ended.
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) worker: Option<WorkerOfRequest>,
+    pub deadline: Option<Duration>,
+    /// The worker that has it.
+    pub worker: Option<WorkerOfRequest>,
 }
 
 /// The worker that has a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorkerOfRequest {
-    pub(crate) pid: u32,
+pub struct WorkerOfRequest {
+    /// The number of the process.
+    pub pid: u32,
     /// `None`: no worker of this server has that process.
-    pub(crate) number: Option<usize>,
-    pub(crate) generation: Option<u64>,
+    pub number: Option<usize>,
+    /// The number of its generation.
+    pub generation: Option<u64>,
 }
 
 /// What a request is about, as text without anything that a terminal obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct About {
+pub struct About {
     pub(crate) method: String,
-    pub(crate) target: String,
+    /// The target, escaped and cut.
+    pub target: String,
     /// Address and port; empty: unknown.
-    pub(crate) client: String,
+    pub client: String,
 }
 
 impl About {
-    pub(crate) fn of(glance: &Glance<'_>) -> Self {
+    /// The facts of a request in a slot.
+    pub fn of(glance: &Glance<'_>) -> Self {
         let [address, port] = glance.client.map(harmless);
         let client = match (address.is_empty(), address.contains(':')) {
             (true, _) => String::new(),
@@ -69,7 +75,7 @@ impl About {
 
 impl About {
     /// From the beginning of what a worker is seen to run: its method and its target. `more`: it may have been cut.
-    pub(crate) fn of_text(text: &[u8], more: bool) -> Self {
+    pub fn of_text(text: &[u8], more: bool) -> Self {
         let mut parts = text.splitn(2, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let query = target.iter().position(|byte| *byte == b'?');
@@ -92,11 +98,11 @@ pub(super) fn harmless(bytes: &[u8]) -> String {
 
 /// The requests that are in the server.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub struct Requests {
     /// The oldest first.
-    pub(crate) shown: Vec<RequestReport>,
+    pub shown: Vec<RequestReport>,
     /// How many more there are.
-    pub(crate) more: usize,
+    pub more: usize,
 }
 
 impl Requests {

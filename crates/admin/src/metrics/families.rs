@@ -31,11 +31,11 @@ pub(super) struct Sample {
 
 /// The requests that are in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     /// Those that wait for a worker, and for how long the oldest has; `None`: there is no queue.
-    pub(crate) queue: Option<(usize, Duration)>,
+    pub queue: Option<(usize, Duration)>,
     /// Those that a worker has; `None`: nobody looks.
-    pub(crate) running: Option<usize>,
+    pub running: Option<usize>,
 }
 
 /// What the counters count, by the names of their families.

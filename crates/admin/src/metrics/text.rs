@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A format in which metrics are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Format {
+pub enum Format {
     /// Prometheus's own, version 0.0.4.
     Plain,
     /// OpenMetrics 1.0.
@@ -31,7 +31,7 @@ impl Format {
     pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Open, Self::Binary];
 
     /// The value of Content-Type.
-    pub(crate) const fn media_type(self) -> &'static str {
+    pub const fn media_type(self) -> &'static str {
         match self {
             Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
             Self::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",

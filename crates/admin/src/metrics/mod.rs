@@ -22,10 +22,10 @@ mod routes;
 mod text;
 mod weights;
 
-pub(crate) use accept::preferred;
-pub(crate) use families::Traffic;
-pub(crate) use inquiry::{Inquiry, Line, Outcome};
-pub(crate) use text::Format;
+pub use accept::preferred;
+pub use families::Traffic;
+pub use inquiry::{Inquiry, Line, Outcome};
+pub use text::Format;
 
 use crate::control::Steered;
 use allowed::Allowed;
@@ -47,7 +47,7 @@ const BACKLOG: u32 = 64;
 const TRIED_EVERY: Duration = Duration::from_millis(500);
 
 /// A first process that knows what metrics tell.
-pub(crate) trait Measured: Steered {
+pub trait Measured: Steered {
     /// Its metrics, if it was asked for them.
     fn metrics(&mut self) -> Option<&mut Metrics>;
 
@@ -63,7 +63,7 @@ pub(crate) trait Measured: Steered {
 
 /// The listeners for metrics, and those who are connected.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     /// What to listen on: the settings, with the address for metrics as the only one.
     settings: Settings,
     /// `None`: there is only the path.
@@ -123,7 +123,7 @@ impl Metrics {
     ///
     /// # Errors
     /// The address cannot be opened.
-    pub(crate) fn open(settings: &Settings, follows: bool) -> Result<Option<Self>, String> {
+    pub fn open(settings: &Settings, follows: bool) -> Result<Option<Self>, String> {
         let Some(mut metrics) = Self::at(settings, Stage::Open { next_try: None })? else { return Ok(None) };
         match metrics.listen() {
             Ok(()) => {}
@@ -138,7 +138,7 @@ impl Metrics {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn of_server_before(
+    pub fn of_server_before(
         settings: &Settings,
         left: Option<(String, Vec<Listener>)>,
         history: Option<OwnedFd>,
@@ -155,7 +155,7 @@ impl Metrics {
     }
 
     /// From now on this server answers instead of the one before.
-    pub(crate) fn take_over(&mut self) {
+    pub fn take_over(&mut self) {
         self.stage = Stage::Open { next_try: None };
         for listener in &mut self.listeners {
             listener.lent = false;
@@ -169,7 +169,7 @@ impl Metrics {
     }
 
     /// From now on the next server answers. Who is connected still gets an answer; who watches the dashboard comes back there.
-    pub(crate) fn pass_on(&mut self) {
+    pub fn pass_on(&mut self) {
         self.stage = Stage::Passed;
         // It is written before those who watch go to the next server.
         self.dashboard.take().iter().for_each(|dashboard| dashboard.bequeath(true));
@@ -178,17 +178,17 @@ impl Metrics {
     }
 
     /// Closes the address.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.listeners.iter_mut().for_each(Listener::end);
     }
 
     /// The name of the address and what listens there, for the server that takes the place of this one.
-    pub(crate) fn left(&self) -> (String, &[Listener]) {
+    pub fn left(&self) -> (String, &[Listener]) {
         (self.address.as_ref().map(ToString::to_string).unwrap_or_default(), &self.listeners)
     }
 
     /// The file with the history of the dashboard, for that server.
-    pub(crate) fn history(&self) -> Option<BorrowedFd<'_>> {
+    pub fn history(&self) -> Option<BorrowedFd<'_>> {
         self.dashboard.as_ref().and_then(Dashboard::left)
     }
 
@@ -234,7 +234,7 @@ impl Metrics {
     }
 
     /// What to wait for.
-    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let welcome = self.clients.are_welcome();
         let listeners = self.accepting().filter(move |_| welcome);
         listeners
@@ -245,7 +245,7 @@ impl Metrics {
     }
 
     /// How long this process may wait at most; `None`: as long as nothing happens.
-    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+    pub fn patience(&self, now: Instant) -> Option<Duration> {
         let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
         let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
         let of_inquirers = self.inquirers.iter().filter_map(Inquirers::next_deadline);
@@ -255,7 +255,7 @@ impl Metrics {
 }
 
 /// The next server answers by now: goes on with those who were connected before, until they have gone or have had their time.
-pub(crate) fn finish<S: Measured>(server: &mut S) {
+pub fn finish<S: Measured>(server: &mut S) {
     loop {
         attend(server);
         let now = Instant::now();
@@ -268,7 +268,7 @@ pub(crate) fn finish<S: Measured>(server: &mut S) {
 }
 
 /// Accepts clients, and answers those who have asked. Looks at the server if the dashboard wants to know how it does.
-pub(crate) fn attend<S: Measured>(server: &mut S) {
+pub fn attend<S: Measured>(server: &mut S) {
     let now = Instant::now();
     let Some(metrics) = server.metrics() else { return };
     metrics.try_again_if_due(now);

@@ -10,7 +10,7 @@ const MESSAGE: [Option<&str>; 2] = [Some("io.prometheus.client.MetricFamily"), S
 
 /// The format that a client prefers, by its Accept fields. OpenMetrics and messages are only for those that name them: others may not
 /// know them.
-pub(crate) fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
+pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut binary, mut open, mut plain) = (0, 0, None);
     for range in fields.flat_map(|field| field.split(|byte| *byte == b',')) {
         let Ok(range) = std::str::from_utf8(range) else { continue };

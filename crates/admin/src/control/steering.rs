@@ -7,7 +7,7 @@ use super::{Control, Order, Report, Requests};
 use std::time::Instant;
 
 /// A first process.
-pub(crate) trait Steered {
+pub trait Steered {
     /// Its control socket, if it has one.
     fn control(&mut self) -> Option<&mut Control>;
 
@@ -66,7 +66,7 @@ pub(crate) trait Steered {
 
 /// How far something has come that takes time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// It goes on.
     Pending,
     /// It is done: what serves now.
@@ -86,7 +86,7 @@ pub(super) enum Awaited {
 
 /// Does what clients have asked for since the last call, and answers those whose waiting is over. Returns whether anybody has asked
 /// for anything: then this process has something to do before it may sleep.
-pub(crate) fn steer(server: &mut impl Steered) -> bool {
+pub fn steer(server: &mut impl Steered) -> bool {
     let Some(control) = server.control() else { return false };
     let orders = control.orders(Instant::now());
     let any = !orders.is_empty();
@@ -190,7 +190,7 @@ fn answer_those_who_wait(server: &mut impl Steered) {
 
 /// Tells those who wait for the end that it has come: call this last. Those who wait for something else are told that it does not
 /// come any more.
-pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
+pub fn say_end(server: &mut impl Steered, status: i32) {
     let Some(control) = server.control() else { return };
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
@@ -206,7 +206,7 @@ pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
 }
 
 /// Tells those who still wait that another server serves now: it may be asked for the same.
-pub(crate) fn say_replaced(server: &mut impl Steered) {
+pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
     for caller in waiting.chain(control.backtraces.left()) {

@@ -25,7 +25,7 @@ static LINE: Mutex<Option<Line>> = Mutex::new(None);
 /// The end of that one socket for those who ask. It belongs to the process, as its standard error does: it is opened once, before
 /// others are forked, and never again.
 #[derive(Clone, Debug)]
-pub(crate) struct Line(Arc<OwnedFd>);
+pub struct Line(Arc<OwnedFd>);
 
 /// The other end, in the first process.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Receiver(OwnedFd);
 
 impl Line {
     /// That of this process; `None`: it has none.
-    pub(crate) fn of_process() -> Option<Self> {
+    pub fn of_process() -> Option<Self> {
         LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -48,7 +48,7 @@ impl Line {
     }
 
     /// Gives this process the one that another has left for it.
-    pub(crate) fn adopt(sender: OwnedFd) {
+    pub fn adopt(sender: OwnedFd) {
         *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
 
@@ -56,7 +56,7 @@ impl Line {
     ///
     /// # Errors
     /// The first process has ended, or too many inquiries wait for it; or an error of the system.
-    pub(crate) fn ask(&self, format: Format) -> io::Result<Inquiry> {
+    pub fn ask(&self, format: Format) -> io::Result<Inquiry> {
         let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         send_with_descriptor(&self.0, &[format as u8], Some(given.as_fd()))?;
         Ok(Inquiry { socket: own, bytes: Vec::new() })
@@ -102,7 +102,7 @@ pub(super) fn framed(metrics: &[u8]) -> Vec<u8> {
 
 /// What was asked and is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Inquiry {
+pub struct Inquiry {
     socket: OwnedFd,
     /// What has come of the answer.
     bytes: Vec<u8>,
@@ -110,7 +110,7 @@ pub(crate) struct Inquiry {
 
 /// What has become of an inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome<'i> {
+pub enum Outcome<'i> {
     /// The answer has not come completely.
     Pending,
     /// These are the metrics.
@@ -121,7 +121,7 @@ pub(crate) enum Outcome<'i> {
 
 impl Inquiry {
     /// Reads what has come, without waiting.
-    pub(crate) fn read(&mut self) -> Outcome<'_> {
+    pub fn read(&mut self) -> Outcome<'_> {
         let mut chunk = vec![0; READ_AT_ONCE];
         loop {
             match recv(&self.socket, chunk.as_mut_slice(), RecvFlags::DONTWAIT) {

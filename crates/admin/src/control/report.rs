@@ -7,36 +7,40 @@ use std::time::Duration;
 
 /// The state of the server.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
-    pub(crate) app: String,
+pub struct Report {
+    /// The name of the app.
+    pub app: String,
     /// `loading`, `serving`, `draining`, `stopping`.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// How long ago the first process began.
-    pub(crate) uptime: Duration,
-    pub(crate) addresses: Vec<String>,
+    pub uptime: Duration,
+    /// The addresses of the listeners.
+    pub addresses: Vec<String>,
     /// Empty where there is only one.
-    pub(crate) generations: Vec<GenerationReport>,
-    pub(crate) edges: usize,
+    pub generations: Vec<GenerationReport>,
+    /// The number of edges.
+    pub edges: usize,
     /// How many workers there should be.
-    pub(crate) workers: usize,
+    pub workers: usize,
     /// Threads of each.
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// What the connections of clients are doing.
-    pub(crate) connections: Connections,
+    pub connections: Connections,
     /// The names of the certificates that listeners offer, and when those end, in seconds since 1970.
-    pub(crate) certificates: Vec<(String, u64)>,
+    pub certificates: Vec<(String, u64)>,
     /// What the server has done, and since when that is counted.
-    pub(crate) counted: (Counts, Duration),
+    pub counted: (Counts, Duration),
 }
 
 /// A worker or an edge.
 #[derive(Clone, Debug)]
-pub(crate) struct ProcessReport {
+pub struct ProcessReport {
     /// `worker`, `edge`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// `None`: it belongs to none.
-    pub(crate) generation: Option<u64>,
-    pub(crate) row: Row,
+    pub generation: Option<u64>,
+    /// Its row of the scoreboard.
+    pub row: Row,
 }
 
 /// The answer that tells of all workers and edges.
@@ -56,12 +60,15 @@ pub(crate) fn of_processes(processes: &[ProcessReport]) -> String {
 
 /// A load of the app.
 #[derive(Clone, Debug)]
-pub(crate) struct GenerationReport {
-    pub(crate) number: u64,
-    pub(crate) pid: i32,
+pub struct GenerationReport {
+    /// The number of the generation.
+    pub number: u64,
+    /// The number of its supervisor's process.
+    pub pid: i32,
     /// `loading`, `serving`, `finishing`.
-    pub(crate) state: &'static str,
-    pub(crate) age: Duration,
+    pub state: &'static str,
+    /// The time since it was loaded.
+    pub age: Duration,
 }
 
 impl Report {
