@@ -4,10 +4,10 @@
 //! processes, or send them signals, itself: with `--user` it has no right to, and the number of a process that it has read from
 //! shared memory may be anyone's. The keeper does so only if the process is a worker of this server.
 
-use crate::lane::LaneSetup;
 use crate::sandbox::Sandbox;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use oribi_pool::Memory;
+use oribi_worker::lane::LaneSetup;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::cell::Cell;

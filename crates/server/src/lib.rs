@@ -6,13 +6,8 @@
 //! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
-mod attention;
-mod boot;
-mod crew;
 pub mod edge;
-mod intake;
 pub mod keeper;
-pub mod lane;
 mod load_error;
 pub mod process;
 mod sandbox;
@@ -63,4 +58,9 @@ pub mod engine {
 /// The control socket of a running server.
 pub mod control {
     pub use oribi_admin::control::{Found, find};
+}
+
+/// A source of requests with a host's context, on one thread.
+pub mod lane {
+    pub use oribi_worker::lane::{ContextSupply, Lane, LaneSetup, Renewal, run};
 }

@@ -1,6 +1,6 @@
 //! The loop of an edge: it owns client connections and runs no app.
 //!
-//! An edge is a [lane](crate::lane) without a host. Each complete request that its engine hands out is answered at once by a
+//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request that its engine hands out is answered at once by a
 //! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets it back. Workers take requests
 //! from there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
 //! is in which slot.
@@ -29,7 +29,6 @@ mod workers;
 pub use setup::shape;
 
 use crate::keeper::{EdgeSetup, Keeper};
-use crate::lane::{Lane, LaneSetup};
 use deadlines::Deadlines;
 use handover::Neighbours;
 use oribi_config::{IoModel, Settings};
@@ -41,6 +40,7 @@ use oribi_ipc::slot::Heads;
 use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest, Ticket};
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_worker::lane::{Lane, LaneSetup};
 use queue::Queue;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -240,7 +240,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn obey(&mut self) -> bool {
         self.accept_gifts();
         let goes_on = self.lane.obey();
-        if self.lane.attention().is_some_and(crate::attention::Attention::take) {
+        if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
             self.bury_the_dead();
             self.take_over();
         }

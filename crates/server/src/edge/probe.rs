@@ -1,9 +1,9 @@
 //! The probe: whoever decides which servers get requests asks it whether this one can answer. It needs no worker.
 
 use super::EdgeLoop;
-use crate::lane::{ProbePage, is_probe};
 use oribi_engine::Exchange;
 use oribi_io::Backend;
+use oribi_worker::lane::{ProbePage, is_probe};
 use std::time::Duration;
 
 /// While all workers are busy, the queue moves if one of them took or answered a request within this time. An app that takes

@@ -75,7 +75,7 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
     // replaced have more of these, and take slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
-    let put_off = number(settings.workers.max(1)).saturating_mul(crate::intake::most_put_off(AREAS));
+    let put_off = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_put_off(AREAS));
     let slots = number(settings.queue_limit).saturating_add(answering).saturating_add(put_off);
     Shape {
         slots: slots.min(65_535),

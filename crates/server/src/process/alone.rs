@@ -2,11 +2,11 @@
 
 use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
-use crate::lane::{self, ContextSupply, LaneSetup, Renewal};
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
 use oribi_listen::{Seat, doors, open};
 use oribi_stats::scoreboard::WorkerSlot;
+use oribi_worker::lane::{self, ContextSupply, LaneSetup, Renewal};
 use std::os::fd::AsFd;
 
 /// Opens the listeners, calls `announce` with their addresses and the I/O model, and serves as long as the process lives:

@@ -1,11 +1,11 @@
 //! Supplies the lanes of a worker with contexts, and replaces contexts that are due.
 
-use crate::boot::Boot;
-use crate::lane::{ContextSupply, Renewal};
 use crate::load_error::LoadError;
 use oribi_config::Settings;
 use oribi_host::{After, Host, Runtime};
 use oribi_stats::scoreboard::{WorkerSlot, WorkerState};
+use oribi_worker::boot::Boot;
+use oribi_worker::lane::{ContextSupply, Renewal};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

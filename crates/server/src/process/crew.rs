@@ -1,10 +1,6 @@
 //! A lane that the threads of a language share, because the language has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
-use crate::boot::Boot;
-use crate::crew::Roster;
-use crate::intake::Intake;
-use crate::lane::{Lane, LaneSetup};
 use oribi_engine::Engine;
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
@@ -13,6 +9,10 @@ use oribi_pool::Worker;
 use oribi_source::{Next, Source};
 use oribi_stats::scoreboard::WorkerState;
 use oribi_tls::Tls;
+use oribi_worker::boot::Boot;
+use oribi_worker::crew::Roster;
+use oribi_worker::intake::Intake;
+use oribi_worker::lane::{Lane, LaneSetup};
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

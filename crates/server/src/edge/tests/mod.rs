@@ -10,7 +10,6 @@ mod times;
 
 use super::{EdgeLoop, setup};
 use crate::keeper::{self, Keeper, Pleas};
-use crate::lane::{Lane, LaneSetup};
 use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_io::{Client, Sim, World};
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
@@ -19,6 +18,7 @@ use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};
 use oribi_stats::scoreboard::WorkerSlot;
 use oribi_tls::Tls;
+use oribi_worker::lane::{Lane, LaneSetup};
 use std::cell::{Cell, RefCell};
 use std::io::PipeReader;
 use std::os::fd::AsFd;

@@ -23,8 +23,8 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-pub use lent::Lent;
-pub(crate) use put_off::most_put_off;
+pub(crate) use lent::Lent;
+pub use put_off::most_put_off;
 pub use rest::Watcher;
 
 use crate::attention::{Attention, Sources};

@@ -35,7 +35,7 @@ const EVENTS: usize = 8;
 
 /// The sources of a lane's attention. Each reports a change once, whether or not it is read.
 #[derive(Debug)]
-pub(crate) struct Attention {
+pub struct Attention {
     sources: Arc<Sources>,
     waker: Arc<LaneWaker>,
     timer: OnceCell<OwnedFd>,
@@ -171,12 +171,12 @@ impl Attention {
 
     /// Whether to call the host: its waker has rung, or the timer or a watched descriptor has changed.
     #[inline]
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.take_ring() | (self.sources.news.load(SeqCst) && self.sources.news.swap(false, SeqCst))
     }
 
     /// See [`oribi_host::Outlet::watch`].
-    pub(crate) fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.add(descriptor, APP)
     }
 
@@ -189,7 +189,7 @@ impl Attention {
     }
 
     /// See [`oribi_host::Outlet::unwatch`].
-    pub(crate) fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.sources.epoll, descriptor)?)
     }
 

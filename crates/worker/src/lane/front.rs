@@ -32,9 +32,11 @@ pub(super) struct Front {
 }
 
 /// What a probe is told: the status and the content.
-pub(crate) struct ProbePage {
-    pub(crate) status: u16,
-    pub(crate) content: String,
+pub struct ProbePage {
+    /// The status of the answer.
+    pub status: u16,
+    /// The content of the answer.
+    pub content: String,
 }
 
 impl<S: Source> Lane<'_, S> {
@@ -58,12 +60,12 @@ impl<S: Source> Lane<'_, S> {
     }
 
     /// Leaves what is answered without asking the host to others: an edge has done it.
-    pub(crate) fn without_front(self) -> Self {
+    pub fn without_front(self) -> Self {
         Self { front: None, ..self }
     }
 
     /// Makes the lane answer the probe, as far as it can tell: it says that it answers, or that the server is stopping.
-    pub(crate) fn with_probe(mut self, settings: &Settings) -> Self {
+    pub fn with_probe(mut self, settings: &Settings) -> Self {
         if let Some(path) = &settings.probe {
             self.front.get_or_insert_default().probe = Some(path.clone());
         }
@@ -72,7 +74,7 @@ impl<S: Source> Lane<'_, S> {
 
     /// Answers without the host, if that is how this request is answered; otherwise returns the exchange for the host.
     #[inline]
-    pub(crate) fn answer_in_front(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+    pub fn answer_in_front(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         let Some(front) = &self.front else { return Some(exchange) };
         if front.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
             self.tell_probe(exchange, &self.probe_page());
@@ -116,7 +118,7 @@ impl<S: Source> Lane<'_, S> {
     }
 
     /// Answers a request for the probe.
-    pub(crate) fn tell_probe(&self, exchange: S::Exchange, page: &ProbePage) {
+    pub fn tell_probe(&self, exchange: S::Exchange, page: &ProbePage) {
         self.tell(exchange, page.status, Some((b"Cache-Control", b"no-store")), b"application/json", &page.content);
     }
 
@@ -143,13 +145,13 @@ impl<S: Source> Lane<'_, S> {
     }
 
     /// Whether the server is stopping, or is about to.
-    pub(crate) fn is_draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.stops() || self.slot.prospect() != Prospect::Stays
     }
 }
 
 /// Whether a request is one for the probe at `path`.
-pub(crate) fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
+pub fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
     let head = exchange.head();
     head.path() == path.as_bytes() && matches!(head.method(), b"GET" | b"HEAD")
 }

@@ -17,7 +17,7 @@ use crate::intake::Intake;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use front::Front;
-pub(crate) use front::{ProbePage, is_probe};
+pub use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
 use oribi_config::{IoModel, ProxyProtocol, Settings};
@@ -64,7 +64,7 @@ pub struct LaneSetup<'a> {
 
 impl<'a> LaneSetup<'a> {
     /// An engine over `backend`, one of `lanes` in all workers, and its attention.
-    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
+    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
         let (settings, account) = (self.settings, self.slot.account);
         let speakers = self.doors.iter().map(|door| {
             let listener = &self.listeners[door.listener];
@@ -95,7 +95,7 @@ impl<'a> LaneSetup<'a> {
     }
 
     /// The requests of `pools`, and an attention that listens to them.
-    pub(crate) fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
+    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
         let attention = Attention::new(self.wake)?;
         let intake = Intake::new(self.settings, pools, &attention)?;
         Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
@@ -288,7 +288,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Applies `settings` to the lane: files in front of its host, files that the host may name, which fields the host gets,
     /// and deadlines of apps.
-    pub(crate) fn with_settings(self, settings: &Settings) -> io::Result<Self> {
+    pub fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         let named = NamedFiles::open(files)?.map(Named::new);
         let deadlines =
@@ -299,12 +299,12 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Sets the attention that its source watches.
-    pub(crate) fn woken_by(self, attention: Attention) -> Self {
+    pub fn woken_by(self, attention: Attention) -> Self {
         Self { attention: Some(attention), ..self }
     }
 
     /// The same lane, which between `least` and `most` threads of a language with this `lock` share.
-    pub(crate) fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
+    pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
@@ -319,12 +319,12 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// The threads that share the lane, if they do.
-    pub(crate) fn roster(&self) -> Option<&Roster<'a>> {
+    pub fn roster(&self) -> Option<&Roster<'a>> {
         self.aside.as_ref().map(|aside| &aside.roster)
     }
 
     /// Has the calling thread, which has found nothing to do, wait or rest. `false`: it is not needed any more.
-    pub(crate) fn idle(&self, timeout: Option<Duration>) -> bool {
+    pub fn idle(&self, timeout: Option<Duration>) -> bool {
         self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
     }
 
@@ -334,17 +334,17 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Sets the lines that show what its threads are running.
-    pub(crate) fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
+    pub fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
         Self { running: RunningApps::on(lines, settings.request_id.as_ref()), ..self }
     }
 
     /// Leaves it to others to open log files again.
-    pub(crate) fn leave_logs_to_others(&self) {
+    pub fn leave_logs_to_others(&self) {
         self.logs_opened.set(None);
     }
 
     /// The source, with the events that a waiting thread has found.
-    pub(crate) fn source_with_news(&self) -> RefMut<'_, S> {
+    pub fn source_with_news(&self) -> RefMut<'_, S> {
         let mut source = self.source.borrow_mut();
         self.take_news(&mut source);
         source
@@ -360,7 +360,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Lets `host` answer; returns whether it asks to be retired.
-    pub(crate) fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
+    pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
         if let Some(named) = &self.named {
             let source = self.source.borrow();
@@ -397,7 +397,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.
-    pub(crate) fn attend(&self, host: &mut dyn Host) -> bool {
+    pub fn attend(&self, host: &mut dyn Host) -> bool {
         if !self.attention.as_ref().is_some_and(Attention::take) {
             return false;
         }
@@ -415,7 +415,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Call this before an app is called, and while it waits: summons another thread if there is more to do, or if something is
     /// due earlier than the waiting thread expects.
-    pub(crate) fn summon_another(&self) {
+    pub fn summon_another(&self) {
         let Some(aside) = &self.aside else { return };
         let source = self.source.borrow();
         let sooner = || source.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
@@ -427,7 +427,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Records until when a thread is told that nothing is due.
-    pub(crate) fn note_next_due(&self) {
+    pub fn note_next_due(&self) {
         if let Some(aside) = &self.aside {
             aside.foreseen.set(self.source.borrow().due());
         }
@@ -439,12 +439,12 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// What its source watches beside connections.
-    pub(crate) fn attention(&self) -> Option<&Attention> {
+    pub fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
     }
 
     /// Whether the lane accepts no more connections.
-    pub(crate) fn stops(&self) -> bool {
+    pub fn stops(&self) -> bool {
         self.source.borrow().stops()
     }
 
@@ -477,7 +477,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
     /// thread may have handled them.
-    pub(crate) fn resume_held_apps(&self) {
+    pub fn resume_held_apps(&self) {
         let Some(aside) = &self.aside else { return };
         let mut held = aside.held.borrow_mut();
         if held.is_empty() {

@@ -13,7 +13,7 @@ const PART_KEPT: u32 = 8;
 const SAID_EVERY: u64 = 10_000_000_000;
 
 /// How many answers a worker with so many areas may have put off.
-pub(crate) const fn most_put_off(areas: u32) -> u32 {
+pub const fn most_put_off(areas: u32) -> u32 {
     areas - areas / PART_KEPT
 }
 

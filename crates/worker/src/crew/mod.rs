@@ -29,7 +29,7 @@ pub(crate) trait WaitForNews: Wait {
 }
 
 /// The threads of a worker.
-pub(crate) struct Roster<'a> {
+pub struct Roster<'a> {
     lock: &'a dyn GlobalLock,
     least: usize,
     most: usize,
@@ -75,7 +75,7 @@ impl<W: WaitForNews> Wait for Noted<'_, W> {
 }
 
 /// The place of a thread in the lane. The thread leaves when this is dropped, whatever ends the thread.
-pub(crate) struct Place<'r, 'a>(&'r Roster<'a>);
+pub struct Place<'r, 'a>(&'r Roster<'a>);
 
 impl Drop for Place<'_, '_> {
     fn drop(&mut self) {
@@ -104,24 +104,28 @@ impl<'a> Roster<'a> {
     }
 
     /// How many threads there may be.
-    pub(crate) const fn most(&self) -> usize {
+    #[inline]
+    pub const fn most(&self) -> usize {
         self.most
     }
 
     /// Whether no thread is left that may use the lane, now or later.
-    pub(crate) const fn is_empty(&self) -> bool {
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
         self.threads.get() == 0
     }
 
     // ---- The life of the threads ---------------------------------------------------------------------------------------
 
     /// Counts a thread of the crew that is about to serve.
-    pub(crate) fn take_in(&self) {
+    #[inline]
+    pub fn take_in(&self) {
         self.threads.set(self.threads.get() + 1);
     }
 
     /// Called by a thread of the crew when it begins to serve. It is in the crew until it drops the result.
-    pub(crate) fn arrive(&self) -> Place<'_, 'a> {
+    #[inline]
+    pub fn arrive(&self) -> Place<'_, 'a> {
         self.called.set(false);
         Place(self)
     }
@@ -143,13 +147,13 @@ impl<'a> Roster<'a> {
     }
 
     /// Starts threads until there are as many as the least number.
-    pub(crate) fn fill_up(&self) {
+    pub fn fill_up(&self) {
         while !self.ended.get() && self.threads.get() < self.least && self.start_thread() {}
     }
 
     /// The main thread sleeps until a thread has left the crew or the language had something to do on it. `false`: the app has
     /// ended the main thread.
-    pub(crate) fn rest_main(&self) -> bool {
+    pub fn rest_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.bed.summonses();
         self.lock.rest_main().unwrap_or_else(|| {
@@ -159,7 +163,7 @@ impl<'a> Roster<'a> {
     }
 
     /// The worker ends: all threads are to leave.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.ended.set(true);
         self.bed.end();
         // The news for which it waits may have been taken by the turn that ended the worker.
@@ -273,7 +277,7 @@ impl<'a> Roster<'a> {
     }
 
     /// A thread is about to release the lock. If another thread is called only now, an app that never waits costs no call.
-    pub(crate) fn before_unlocking(&self) {
+    pub fn before_unlocking(&self) {
         if !self.nobody_comes() {
             return;
         }
@@ -314,7 +318,7 @@ impl<'a> Roster<'a> {
 
     /// Ends the wait of the thread that waits for news, if there is one. An earlier nudge is no reason to send none: another thread
     /// that has looked for news has perhaps taken it, and then the waiting thread has slept on.
-    pub(crate) fn wake_watch(&self) {
+    pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.nudge.nudge();
         }

@@ -34,7 +34,7 @@ enum Progress {
 
 /// The boot request of a lane, and the outlet of its answer. If a host may have kept the outlet's address, this must live until
 /// the host is gone; then everything that is said for the exchange is too late.
-pub(crate) struct Boot<'a> {
+pub struct Boot<'a> {
     settings: &'a Settings,
     target: &'a str,
     slot: &'a WorkerSlot,
@@ -48,7 +48,7 @@ impl<'a> Boot<'a> {
     ///
     /// # Errors
     /// An error of the system.
-    pub(crate) fn new(settings: &'a Settings, slot: &'a WorkerSlot, wake: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+    pub fn new(settings: &'a Settings, slot: &'a WorkerSlot, wake: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         let Some(target) = settings.life.boot_request.as_deref() else { return Ok(None) };
         let attention = Attention::new(wake)?;
         Ok(Some(Self { settings, target, slot, attention, progress: Cell::new(Progress::Waiting) }))
@@ -59,7 +59,7 @@ impl<'a> Boot<'a> {
     ///
     /// # Errors
     /// Why the app is not fit to serve.
-    pub(crate) fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
+    pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
         host.enter();
         host.begin(self);
         let outcome = self.answer(host, lock);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
     /// Reads the worker's command, and passes on what others have answered; `false`: the lane ends.
-    pub(crate) fn obey(&self) -> bool {
+    pub fn obey(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
             && let Some(attention) = &self.attention
