@@ -6,11 +6,8 @@
 //! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
-pub mod edge;
-pub mod keeper;
 mod load_error;
 pub mod process;
-mod sandbox;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;

@@ -21,8 +21,8 @@
 use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use crate::keeper::Plea;
 use oribi_admin::metrics::Line;
+use oribi_edge::keeper::Plea;
 use oribi_io::process::environment::{self, variable};
 use oribi_io::process::{
     adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
@@ -526,8 +526,8 @@ fn socket_of_master(value: &str) -> Option<(i32, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Reason;
     use oribi_config::Protocol;
+    use oribi_edge::keeper::Reason;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::{AsRawFd, IntoRawFd};
 

@@ -6,8 +6,8 @@
 //! context. Edges are forked by the process that keeps the rights of root, so they may become another user than the workers: then
 //! no worker, whatever its app has been made to do, can send an edge a signal or trace it.
 
-use crate::sandbox::Sandbox;
 use oribi_config::Settings;
+use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 use oribi_listen::Listener;
 use oribi_log::Writers;

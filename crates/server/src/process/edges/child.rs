@@ -2,10 +2,9 @@
 
 use super::super::privileges::Privileges;
 use super::super::signals;
-use crate::edge;
-use crate::keeper::{EdgeSetup, Keeper};
-use crate::sandbox::Sandbox;
 use oribi_config::{Settings, Timeouts};
+use oribi_edge::keeper::{EdgeSetup, Keeper};
+use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
 use oribi_listen::{Listener, Seat, doors};
@@ -108,8 +107,15 @@ impl Birth {
             wake: wake.as_fd(),
             must_log: !takes_over,
         };
-        edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref(), sandbox: sandbox.as_ref() })
-            .map_err(|error| oribi_engine::shortage::explain(&error))
+        oribi_edge::run(&EdgeSetup {
+            lane,
+            memory,
+            takes_over,
+            keeper: &keeper,
+            handed: handed.as_ref(),
+            sandbox: sandbox.as_ref(),
+        })
+        .map_err(|error| oribi_engine::shortage::explain(&error))
     }
 }
 

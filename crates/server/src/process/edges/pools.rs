@@ -4,9 +4,9 @@
 //! of its descriptors.
 
 use super::super::scaling;
-use crate::edge::shape;
 use oribi_config::Settings;
 use oribi_config::value::show_size;
+use oribi_edge::shape;
 use oribi_engine::shortage::explain;
 use oribi_io::process::{LiftedFileSize, adopt, claim};
 use oribi_pool::{Memory, Shape};

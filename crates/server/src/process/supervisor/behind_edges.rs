@@ -5,7 +5,7 @@ use super::super::notices::Notices;
 use super::super::reasons::Reasons;
 use super::super::title::Title;
 use super::{Stage, Supervisor};
-use crate::keeper::{Plea, Reason};
+use oribi_edge::keeper::{Plea, Reason};
 use oribi_host::Runtime;
 use oribi_io::process::orders::{WARN, tell_of_orders};
 use oribi_io::process::{Fork, fork};

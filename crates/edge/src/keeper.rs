@@ -28,9 +28,9 @@ pub struct EdgeSetup<'a> {
     /// Ends workers, and tells them of warnings.
     pub keeper: &'a Keeper,
     /// Where connections come from that an edge of the server before hands over; `None`: from nowhere.
-    pub(crate) handed: Option<&'a Receiver>,
+    pub handed: Option<&'a Receiver>,
     /// What the edge enters before it serves; `None`: it may do what its user may.
-    pub(crate) sandbox: Option<&'a Sandbox>,
+    pub sandbox: Option<&'a Sandbox>,
 }
 
 /// Why something is to be done about a worker.
@@ -66,14 +66,16 @@ pub struct Plea {
 }
 
 impl Plea {
-    pub(crate) const SIZE: usize = 8;
+    /// The bytes of a message.
+    pub const SIZE: usize = 8;
 
-    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+    /// The message as bytes.
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
         (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
     }
 
     /// `None`: the bytes make no sense.
-    pub(crate) fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
+    pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
         let number = u64::from_ne_bytes(bytes);
         Some(Self { process: (number >> 32) as u32, reason: Reason::from_number(number as u32)? })
     }
@@ -105,7 +107,7 @@ pub struct Keeper(OwnedFd);
 impl Keeper {
     /// Asks the keeper to do something about the process of a worker at once. Returns whether the keeper will read this; if not,
     /// too many such requests wait for it, or it is gone.
-    pub fn plead(&self, process: u32, reason: Reason) -> bool {
+    pub(crate) fn plead(&self, process: u32, reason: Reason) -> bool {
         send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
@@ -130,7 +132,7 @@ impl Keeper {
 
 /// The keeper's end of the socket to an edge.
 #[derive(Debug)]
-pub(crate) struct Pleas {
+pub struct Pleas {
     socket: OwnedFd,
     /// The edge has closed its end.
     ended: Cell<bool>,
@@ -139,12 +141,12 @@ pub(crate) struct Pleas {
 impl Pleas {
     /// Readable when the edge asks for something; `None` if nothing can come any more. An end that was seen is not watched, or
     /// the keeper would not sleep until the edge's process has ended.
-    pub(crate) fn arrival(&self) -> Option<BorrowedFd<'_>> {
+    pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended.get()).then(|| self.socket.as_fd())
     }
 
     /// The next request; `None` if there is none.
-    pub(crate) fn next(&self) -> Option<Plea> {
+    pub fn next(&self) -> Option<Plea> {
         loop {
             let mut bytes = [0; Plea::SIZE];
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -169,7 +171,7 @@ impl Pleas {
     ///
     /// # Errors
     /// The edge has ended.
-    pub(crate) fn name_successor(&self, successor: &Sender) -> io::Result<()> {
+    pub fn name_successor(&self, successor: &Sender) -> io::Result<()> {
         self.give(SUCCESSOR, successor.as_fd())
     }
 
@@ -177,7 +179,7 @@ impl Pleas {
     ///
     /// # Errors
     /// The edge has ended, or does not read.
-    pub(crate) fn give_error_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn give_error_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
         self.give(ERROR_LOG, log)
     }
 
@@ -185,7 +187,7 @@ impl Pleas {
     ///
     /// # Errors
     /// The edge has ended, or does not read.
-    pub(crate) fn give_access_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn give_access_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
         self.give(ACCESS_LOG, log)
     }
 
@@ -193,7 +195,7 @@ impl Pleas {
     ///
     /// # Errors
     /// The edge has ended, or does not read.
-    pub(crate) fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
         self.give(CERTIFICATES, vault)
     }
 
@@ -206,7 +208,7 @@ impl Pleas {
 ///
 /// # Errors
 /// The system refuses.
-pub(crate) fn socket() -> io::Result<(Pleas, Keeper)> {
+pub fn socket() -> io::Result<(Pleas, Keeper)> {
     let (own, edges) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     Ok((Pleas { socket: own, ended: Cell::new(false) }, Keeper(edges)))
 }

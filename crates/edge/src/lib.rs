@@ -9,14 +9,17 @@
 //! clients, workers and commands together. What is due without any of these is in `timers`: requests that have waited too
 //! long (`queue`), apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them
 //! (`failures`).
+#![forbid(unsafe_code)]
 
 mod answers;
 mod deadlines;
 mod failures;
 mod handover;
+pub mod keeper;
 mod nap;
 mod probe;
 mod queue;
+pub mod sandbox;
 mod setup;
 mod shares;
 mod table;

@@ -38,7 +38,7 @@ fn a_full_queue_refuses_more_and_says_when_to_come_back() {
 
 #[test]
 fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
-    let name = "edge::tests::queue::content_for_which_there_is_no_descriptor_is_refused_for_now";
+    let name = "tests::queue::content_for_which_there_is_no_descriptor_is_refused_for_now";
     if oribi_test_support::run_with_few_descriptors(name) {
         return;
     }
@@ -74,7 +74,7 @@ fn unfinished_uploads() -> Vec<u8> {
 
 #[test]
 fn unfinished_uploads_leave_descriptors_to_others() {
-    if oribi_test_support::run_with_few_descriptors("edge::tests::queue::unfinished_uploads_leave_descriptors_to_others") {
+    if oribi_test_support::run_with_few_descriptors("tests::queue::unfinished_uploads_leave_descriptors_to_others") {
         return;
     }
     let mut site = Site::standard();

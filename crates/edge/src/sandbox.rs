@@ -16,14 +16,14 @@ use std::path::Path;
 
 /// What an edge is about to enter.
 #[derive(Debug)]
-pub(crate) struct Sandbox(Offer);
+pub struct Sandbox(Offer);
 
 impl Sandbox {
     /// In the process that forks edges, before the first one: says in the log what edges will run in.
     ///
     /// # Errors
     /// The settings ask for more than the kernel has, so nothing is to be served.
-    pub(crate) fn announce(settings: &Settings) -> Result<(), String> {
+    pub fn announce(settings: &Settings) -> Result<(), String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// The sandbox would not hold. The edge must end then.
-    pub(crate) fn of_edge(settings: &Settings) -> Result<Option<Self>, String> {
+    pub fn of_edge(settings: &Settings) -> Result<Option<Self>, String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(None);
         }
