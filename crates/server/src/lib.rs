@@ -1,13 +1,5 @@
-//! Oribi's server: the only crate that sees machines, backends and hosts together.
-//!
-//! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is a `source` of
-//! requests, such as an engine, with a host's context, which the threads of a `crew` may share; `process` is the life of master,
-//! supervisor and workers, which communicate by the `scoreboard` and count in `totals`;
-//! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
+//! Oribi's server, as its command, its hosts and the tests of several crates see it: the paths that they use.
 #![forbid(unsafe_code)]
-
-mod load_error;
-pub mod process;
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
@@ -60,4 +52,13 @@ pub mod control {
 /// A source of requests with a host's context, on one thread.
 pub mod lane {
     pub use oribi_worker::lane::{ContextSupply, Lane, LaneSetup, Renewal, run};
+}
+
+/// The life of the processes.
+pub mod process {
+    pub use oribi_supervise::{
+        Directory, claim_environment, claim_inheritance, detach, end_when_told_while_loading, is_loaded_anew,
+        keep_standard_error, master, report_failed_start, report_load_failure, reset_signals, serve_alone, supervise,
+        supervise_program, survive_failing_writes_while_loading, survive_own_signals,
+    };
 }

@@ -4,6 +4,7 @@
 //! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
 //! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets its
 //! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
+#![forbid(unsafe_code)]
 
 mod adoption;
 mod allowance;
@@ -26,6 +27,7 @@ mod foreground;
 mod inheritable;
 mod inheritance;
 mod io_model;
+mod load_error;
 pub mod master;
 mod member;
 mod memory_use;
