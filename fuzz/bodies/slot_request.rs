@@ -1,6 +1,6 @@
 //! What must hold whatever stands where an edge should have written a request.
 
-use oribi_server::slot::{Stored, glance, size_for_glance};
+use oribi_ipc::slot::{Stored, glance, size_for_glance};
 
 /// Reads `data` as a worker does, and as somebody who only wants to know what it is about; returns whether it is a request.
 pub fn check(data: &[u8]) -> bool {

@@ -1,8 +1,8 @@
 //! What must hold whatever stands where a worker should have written the head of a response.
 
+use oribi_ipc::slot::{Content, Head, Heads, encode_head, encode_interim, encode_trailers};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Limits, Machine, Preset};
-use oribi_server::slot::{Content, Head, Heads, encode_head, encode_interim, encode_trailers};
 
 /// Reads `data` as an edge does, and sends what it has read; returns whether anything was sent.
 pub fn check(data: &[u8]) -> bool {

@@ -28,8 +28,9 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- otlp`; `io` and `pool` depend on none of them; only
-/// `server` depends on all of them; `capi` and the Lua host depend on `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- otlp`; `io` and `pool` depend on none of them. The
+/// floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`
+/// and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -45,8 +46,127 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
+    Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
-        name: "oribi-server",
+        name: "oribi-config",
+        sees: &["oribi-message", "oribi-proto", "oribi-io", "oribi-tls", "oribi-acme", "oribi-otlp", "oribi-files"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-stats",
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-tls", "oribi-config"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-listen",
+        sees: &["oribi-host", "oribi-io", "oribi-tls", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-log",
+        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-tls", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-ipc",
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-config", "oribi-test-support"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-source",
+        sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-listen"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-engine",
+        sees: &[
+            "oribi-message",
+            "oribi-proto",
+            "oribi-host",
+            "oribi-io",
+            "oribi-tls",
+            "oribi-otlp",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+            "oribi-source",
+            "oribi-test-support",
+        ],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-admin",
+        sees: &[
+            "oribi-message",
+            "oribi-proto",
+            "oribi-io",
+            "oribi-otlp",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+        ],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-worker",
+        sees: &[
+            "oribi-message",
+            "oribi-proto",
+            "oribi-host",
+            "oribi-io",
+            "oribi-tls",
+            "oribi-acme",
+            "oribi-pool",
+            "oribi-files",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+            "oribi-source",
+            "oribi-engine",
+            "oribi-admin",
+            "oribi-test-support",
+        ],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-edge",
+        sees: &[
+            "oribi-message",
+            "oribi-proto",
+            "oribi-host",
+            "oribi-io",
+            "oribi-tls",
+            "oribi-pool",
+            "oribi-files",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+            "oribi-engine",
+            "oribi-worker",
+            "oribi-test-support",
+        ],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-supervise",
         sees: &[
             "oribi-message",
             "oribi-proto",
@@ -57,6 +177,38 @@ const RULES: &[Rule] = &[
             "oribi-otlp",
             "oribi-pool",
             "oribi-files",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+            "oribi-source",
+            "oribi-engine",
+            "oribi-admin",
+            "oribi-worker",
+            "oribi-edge",
+            "oribi-test-support",
+        ],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-server",
+        sees: &[
+            "oribi-message",
+            "oribi-host",
+            "oribi-io",
+            "oribi-otlp",
+            "oribi-config",
+            "oribi-stats",
+            "oribi-listen",
+            "oribi-log",
+            "oribi-ipc",
+            "oribi-source",
+            "oribi-engine",
+            "oribi-admin",
+            "oribi-worker",
+            "oribi-supervise",
         ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
@@ -234,6 +386,8 @@ mod tests {
             ("oribi-io", "oribi-message"),
             ("oribi-pool", "oribi-io"),
             ("oribi-message", "oribi-proto"),
+            ("oribi-config", "oribi-stats"),
+            ("oribi-engine", "oribi-worker"),
             ("oribi-server", "oribi-cli"),
             ("oribi-files", "oribi-proto"),
             ("oribi-files", "oribi-io"),
@@ -247,9 +401,9 @@ mod tests {
     }
 
     #[test]
-    fn the_server_joins_the_three() {
+    fn the_engine_joins_the_three() {
         for to in ["oribi-message", "oribi-proto", "oribi-host", "oribi-io"] {
-            let breaches = dependency_breaches(rule("oribi-server"), &depending("oribi-server", to, true, false));
+            let breaches = dependency_breaches(rule("oribi-engine"), &depending("oribi-engine", to, true, false));
             assert_eq!(breaches, Vec::<String>::new());
         }
     }

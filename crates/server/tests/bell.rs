@@ -4,8 +4,8 @@
 use oribi_io::{Epoll, Waiter};
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::engine::{Census, Engine};
-use oribi_server::listen::{Bell, open};
-use oribi_server::scoreboard::Presence;
+use oribi_server::listen::open;
+use oribi_server::scoreboard::{Bell, Presence};
 use std::fs;
 use std::io;
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Made from the server's table of settings by `make docs`; edit crates/server/src/config/table.rs.
+# Made from the server's table of settings by `make docs`; edit crates/config/src/table.rs.
 
 module Oribi
   class Setting

@@ -1,0 +1,285 @@
+//! Asks workers where their apps are, for clients that want to know.
+//!
+//! This process never waits for a worker. It asks, looks at the memory of those that were asked whenever it comes by, and tells after
+//! [`PATIENCE`] what it has: of those that have not answered, what the system shows. Clients that come meanwhile are served together by
+//! the next round, because a worker answers one question at a time and nobody is to be told what was before his question.
+
+use super::clients::Caller;
+use super::json::{Array, Object, quoted};
+use super::report::ProcessReport;
+use super::requests::{RequestReport, harmless};
+use super::steering::Steered;
+use oribi_io::process::asking::ask;
+use oribi_stats::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
+use std::time::{Duration, Instant};
+
+/// How long a round lasts at most. Two of them fit into a tenth of a second, which a person takes for at once.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// How often a round looks for answers.
+const LOOKS: Duration = Duration::from_millis(2);
+/// How long the system is asked about threads, all in all; with thousands of threads that would take time.
+const SYSTEM: Duration = Duration::from_millis(20);
+/// Bytes of frames in an answer, all in all.
+const BYTES: usize = 1 << 20;
+
+/// Those who want to know, and the round that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Backtraces {
+    waiting: Vec<Wish>,
+    round: Option<Round>,
+    /// The number of the last question.
+    question: u32,
+}
+
+/// A client, and the worker that it means, by its number or its process; `None`: all.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    caller: Caller,
+    worker: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Round {
+    question: u32,
+    until: Instant,
+    wishes: Vec<Wish>,
+    workers: Vec<Worker>,
+}
+
+/// A worker in a round.
+#[derive(Debug)]
+struct Worker {
+    process: ProcessReport,
+    keeper: Option<u32>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// It was not asked: its app was in a system call whenever this process looked.
+    Waiting,
+    /// It was asked.
+    Asked,
+    /// It has told everything.
+    Told(Told),
+    /// It cannot be asked: how that is called, and why.
+    Not(&'static str, String),
+}
+
+impl Backtraces {
+    pub(super) fn wish(&mut self, caller: Caller, worker: Option<u32>) {
+        self.waiting.push(Wish { caller, worker });
+    }
+
+    /// How long this process may wait at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        (self.round.is_some() || !self.waiting.is_empty()).then_some(LOOKS)
+    }
+
+    /// Forgets those who have gone.
+    pub(super) fn retain(&mut self, knows: impl Fn(Caller) -> bool) {
+        self.waiting.retain(|wish| knows(wish.caller));
+        if let Some(round) = &mut self.round {
+            round.wishes.retain(|wish| knows(wish.caller));
+        }
+    }
+
+    /// Ends with this process: those who are left.
+    pub(super) fn left(&mut self) -> Vec<Caller> {
+        let round = self.round.take().map(|round| round.wishes).unwrap_or_default();
+        std::mem::take(&mut self.waiting).into_iter().chain(round).map(|wish| wish.caller).collect()
+    }
+
+    /// Goes on; returns answers that are due.
+    pub(super) fn go_on(&mut self, server: &impl Steered, now: Instant) -> Vec<(Caller, String)> {
+        if self.round.is_none() && !self.waiting.is_empty() {
+            self.question = self.question.wrapping_add(1).max(1);
+            let wishes = std::mem::take(&mut self.waiting);
+            self.round = Some(Round::begin(server, wishes, self.question, now));
+        }
+        let Some(round) = &mut self.round else { return Vec::new() };
+        round.look(server);
+        if now < round.until && !round.workers.iter().all(Worker::is_settled) {
+            return Vec::new();
+        }
+        self.round.take().map(|round| round.end(server)).unwrap_or_default()
+    }
+}
+
+impl Wish {
+    fn means(&self, process: &ProcessReport) -> bool {
+        self.worker.is_none_or(|worker| process.row.pid == worker || process.row.number == worker as usize)
+    }
+}
+
+impl Round {
+    fn begin(server: &impl Steered, wishes: Vec<Wish>, question: u32, now: Instant) -> Self {
+        let is_meant = |process: &ProcessReport| process.kind == "worker" && wishes.iter().any(|wish| wish.means(process));
+        let worker = |process: ProcessReport| {
+            let keeper = server.keeper(process.generation);
+            Worker { process, keeper, stage: Stage::Waiting }
+        };
+        let workers = server.processes().into_iter().filter(is_meant).map(worker).collect();
+        Self { question, until: now + PATIENCE, wishes, workers }
+    }
+
+    fn look(&mut self, server: &impl Steered) {
+        for worker in &mut self.workers {
+            if matches!(worker.stage, Stage::Waiting) {
+                worker.ask(server, self.question);
+            }
+            if matches!(worker.stage, Stage::Asked) {
+                let told = worker.told(server, self.question, 1);
+                if told.expected == Some(0) || told.expected.is_some() && worker.told(server, self.question, LINES).is_whole() {
+                    worker.stage = Stage::Told(worker.told(server, self.question, LINES));
+                }
+            }
+        }
+    }
+
+    fn end(self, server: &impl Steered) -> Vec<(Caller, String)> {
+        let requests = server.requests().ok().map(|requests| requests.shown);
+        let now = server.processes();
+        let until = Instant::now() + SYSTEM;
+        let mut room = BYTES;
+        let shown: Vec<(&Worker, String)> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                let row = now.iter().map(|process| &process.row).find(|row| row.pid == worker.process.row.pid);
+                let idle = row.is_some_and(|row| row.idle > 0);
+                let told = worker.told_at_last(server, self.question);
+                (worker, worker.object(&told, requests.as_deref(), idle, until, &mut room))
+            })
+            .collect();
+        let answer = |wish: &Wish| {
+            let meant: Vec<_> = shown.iter().filter(|(worker, _)| wish.means(&worker.process)).collect();
+            let answer = match wish.worker {
+                Some(worker) if meant.is_empty() => Object::failure(&format!("there is no worker {worker}")),
+                _ => Object::well().raw("workers", Array::of(meant.into_iter().map(|(_, object)| object.clone()))).end(),
+            };
+            (wish.caller, answer)
+        };
+        self.wishes.iter().map(answer).collect()
+    }
+}
+
+impl Worker {
+    const fn is_settled(&self) -> bool {
+        matches!(self.stage, Stage::Told(_) | Stage::Not(..))
+    }
+
+    fn told(&self, server: &impl Steered, question: u32, lines: usize) -> Told {
+        Told::read(&server.backtraces(self.process.generation, self.process.row.number, lines), question)
+    }
+
+    fn ask(&mut self, server: &impl Steered, question: u32) {
+        let row = &self.process.row;
+        let way = Way::read(&server.backtraces(self.process.generation, row.number, 1));
+        let first = state_of(row.pid, row.pid);
+        let stage = match (way, first) {
+            (_, None) => Stage::Not("gone", "the process has ended".to_owned()),
+            (_, Some('T' | 't')) => Stage::Not("stopped", "the process is stopped by a signal".to_owned()),
+            (_, Some('Z' | 'X')) => Stage::Not("gone", "the process has ended".to_owned()),
+            (Way::NotYet, _) => Stage::Not("starting", "the worker does not serve yet".to_owned()),
+            (Way::Mute, _) => Stage::Not("mute", "its language cannot tell where its app is".to_owned()),
+            (Way::WhileRunning, Some(state)) if !is_running(state) => return,
+            (Way::Anytime | Way::WhileRunning, Some(_)) => {
+                let keepers: Vec<u32> = self.keeper.into_iter().chain([std::process::id()]).collect();
+                match ask(row.pid, &keepers, question) {
+                    Ok(true) => Stage::Asked,
+                    Ok(false) => Stage::Not("mute", "the process does not hear questions".to_owned()),
+                    Err(error) => Stage::Not("unreachable", format!("the process cannot be asked: {error}")),
+                }
+            }
+        };
+        self.stage = stage;
+    }
+
+    /// What became of it, and in words.
+    fn outcome(&self, told: &Told, idle: bool) -> (&'static str, String) {
+        let busy = "it may be in a system call, or in code that cannot be interrupted";
+        match &self.stage {
+            Stage::Not(name, why) => (*name, why.clone()),
+            Stage::Told(told) if told.threads.iter().any(|thread| thread.runs) => ("told", String::new()),
+            Stage::Told(_) => ("idle", "it runs no app".to_owned()),
+            Stage::Waiting if idle => ("idle", "it waits for a request".to_owned()),
+            Stage::Waiting => {
+                ("waits", "its only thread is in a system call; it is not asked now, because the app would notice".to_owned())
+            }
+            Stage::Asked if told.threads.iter().any(|thread| thread.runs) => {
+                ("partly", format!("a thread has not answered within {PATIENCE:?}: {busy}"))
+            }
+            Stage::Asked => ("silent", format!("no answer within {PATIENCE:?}: {busy}")),
+        }
+    }
+
+    /// All that it has told.
+    fn told_at_last(&self, server: &impl Steered, question: u32) -> Told {
+        match &self.stage {
+            Stage::Told(told) => told.clone(),
+            Stage::Asked => self.told(server, question, LINES),
+            Stage::Waiting | Stage::Not(..) => Told::default(),
+        }
+    }
+
+    fn object(&self, told: &Told, requests: Option<&[RequestReport]>, idle: bool, until: Instant, room: &mut usize) -> String {
+        let row = &self.process.row;
+        let own = requests.map(|requests| {
+            let of_it = |request: &&RequestReport| request.worker.is_some_and(|worker| worker.pid == row.pid);
+            requests.iter().filter(of_it).map(RequestReport::object).collect::<Vec<_>>()
+        });
+        let idle = idle || own.as_ref().is_some_and(Vec::is_empty);
+        let (outcome, note) = self.outcome(told, idle);
+        let mut object = Object::new().raw("number", row.number).raw("pid", row.pid);
+        if let Some(generation) = self.process.generation {
+            object = object.raw("generation", generation);
+        }
+        object = object.text("state", row.state).text("trace", outcome);
+        if !note.is_empty() {
+            object = object.text("note", &note);
+        }
+        if let Some(own) = own {
+            object = object.raw("requests", Array::of(own.into_iter()));
+        }
+        let (seen, more) = if Instant::now() < until { threads_of(row.pid) } else { (Vec::new(), 0) };
+        let mut threads = Array::default();
+        for thread in &seen {
+            let told = told.threads.iter().find(|told| told.thread == thread.thread && told.runs);
+            threads.push(&thread_object(thread.thread, Some(thread), told, room));
+        }
+        for told in told.threads.iter().filter(|told| told.runs && !seen.iter().any(|thread| thread.thread == told.thread)) {
+            threads.push(&thread_object(told.thread, None, Some(told), room));
+        }
+        object.raw("threads", threads.end()).raw("more", more).end()
+    }
+}
+
+/// What the system and its app tell of a thread. What is beyond `room` is left out and counted.
+fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadTold>, room: &mut usize) -> String {
+    let mut object = Object::new().raw("thread", thread);
+    if let Some(SystemThread { name, state, call, place, .. }) = seen {
+        object = object.text("name", &harmless(name.as_bytes())).text("state", state);
+        for (title, text) in [("call", call), ("place", place)] {
+            if let Some(text) = text {
+                object = object.text(title, &harmless(text.as_bytes()));
+            }
+        }
+    }
+    let Some(told) = told else { return object.end() };
+    if !told.about.is_empty() {
+        object = object.text("request", &harmless(&told.about));
+    }
+    let (mut frames, mut left_out) = (Array::default(), told.more as usize);
+    for frame in &told.frames {
+        let frame = quoted(harmless(frame).as_bytes());
+        match room.checked_sub(frame.len()) {
+            Some(left) => {
+                *room = left;
+                frames.push(&frame);
+            }
+            None => left_out += 1,
+        }
+    }
+    object.raw("frames", frames.end()).raw("left_out", left_out).end()
+}

@@ -1,0 +1,100 @@
+//! The control socket: `oribi ctl` asks here what the server is doing, and tells it what to do.
+//!
+//! It belongs to the first process, which serves it in its own loop, between two waits. Nothing here blocks: every client has its
+//! own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only the user of the
+//! first process and root are heard.
+
+mod backtraces;
+mod clients;
+mod json;
+mod liveness;
+mod order;
+mod place;
+mod report;
+mod requests;
+mod socket;
+mod steering;
+
+pub use place::{Found, find};
+
+pub(crate) use clients::Caller;
+pub(crate) use json::{Array, Object};
+pub(crate) use order::Order;
+pub(crate) use report::counters;
+pub use report::{GenerationReport, ProcessReport, Report};
+pub use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
+pub use steering::{Progress, Steered, say_end, say_replaced, steer};
+
+use backtraces::Backtraces;
+use clients::Clients;
+use oribi_config::{ControlChoice, Settings};
+use rustix::event::{PollFd, PollFlags};
+use socket::{ControlSocket, Place};
+use std::time::{Duration, Instant};
+
+/// The control socket of this process, and those who are connected to it.
+#[derive(Debug)]
+pub struct Control {
+    socket: ControlSocket,
+    clients: Clients,
+    /// Callers that are answered later.
+    waiting: Vec<(Caller, steering::Awaited)>,
+    backtraces: Backtraces,
+}
+
+impl Control {
+    /// Opens the socket that `settings` ask for; `None`: they ask for none, or none can be made where nobody has asked for a
+    /// certain one. A server with `lent` listeners may follow another one, which listens there until this one serves: see
+    /// [`Self::take_name`].
+    ///
+    /// # Errors
+    /// The socket that was asked for by its path cannot be made.
+    pub fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
+        Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
+    }
+
+    /// The same, at the place of the server before, which is known as process `pid`. Nobody finds that place empty meanwhile.
+    ///
+    /// # Errors
+    /// The same as for [`Control::open`].
+    pub fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
+        Self::at_place(settings, pid, Place::OfServerBefore)
+    }
+
+    fn at_place(settings: &Settings, pid: u32, place: Place) -> Result<Option<Self>, String> {
+        let socket = match &settings.control {
+            ControlChoice::Off => return Ok(None),
+            ControlChoice::At(path) => {
+                ControlSocket::bind(path, place).map_err(|why| format!("--control {}: {why}", path.display()))?
+            }
+            ControlChoice::Auto => match ControlSocket::bind_in_own_directory(pid, place) {
+                Ok(socket) => socket,
+                Err(why) => {
+                    log::info!("`oribi ctl` cannot reach this server: {why} (see --control)");
+                    return Ok(None);
+                }
+            },
+        };
+        log::debug!("`oribi ctl` reaches this server at {}", socket.path().display());
+        Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new(), backtraces: Backtraces::default() }))
+    }
+
+    /// This server serves: from now on it is the one that is reached.
+    pub fn take_name(&mut self) {
+        if let Err(why) = self.socket.take_name() {
+            log::error!("`oribi ctl` cannot reach this server: {}: {why}", self.socket.path().display());
+        }
+    }
+
+    /// What to wait for.
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let socket = self.clients.are_welcome().then(|| PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN));
+        socket.into_iter().chain(self.clients.polled())
+    }
+
+    /// How long this process may wait at most; `None`: as long as nothing happens.
+    pub fn patience(&self, now: Instant) -> Option<Duration> {
+        let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
+        of_clients.into_iter().chain(self.backtraces.patience()).min()
+    }
+}

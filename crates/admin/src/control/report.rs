@@ -1,0 +1,135 @@
+//! What the server says about itself.
+
+use super::json::{Array, Object, quoted};
+use oribi_stats::scoreboard::{Connections, Row};
+use oribi_stats::totals::{Counter, Counts, NAMES, Part, Times, Unit};
+use std::time::Duration;
+
+/// The state of the server.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The name of the app.
+    pub app: String,
+    /// `loading`, `serving`, `draining`, `stopping`.
+    pub state: &'static str,
+    /// How long ago the first process began.
+    pub uptime: Duration,
+    /// The addresses of the listeners.
+    pub addresses: Vec<String>,
+    /// Empty where there is only one.
+    pub generations: Vec<GenerationReport>,
+    /// The number of edges.
+    pub edges: usize,
+    /// How many workers there should be.
+    pub workers: usize,
+    /// Threads of each.
+    pub threads: usize,
+    /// What the connections of clients are doing.
+    pub connections: Connections,
+    /// The names of the certificates that listeners offer, and when those end, in seconds since 1970.
+    pub certificates: Vec<(String, u64)>,
+    /// What the server has done, and since when that is counted.
+    pub counted: (Counts, Duration),
+}
+
+/// A worker or an edge.
+#[derive(Clone, Debug)]
+pub struct ProcessReport {
+    /// `worker`, `edge`.
+    pub kind: &'static str,
+    /// `None`: it belongs to none.
+    pub generation: Option<u64>,
+    /// Its row of the scoreboard.
+    pub row: Row,
+}
+
+/// The answer that tells of all workers and edges.
+pub(crate) fn of_processes(processes: &[ProcessReport]) -> String {
+    let one = |process: &ProcessReport| {
+        let ProcessReport { kind, generation, row } = process;
+        let object = Object::new().text("kind", kind).raw("number", row.number).raw("pid", row.pid);
+        let object = match generation {
+            Some(generation) => object.raw("generation", generation),
+            None => object,
+        };
+        let object = object.text("state", row.state).seconds("age", row.age);
+        object.raw("connections", row.connections).raw("requests", row.requests).end()
+    };
+    Object::well().raw("processes", Array::of(processes.iter().map(one))).end()
+}
+
+/// A load of the app.
+#[derive(Clone, Debug)]
+pub struct GenerationReport {
+    /// The number of the generation.
+    pub number: u64,
+    /// The number of its supervisor's process.
+    pub pid: i32,
+    /// `loading`, `serving`, `finishing`.
+    pub state: &'static str,
+    /// The time since it was loaded.
+    pub age: Duration,
+}
+
+impl Report {
+    pub(crate) fn object(&self) -> Object {
+        let generation = |generation: &GenerationReport| {
+            let GenerationReport { number, pid, state, age } = generation;
+            Object::new().raw("number", number).raw("pid", pid).text("state", state).seconds("age", *age).end()
+        };
+        let (counts, age) = &self.counted;
+        Object::well()
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .raw("pid", std::process::id())
+            .text("app", &self.app)
+            .text("state", self.state)
+            .seconds("uptime", self.uptime)
+            .raw("addresses", Array::of(self.addresses.iter().map(|address| quoted(address.as_bytes()))))
+            .raw("generations", Array::of(self.generations.iter().map(generation)))
+            .raw("edges", self.edges)
+            .raw("workers", self.workers)
+            .raw("threads", self.threads)
+            .raw("connections", connections(&self.connections))
+            .raw("certificates", Array::of(self.certificates.iter().map(certificate)))
+            .raw("requests", counts.responses())
+            .raw("workers_started", counts.of(Counter::WorkersStarted))
+            .raw("workers_failed", counts.of(Counter::WorkersFailed))
+            .raw("counters", counters(counts, *age).end())
+            .raw("times", times(&counts.times))
+    }
+}
+
+/// How many connections are in each state, and how many of them speak which protocol.
+fn connections(connections: &Connections) -> String {
+    let add = |object: Object, (name, number): (&'static str, u64)| object.raw(name, number);
+    let object = connections.by_state().into_iter().fold(Object::new(), add);
+    connections.by_protocol().into_iter().fold(object, add).end()
+}
+
+fn certificate((name, expires): &(String, u64)) -> String {
+    Object::new().text("name", name).raw("expires", expires).end()
+}
+
+/// How long the parts of requests took: how many were measured, how long all took together, and the buckets in which there are any,
+/// each with its bound in seconds and its number. The bound of what is above all bounds is null.
+fn times(times: &Times) -> String {
+    let bucket = |(bound, count): (Option<Duration>, u64)| match bound {
+        Some(bound) => format!("[{},{count}]", bound.as_secs_f64()),
+        None => format!("[null,{count}]"),
+    };
+    let one = |object: Object, part: Part| {
+        let histogram = times.of(part);
+        let numbers = Object::new().raw("count", histogram.count()).seconds("seconds", histogram.sum());
+        object.raw(part.name(), numbers.raw("buckets", Array::of(histogram.filled().map(bucket))).end())
+    };
+    Part::ALL.into_iter().fold(Object::new(), one).end()
+}
+
+/// All counters by their names, and the time for which they have counted.
+pub(crate) fn counters(counts: &Counts, age: Duration) -> Object {
+    let one = |object: Object, &(counter, name): &(Counter, &str)| match counter.unit() {
+        Unit::Count => object.raw(name, counts.of(counter)),
+        Unit::Time | Unit::Longest => object.seconds(name, Duration::from_micros(counts.of(counter))),
+    };
+    NAMES.iter().fold(Object::new().seconds("seconds", age), one)
+}

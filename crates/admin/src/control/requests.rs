@@ -1,0 +1,197 @@
+//! What the server says about the requests that are in it.
+
+use super::json::{Array, Object};
+use oribi_ipc::slot::Glance;
+use oribi_log::append_quoted;
+use std::time::Duration;
+
+/// The most requests that are told of. A table of more helps nobody, and each costs a look into memory.
+pub const MOST: usize = 200;
+
+/// Bytes of a target that are told.
+const TARGET_BYTES: usize = 200;
+
+/// A request that waits for an answer, or whose app still runs.
+#[derive(Clone, Debug)]
+pub struct RequestReport {
+    /// `queued`, `running`, `answering`, `sending`, `interrupted`, `abandoned`.
+    pub state: &'static str,
+    /// The edge, counted from 1.
+    pub edge: Option<usize>,
+    /// Its place in the queue, counted from 1.
+    pub position: Option<usize>,
+    /// The request itself.
+    pub about: About,
+    /// How long ago it was complete.
+    pub age: Duration,
+    /// How long ago its app began, or last did something for it.
+    pub quiet: Option<Duration>,
+    /// After what time something is done about it: it leaves the queue, or its app is interrupted or ended.
+    pub deadline: Option<Duration>,
+    /// The worker that has it.
+    pub worker: Option<WorkerOfRequest>,
+}
+
+/// The worker that has a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerOfRequest {
+    /// The number of the process.
+    pub pid: u32,
+    /// `None`: no worker of this server has that process.
+    pub number: Option<usize>,
+    /// The number of its generation.
+    pub generation: Option<u64>,
+}
+
+/// What a request is about, as text without anything that a terminal obeys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    pub(crate) method: String,
+    /// The target, escaped and cut.
+    pub target: String,
+    /// Address and port; empty: unknown.
+    pub client: String,
+}
+
+impl About {
+    /// The facts of a request in a slot.
+    pub fn of(glance: &Glance<'_>) -> Self {
+        let [address, port] = glance.client.map(harmless);
+        let client = match (address.is_empty(), address.contains(':')) {
+            (true, _) => String::new(),
+            (false, true) => format!("[{address}]:{port}"),
+            (false, false) => format!("{address}:{port}"),
+        };
+        let shown = &glance.target[..glance.target.len().min(TARGET_BYTES)];
+        let more = match (shown.len() < glance.target.len(), glance.has_query) {
+            (true, _) => "...",
+            (false, true) => "?...",
+            (false, false) => "",
+        };
+        let method = &glance.method[..glance.method.len().min(TARGET_BYTES)];
+        Self { method: harmless(method), target: format!("{}{more}", harmless(shown)), client }
+    }
+}
+
+impl About {
+    /// From the beginning of what a worker is seen to run: its method and its target. `more`: it may have been cut.
+    pub fn of_text(text: &[u8], more: bool) -> Self {
+        let mut parts = text.splitn(2, |byte| *byte == b' ');
+        let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let query = target.iter().position(|byte| *byte == b'?');
+        let mark = match (query, more) {
+            (Some(_), _) => "?...",
+            (None, true) => "...",
+            (None, false) => "",
+        };
+        let target = format!("{}{mark}", harmless(&target[..query.unwrap_or(target.len())]));
+        Self { method: harmless(method), target, client: String::new() }
+    }
+}
+
+/// As the access log writes it.
+pub(super) fn harmless(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    append_quoted(bytes, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// The requests that are in the server.
+#[derive(Debug)]
+pub struct Requests {
+    /// The oldest first.
+    pub shown: Vec<RequestReport>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Requests {
+    /// The answer that tells of them.
+    pub(crate) fn answer(&self) -> String {
+        let Self { shown, more } = self;
+        Object::well().raw("requests", Array::of(shown.iter().map(RequestReport::object))).raw("more", more).end()
+    }
+}
+
+impl RequestReport {
+    pub(super) fn object(&self) -> String {
+        let About { method, target, client } = &self.about;
+        let mut object = Object::new().text("state", self.state);
+        for (name, number) in [("edge", self.edge), ("position", self.position)] {
+            if let Some(number) = number {
+                object = object.raw(name, number);
+            }
+        }
+        object = object.text("method", method).text("target", target);
+        if !client.is_empty() {
+            object = object.text("client", client);
+        }
+        object = object.seconds("age", self.age);
+        for (name, time) in [("quiet", self.quiet), ("deadline", self.deadline)] {
+            if let Some(time) = time {
+                object = object.seconds(name, time);
+            }
+        }
+        if let Some(WorkerOfRequest { pid, number, generation }) = self.worker {
+            object = object.raw("pid", pid);
+            if let Some(number) = number {
+                object = object.raw("worker", number);
+            }
+            if let Some(generation) = generation {
+                object = object.raw("generation", generation);
+            }
+        }
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_told_without_its_query_and_without_control_characters() {
+        let glance = |target, has_query, client| About::of(&Glance { method: b"G\x1bT", target, has_query, client });
+        let about = glance(b"/a\x1b[2J\"\xff", true, [b"::1", b"80"]);
+        assert_eq!((&about.method[..], &about.target[..]), ("G\\x1bT", "/a\\x1b[2J\\\"\\xff?..."));
+        assert_eq!(about.client, "[::1]:80");
+        let about = glance(&[b'/'; 1000], true, [b"192.0.2.1", b"9"]);
+        assert_eq!((about.target.len(), &about.client[..]), (203, "192.0.2.1:9"));
+        assert_eq!(glance(b"/a", false, [b"", b""]), About { target: "/a".to_owned(), client: String::new(), ..about });
+    }
+
+    #[test]
+    fn a_text_is_told_in_the_same_way() {
+        let told = |text: &[u8], more| {
+            let About { method, target, .. } = About::of_text(text, more);
+            format!("{method}|{target}")
+        };
+        assert_eq!(told(b"GET /a?secret", true), "GET|/a?...");
+        assert_eq!(told(b"GET /a\x1b", true), "GET|/a\\x1b...");
+        assert_eq!(told(b"GET /a b", false), "GET|/a b");
+        assert_eq!(told(b"", false), "|");
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out() {
+        let queued = RequestReport {
+            state: "queued",
+            edge: Some(1),
+            position: Some(2),
+            about: About { method: "GET".to_owned(), target: "/".to_owned(), client: String::new() },
+            age: Duration::from_millis(1500),
+            quiet: None,
+            deadline: None,
+            worker: None,
+        };
+        let worker = Some(WorkerOfRequest { pid: 77, number: Some(3), generation: None });
+        let second = Some(Duration::from_secs(1));
+        let running = RequestReport { state: "running", position: None, quiet: second, worker, ..queued.clone() };
+        assert_eq!(
+            Requests { shown: vec![queued, running], more: 5 }.answer(),
+            "{\"ok\":true,\"requests\":[{\"state\":\"queued\",\"edge\":1,\"position\":2,\"method\":\"GET\",\"target\":\"/\",\
+             \"age\":1.500},{\"state\":\"running\",\"edge\":1,\"method\":\"GET\",\"target\":\"/\",\"age\":1.500,\"quiet\":1.000,\
+             \"pid\":77,\"worker\":3}],\"more\":5}"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Carries the orders of clients out, in a process that can be steered: the master, or a supervisor without one.
+
+use super::clients::Caller;
+use super::json::Object;
+use super::report::{ProcessReport, of_processes};
+use super::{Control, Order, Report, Requests};
+use std::time::Instant;
+
+/// A first process.
+pub trait Steered {
+    /// Its control socket, if it has one.
+    fn control(&mut self) -> Option<&mut Control>;
+
+    /// What it is and how it does.
+    fn report(&self) -> Report;
+
+    /// What its workers and edges do.
+    fn processes(&self) -> Vec<ProcessReport>;
+
+    /// Which requests are in it.
+    ///
+    /// # Errors
+    /// Says why that is not known.
+    fn requests(&self) -> Result<Requests, String>;
+
+    /// The process that has forked the workers of a generation.
+    fn keeper(&self, generation: Option<u64>) -> Option<u32>;
+
+    /// The memory in which worker `number` says where its apps are: as many of its lines.
+    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
+
+    /// Begins to load the app anew or to replace the workers. Returns a number for [`Steered::reload_progress`].
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn begin_reload(&mut self) -> Result<u64, String>;
+
+    /// How far that has come.
+    fn reload_progress(&self, number: u64) -> Progress;
+
+    /// Begins to stop.
+    fn begin_stop(&mut self);
+
+    /// Changes how many workers there should be; returns how many there should have been, and a number for
+    /// [`Steered::scale_progress`].
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
+
+    /// How far that has come.
+    fn scale_progress(&self, number: u64) -> Progress;
+
+    /// Has all processes open their logs again.
+    fn reopen_all_logs(&mut self);
+
+    /// Begins to replace the program of the server.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn begin_upgrade(&mut self) -> Result<(), String>;
+
+    /// How far that has come.
+    fn upgrade_progress(&self) -> Progress;
+}
+
+/// How far something has come that takes time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It goes on.
+    Pending,
+    /// It is done: what serves now.
+    Done(String),
+    /// It has failed: why, and what serves now.
+    Failed(String),
+}
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaited {
+    Reload(u64),
+    Upgrade,
+    Workers { number: u64, workers: usize, before: usize },
+    End,
+}
+
+/// Does what clients have asked for since the last call, and answers those whose waiting is over. Returns whether anybody has asked
+/// for anything: then this process has something to do before it may sleep.
+pub fn steer(server: &mut impl Steered) -> bool {
+    let Some(control) = server.control() else { return false };
+    let orders = control.orders(Instant::now());
+    let any = !orders.is_empty();
+    for (caller, order) in orders {
+        if let (Order::Backtrace { worker }, Some(control)) = (order, server.control()) {
+            control.backtraces.wish(caller, worker);
+            continue;
+        }
+        let outcome = carry_out(server, order);
+        let Some(control) = server.control() else { return false };
+        match outcome {
+            Ok(answer) => control.clients.answer(caller, answer),
+            Err(awaited) => control.waiting.push((caller, awaited)),
+        }
+    }
+    answer_those_who_wait(server);
+    go_on_with_backtraces(server);
+    any
+}
+
+/// Returns the answer, or what it has to wait for.
+fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
+    let refused = |why: String| Ok(Object::failure(&why));
+    match order {
+        Order::Status => Ok(server.report().object().end()),
+        Order::Workers => Ok(of_processes(&server.processes())),
+        Order::Requests => match server.requests() {
+            Ok(requests) => Ok(requests.answer()),
+            Err(why) => refused(why),
+        },
+        // The caller is answered by a round: see `go_on_with_backtraces`.
+        Order::Backtrace { .. } => refused("there is no control socket".to_owned()),
+        Order::Reload => match server.begin_reload() {
+            Ok(number) => Err(Awaited::Reload(number)),
+            Err(why) => refused(why),
+        },
+        Order::Stop => {
+            server.begin_stop();
+            Err(Awaited::End)
+        }
+        Order::Scale { workers, waits } => match server.scale(workers) {
+            Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
+            Ok((before, _)) => Ok(scaled(workers, before)),
+            Err(why) => refused(why),
+        },
+        Order::ReopenLogs => {
+            server.reopen_all_logs();
+            Ok(Object::well().end())
+        }
+        Order::Upgrade => match server.begin_upgrade() {
+            Ok(()) => Err(Awaited::Upgrade),
+            Err(why) => refused(why),
+        },
+    }
+}
+
+fn go_on_with_backtraces(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    let mut backtraces = std::mem::take(&mut control.backtraces);
+    let answers = backtraces.go_on(server, Instant::now());
+    let Some(control) = server.control() else { return };
+    control.backtraces = backtraces;
+    for (caller, answer) in answers {
+        control.clients.answer(caller, answer);
+    }
+}
+
+/// The answer to who has changed the number of workers.
+fn scaled(workers: usize, before: usize) -> String {
+    Object::well().raw("workers", workers).raw("before", before).end()
+}
+
+fn answer_those_who_wait(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    if control.waiting.is_empty() {
+        return;
+    }
+    let mut waiting = std::mem::take(&mut control.waiting);
+    waiting.retain(|(caller, awaited)| {
+        let progress = match awaited {
+            Awaited::Reload(number) => server.reload_progress(*number),
+            Awaited::Upgrade => server.upgrade_progress(),
+            Awaited::Workers { number, .. } => server.scale_progress(*number),
+            Awaited::End => return true,
+        };
+        let answer = match (progress, awaited) {
+            (Progress::Pending, _) => return true,
+            (Progress::Done(_), Awaited::Workers { workers, before, .. }) => scaled(*workers, *before),
+            (Progress::Done(what), _) => Object::well().text("message", &what).end(),
+            (Progress::Failed(why), _) => Object::failure(&why),
+        };
+        if let Some(control) = server.control() {
+            control.clients.answer(*caller, answer);
+        }
+        false
+    });
+    if let Some(control) = server.control() {
+        control.waiting = waiting;
+    }
+}
+
+/// Tells those who wait for the end that it has come: call this last. Those who wait for something else are told that it does not
+/// come any more.
+pub fn say_end(server: &mut impl Steered, status: i32) {
+    let Some(control) = server.control() else { return };
+    for (caller, awaited) in std::mem::take(&mut control.waiting) {
+        let answer = match awaited {
+            Awaited::End => Object::well().raw("status", status).end(),
+            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Workers { .. } => Object::failure("the server has stopped"),
+        };
+        control.clients.answer_finally(caller, answer);
+    }
+    for caller in control.backtraces.left() {
+        control.clients.answer_finally(caller, Object::failure("the server has stopped"));
+    }
+    control.clients.leave_open();
+}
+
+/// Tells those who still wait that another server serves now: it may be asked for the same.
+pub fn say_replaced(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
+    for caller in waiting.chain(control.backtraces.left()) {
+        control.clients.answer(caller, Object::failure("the server has been upgraded meanwhile: ask the new one"));
+    }
+}
+
+impl Control {
+    /// Accepts clients, reads what they ask for, and sends them what they wait for.
+    fn orders(&mut self, now: Instant) -> Vec<(Caller, Order)> {
+        self.clients.accept(self.socket.descriptor(), now);
+        let orders = self.clients.attend(now);
+        let clients = &self.clients;
+        self.waiting.retain(|(caller, _)| clients.knows(*caller));
+        self.backtraces.retain(|caller| clients.knows(caller));
+        orders
+    }
+}

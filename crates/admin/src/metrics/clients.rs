@@ -1,0 +1,450 @@
+//! Those who are connected at the address for metrics.
+//!
+//! A client sends one request and gets one response. It has a few seconds for each; meanwhile nobody waits for it. Anybody who reaches
+//! the address may connect, so there is room for the newest: a client that asks at once is answered however many others stall.
+
+use super::allowed::Allowed;
+use super::dashboard::Guard;
+use super::exchange::{Asked, Exchange, HEAD_BYTES};
+use super::text::Format;
+use crate::attended::{self, Attended, Entrance, Next};
+use crate::outgoing::Outgoing;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The most clients at a time, because each costs a descriptor. If more come, the oldest goes.
+const CLIENTS: usize = 32;
+/// How many clients are accepted at a time, before the process goes on with its own work.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// How long a client may take to send its request, and to take its response.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client that has its response may go on sending. If its connection were closed before, what it has sent would make the
+/// system cut it, perhaps before it has read the response (RFC 9112, section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// How many bytes of such a client are read in one turn.
+const READ_AT_ONCE: usize = 16 << 10;
+
+/// A client, for as long as it is connected. No other one gets the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scraper(u64);
+
+#[derive(Debug)]
+struct Client {
+    scraper: Scraper,
+    socket: OwnedFd,
+    exchange: Exchange,
+    /// Whether it is one of those who are let in. Others are told that they are not.
+    is_known: bool,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Its request has not come completely.
+    Asking { until: Instant },
+    /// It gets what it has asked for before this process waits again.
+    Asked,
+    /// Its response has not left completely.
+    Answered(Outgoing),
+    /// It has its response, and may see from the end of the connection that it is complete.
+    Leaving { until: Instant },
+}
+
+/// All clients, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    connected: Vec<Client>,
+    count: u64,
+    entrance: Entrance,
+    /// Who may see the dashboard; `None`: there is none.
+    guard: Option<Rc<Guard>>,
+    allowed: Allowed,
+}
+
+/// What a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// It gets this by [`Clients::answer`].
+    Metrics(Format),
+    /// It leaves with [`Clients::release`].
+    Events,
+}
+
+impl Clients {
+    /// Clients of whom these are `allowed`, where the dashboard has this guard, if there is one.
+    pub(super) fn new(guard: Option<Guard>, allowed: Allowed) -> Self {
+        Self { guard: guard.map(Rc::new), allowed, ..Self::default() }
+    }
+
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.connected.iter().map(Attended::polled)
+    }
+
+    /// Whether new ones are accepted.
+    pub(super) fn are_welcome(&self) -> bool {
+        self.entrance.is_open()
+    }
+
+    /// Whether nobody is connected.
+    pub(super) fn are_gone(&self) -> bool {
+        self.connected.is_empty()
+    }
+
+    /// When the first of them has waited long enough for, or new ones are accepted again.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
+    }
+
+    /// Accepts those who wait at `listener`.
+    pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(socket) = self.entrance.accept(listener, now, "nobody is given metrics for a moment") else { return };
+            self.admit(socket, now);
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, now: Instant) {
+        let is_known = self.allowed.admit(&socket, now);
+        if self.connected.len() >= CLIENTS {
+            // Those who get nothing anyway make room first, and take none from others.
+            match self.connected.iter().position(|client| !client.is_known) {
+                Some(stranger) => _ = self.connected.remove(stranger),
+                None if is_known => _ = self.connected.remove(0),
+                None => return,
+            }
+        }
+        self.count += 1;
+        let (scraper, stage) = (Scraper(self.count), Stage::Asking { until: now + PATIENCE });
+        let exchange = Exchange::new(self.guard.clone(), is_known);
+        self.connected.push(Client { scraper, socket, exchange, is_known, stage });
+    }
+
+    /// Goes on with all clients; returns those who have asked for what this process has to find out.
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Wish)> {
+        self.entrance.open_if_due(now);
+        attended::attend(&mut self.connected, now)
+    }
+
+    /// Gives a client the metrics.
+    pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &[u8], now: Instant) {
+        let Some(client) = self.connected.iter_mut().find(|client| client.scraper == scraper) else { return };
+        let response = client.exchange.metrics(format, text);
+        client.respond(response, now);
+    }
+
+    /// Lets a client go that has asked for events: its connection, and the head of the response with them.
+    pub(super) fn release(&mut self, scraper: Scraper) -> Option<(OwnedFd, Vec<u8>)> {
+        let place = self.connected.iter().position(|client| client.scraper == scraper)?;
+        let mut client = self.connected.remove(place);
+        Some((client.socket, client.exchange.events()))
+    }
+}
+
+impl Stage {
+    fn awaited(&self) -> PollFlags {
+        match self {
+            Self::Asking { .. } | Self::Leaving { .. } => PollFlags::IN,
+            Self::Answered(_) => PollFlags::OUT,
+            Self::Asked => PollFlags::empty(),
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Asking { until } | Self::Leaving { until } | Self::Answered(Outgoing { until, .. }) => Some(*until),
+            Self::Asked => None,
+        }
+    }
+}
+
+impl Attended for Client {
+    type Wish = (Scraper, Wish);
+
+    fn polled(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
+    }
+
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish> {
+        let seen = !seen.is_empty();
+        if self.stage.until().is_some_and(|until| now >= until) {
+            return Next::Leave;
+        }
+        match self.stage {
+            Stage::Asking { .. } if seen => self.receive(now),
+            Stage::Answered(_) if seen => {
+                self.send(now);
+                Next::Stay
+            }
+            Stage::Leaving { .. } if seen => self.disregard(),
+            Stage::Asking { .. } | Stage::Asked | Stage::Answered(_) | Stage::Leaving { .. } => Next::Stay,
+        }
+    }
+}
+
+impl Client {
+    fn receive(&mut self, now: Instant) -> Next<(Scraper, Wish)> {
+        // One look takes the longest head that is accepted.
+        let mut bytes = [0; HEAD_BYTES];
+        let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Next::Leave,
+            Ok((received, _)) => received,
+            Err(Errno::INTR | Errno::AGAIN) => return Next::Stay,
+            Err(_) => return Next::Leave,
+        };
+        match self.exchange.receive(&bytes[..received]) {
+            Asked::Nothing => Next::Stay,
+            Asked::Metrics(format) => self.wish(Wish::Metrics(format)),
+            Asked::Events => self.wish(Wish::Events),
+            Asked::Other(response) => {
+                self.respond(response, now);
+                Next::Stay
+            }
+        }
+    }
+
+    fn wish(&mut self, wish: Wish) -> Next<(Scraper, Wish)> {
+        self.stage = Stage::Asked;
+        Next::Asked((self.scraper, wish))
+    }
+
+    fn respond(&mut self, response: Vec<u8>, now: Instant) {
+        self.stage = Stage::Answered(Outgoing::new(response, now + PATIENCE));
+        self.send(now);
+    }
+
+    /// Sends what its socket takes of its response.
+    fn send(&mut self, now: Instant) {
+        if let Stage::Answered(response) = &mut self.stage
+            && response.send(&self.socket)
+        {
+            // If it has gone, the next look finds that out.
+            let _ = shutdown(&self.socket, Shutdown::Write);
+            self.stage = Stage::Leaving { until: now + LINGER };
+        }
+    }
+
+    /// Reads what nobody wants to know.
+    fn disregard(&mut self) -> Next<(Scraper, Wish)> {
+        let mut bytes = [0; READ_AT_ONCE];
+        match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((1.., _)) | Err(Errno::INTR | Errno::AGAIN) => Next::Stay,
+            Ok((0, _)) | Err(_) => Next::Leave,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_config::TrustedPeers;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    struct Site {
+        listener: TcpListener,
+        clients: Clients,
+        now: Instant,
+    }
+
+    impl Site {
+        fn new() -> Self {
+            let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback is there");
+            listener.set_nonblocking(true).expect("it is ours");
+            Self { listener, clients: Clients::default(), now: Instant::now() }
+        }
+
+        /// Lets nobody in whose address is not this one.
+        fn only_for(address: [u8; 4]) -> Self {
+            let network = TrustedPeers::Network { address: address.into(), prefix: 32 };
+            Self { clients: Clients::new(None, Allowed::new(&[network])), ..Self::new() }
+        }
+
+        fn connect(&self) -> TcpStream {
+            let stream = TcpStream::connect(self.listener.local_addr().expect("it has one")).expect("it listens");
+            stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+            stream
+        }
+
+        fn turn(&mut self) {
+            self.clients.accept(self.listener.as_fd(), self.now);
+            for (scraper, wish) in self.clients.attend(self.now) {
+                let Wish::Metrics(format) = wish else { panic!("{wish:?}") };
+                self.clients.answer(scraper, format, b"a 1\n", self.now);
+            }
+        }
+
+        /// Turns until the client has been answered.
+        fn answer(&mut self, mut stream: TcpStream) -> String {
+            stream.set_nonblocking(true).expect("it is ours");
+            let (mut answer, mut bytes) = (Vec::new(), [0; 4096]);
+            let patience = Instant::now() + Duration::from_secs(30);
+            while Instant::now() < patience {
+                self.turn();
+                match stream.read(&mut bytes) {
+                    Ok(0) => return String::from_utf8(answer).expect("it is text"),
+                    Ok(size) => answer.extend_from_slice(&bytes[..size]),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    Err(error) => panic!("{error} behind {:?}", String::from_utf8_lossy(&answer)),
+                }
+            }
+            panic!("it is not answered: {:?}", String::from_utf8_lossy(&answer));
+        }
+
+        /// Turns until nobody is connected.
+        fn wait_for_end(&mut self) {
+            let patience = Instant::now() + Duration::from_secs(30);
+            while !self.clients.connected.is_empty() {
+                assert!(Instant::now() < patience, "{:?}", self.clients.connected);
+                self.turn();
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_is_answered_and_gone() {
+        let mut site = Site::new();
+        for _ in 0..3 {
+            let mut stream = site.connect();
+            stream.write_all(GET).expect("it is open");
+            let answer = site.answer(stream);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
+            site.wait_for_end();
+        }
+    }
+
+    #[test]
+    fn who_is_not_let_in_is_told_so() {
+        for (address, status) in [([127, 0, 0, 1], "200 OK"), ([127, 0, 0, 2], "403 Forbidden")] {
+            let mut site = Site::only_for(address);
+            let mut stream = site.connect();
+            stream.write_all(GET).expect("it is open");
+            let answer = site.answer(stream);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
+            site.wait_for_end();
+        }
+    }
+
+    #[test]
+    fn those_who_are_not_let_in_take_no_room_from_others() {
+        let mut site = Site::only_for([127, 0, 0, 1]);
+        let connect = |site: &mut Site| {
+            let stream = site.connect();
+            site.turn();
+            stream
+        };
+        let known: Vec<TcpStream> = (0..CLIENTS - 1).map(|_| connect(&mut site)).collect();
+        site.clients.allowed = Allowed::new(&[TrustedPeers::Network { address: [127, 0, 0, 2].into(), prefix: 32 }]);
+        let strangers: Vec<TcpStream> = (0..3).map(|_| connect(&mut site)).collect();
+        let of_known = |site: &Site| site.clients.connected.iter().filter(|client| client.is_known).count();
+        assert_eq!((site.clients.connected.len(), of_known(&site)), (CLIENTS, CLIENTS - 1), "the newest stranger is there");
+        site.clients.allowed = Allowed::default();
+        let last = connect(&mut site);
+        assert_eq!((site.clients.connected.len(), of_known(&site)), (CLIENTS, CLIENTS), "and makes room");
+        let first = site.clients.connected[0].scraper;
+        site.clients.allowed = Allowed::new(&[TrustedPeers::Network { address: [127, 0, 0, 2].into(), prefix: 32 }]);
+        let turned_away = connect(&mut site);
+        assert_eq!((of_known(&site), site.clients.connected[0].scraper), (CLIENTS, first), "nobody goes for a stranger");
+        drop((known, strangers, last, turned_away));
+    }
+
+    #[test]
+    fn who_floods_gets_an_answer_and_is_not_read_for_long() {
+        let mut site = Site::new();
+        let mut stream = site.connect();
+        // More than the socket of the server takes, behind a head that is too long.
+        let mut writer = stream.try_clone().expect("a descriptor");
+        let flood = std::thread::spawn(move || {
+            writer.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n").expect("it is open");
+            while writer.write_all(&[b'x'; 4096]).is_ok() {}
+        });
+        let mut answer = [0; 12];
+        stream.set_nonblocking(true).expect("it is ours");
+        let patience = Instant::now() + Duration::from_secs(30);
+        while stream.read_exact(&mut answer).is_err() {
+            assert!(Instant::now() < patience, "it is not answered");
+            site.turn();
+        }
+        assert_eq!(&answer, b"HTTP/1.1 431");
+        assert_eq!(site.clients.next_deadline(), Some(site.now + LINGER));
+        site.now += LINGER;
+        site.turn();
+        assert!(site.clients.connected.is_empty());
+        drop(stream);
+        flood.join().expect("it was cut off");
+    }
+
+    #[test]
+    fn who_stalls_keeps_nobody() {
+        let mut site = Site::new();
+        let silent = site.connect();
+        let mut slow = site.connect();
+        slow.write_all(&GET[..20]).expect("it is open");
+        while site.clients.connected.len() < 2 {
+            site.turn();
+        }
+        assert_eq!(site.clients.next_deadline(), Some(site.now + PATIENCE));
+        let mut quick = site.connect();
+        quick.write_all(GET).expect("it is open");
+        assert!(site.answer(quick).starts_with("HTTP/1.1 200 OK\r\n"));
+        site.now += PATIENCE;
+        site.turn();
+        assert!(site.clients.connected.is_empty() && site.clients.next_deadline().is_none());
+        drop((silent, slow));
+    }
+
+    #[test]
+    fn who_comes_last_finds_room_however_many_stall() {
+        let mut site = Site::new();
+        let crowd: Vec<TcpStream> = (0..3 * CLIENTS)
+            .map(|_| {
+                let stream = site.connect();
+                site.turn();
+                stream
+            })
+            .collect();
+        let mut last = site.connect();
+        last.write_all(GET).expect("it is open");
+        assert!(site.answer(last).starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(site.clients.connected.len() <= CLIENTS, "{}", site.clients.connected.len());
+        drop(crowd);
+        site.wait_for_end();
+    }
+
+    #[test]
+    fn who_does_not_take_the_answer_keeps_nobody() {
+        let mut site = Site::new();
+        let mut slow = site.connect();
+        slow.write_all(GET).expect("it is open");
+        let mut asked = Vec::new();
+        while asked.is_empty() {
+            site.clients.accept(site.listener.as_fd(), site.now);
+            asked = site.clients.attend(site.now);
+        }
+        site.clients.answer(asked[0].0, Format::Plain, &vec![b'x'; 64 << 20], site.now);
+        assert!(matches!(site.clients.connected[0].stage, Stage::Answered(_)), "no socket takes so much");
+        site.now += PATIENCE;
+        site.turn();
+        assert!(site.clients.connected.is_empty());
+        drop(slow);
+    }
+
+    #[test]
+    fn who_goes_is_forgotten_wherever_the_request_was_cut() {
+        let mut site = Site::new();
+        for end in 0..GET.len() {
+            let mut stream = site.connect();
+            stream.write_all(&GET[..end]).expect("it is open");
+            drop(stream);
+            while site.clients.count <= end as u64 {
+                site.turn();
+            }
+            site.wait_for_end();
+        }
+    }
+}

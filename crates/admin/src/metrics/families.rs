@@ -1,0 +1,438 @@
+//! Which metrics there are.
+//!
+//! Their names begin with `oribi_`, and say the unit, which is a base unit: seconds, bytes. Every counter of the server is told by the
+//! name that `oribi ctl status --json` has for it; counters that are parts of a whole are one family with a label.
+
+use super::of_apps;
+use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
+use super::routes::routes;
+use super::text::{Format, Kind, Text, seconds};
+use crate::control::{GenerationReport, ProcessReport, Report};
+use oribi_config::Bound;
+use oribi_stats::figures::Figures;
+use oribi_stats::totals::{Counts, NAMES, Part, Unit};
+use std::time::{Duration, SystemTime};
+
+/// What is told of a server at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) report: Report,
+    pub(super) processes: Vec<ProcessReport>,
+    pub(super) traffic: Traffic,
+    /// For each worker its generation, its number and its memory in bytes.
+    pub(super) memory: Vec<(Option<u64>, usize, u64)>,
+    /// When the first process began.
+    pub(super) began: SystemTime,
+    /// The bounds of buckets in histograms.
+    pub(super) bounds: Vec<Bound>,
+    /// The names under which requests are counted by their routes; empty if they are not.
+    pub(super) routes: Vec<String>,
+}
+
+/// The requests that are in the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Those that wait for a worker, and for how long the oldest has; `None`: there is no queue.
+    pub queue: Option<(usize, Duration)>,
+    /// Those that a worker has; `None`: nobody looks.
+    pub running: Option<usize>,
+}
+
+/// What the counters count, by the names of their families.
+const COUNTERS: [(&str, &str); 44] = [
+    ("responses", "Final responses that have begun, by the class of their status."),
+    ("bytes_received", "Bytes received on the connections of clients."),
+    ("bytes_sent", "Bytes sent on the connections of clients."),
+    ("connections_accepted", "Connections of clients that were accepted."),
+    ("connections_closed", "Connections of clients that have ended."),
+    ("connections_handed_over", "Connections that an edge has given to one of the next program."),
+    ("connections_taken_over", "Connections that an edge has taken from one of the program before."),
+    ("connections_displaced", "Idle connections that were closed to make room for new ones."),
+    ("connections_refused", "Connections that came from none of the --fastcgi-clients."),
+    ("accepting_pauses", "How often nothing more was accepted for a while, because there was no room."),
+    ("requests_queued", "Requests that edges have put into the queue."),
+    ("queue_wait_seconds", "How long requests have waited for a worker, all together."),
+    ("queue_longest_wait_seconds", "The longest time that a request has waited for a worker."),
+    ("queue_refused", "Requests that got a 503 because of --queue-limit."),
+    ("queue_timeouts", "Requests that got a 503 because of --queue-timeout."),
+    ("request_timeouts", "Requests whose apps took longer than --request-timeout."),
+    ("head_timeouts", "Requests that got a 408 because of --head-timeout."),
+    ("content_timeouts", "Requests that got a 408 because of --content-timeout."),
+    ("requests_lost", "Requests whose workers have died, and that were not tried again."),
+    ("requests_retried", "Requests whose workers have died, and that were tried again."),
+    ("workers_started", "Workers that were started."),
+    ("workers_failed", "Workers that ended as they should not."),
+    ("workers_ended", "Workers that have ended, by the reason."),
+    ("edges_started", "Edges that were started."),
+    ("edges_failed", "Edges that ended as they should not."),
+    ("generations_loaded", "How often the app was loaded, or all workers were replaced."),
+    ("generations_failed", "How often that has failed."),
+    ("upgrades", "New programs that have taken over."),
+    ("upgrades_failed", "New programs that could not take over."),
+    ("requests", "Requests whose heads have been read, by their protocol."),
+    ("requests_misdirected", "Requests that came over a connection which was encrypted for another server (421)."),
+    ("connections_silent", "Connections that were closed because no request came within --header-timeout."),
+    ("limits_hit", "How often a limit refused a request, or closed a connection, by the setting."),
+    ("tls_handshakes", "Handshakes of TLS that were completed, by version, and whether a session was resumed."),
+    ("tls_handshakes_failed", "Handshakes of TLS that had begun and failed, by the reason."),
+    ("http2_connections", "Connections that have begun to speak HTTP/2."),
+    ("http2_streams", "Streams that clients of HTTP/2 have opened."),
+    ("http2_streams_reset", "Streams of HTTP/2 that were reset before they were answered, by whom."),
+    ("http2_stalled", "Streams of HTTP/2 that were reset because the client made no room for content."),
+    ("http2_connections_ended", "Connections of HTTP/2 that were ended because of what the client did, by the reason."),
+    ("certificates_ordered", "Certificates that were ordered or renewed by ACME."),
+    ("certificates_failed", "Attempts at that which have failed."),
+    ("spooled_responses", "Responses of which something waited for a slow client in a temporary file."),
+    ("spooled_bytes", "Bytes of responses that were written to temporary files."),
+];
+
+/// How long what takes, the name of that, and what it means.
+const HISTOGRAMS: [(Part, &str, &str); 4] = [
+    (Part::Queue, "oribi_request_queue_seconds", "How long requests have waited for a worker."),
+    (Part::App, "oribi_request_app_seconds", "How long apps have taken, from when a worker took the request."),
+    (
+        Part::Send,
+        "oribi_request_send_seconds",
+        "How long clients have taken for the rest of a response when its app had ended.",
+    ),
+    (Part::Total, "oribi_request_seconds", "How long requests have taken, from when they were complete."),
+];
+
+/// The states of workers.
+const STATES: [&str; 4] = ["starting", "ready", "retiring", "finishing"];
+
+/// The text, or the bytes, that tell of it.
+pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<u8> {
+    let Sample { report, processes, traffic, memory, began, bounds, routes: names } = sample;
+    let mut text = Text::new(format);
+    text.family(Kind::Info, "oribi_build", "The version of the program.");
+    text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    let mut gauge = |name: &str, help: &str, value: String| {
+        text.family(Kind::Gauge, name, help);
+        text.sample(&[], value);
+    };
+    let since_epoch = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    gauge("oribi_start_time_seconds", "When this program of the server began, in seconds since 1970.", seconds(since_epoch));
+    let serves = report.generations.iter().filter(|generation| generation.state == "serving");
+    if let Some(GenerationReport { number, .. }) = serves.max_by_key(|generation| generation.number) {
+        gauge("oribi_generation", "The number of the generation that serves.", number.to_string());
+    }
+    let (edges, workers): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.kind == "edge");
+    gauge("oribi_edges", "Edges that run.", edges.len().to_string());
+    gauge("oribi_workers_wanted", "Workers that there should be.", report.workers.to_string());
+    let ready = workers.iter().filter(|worker| worker.row.state == "ready").count();
+    let threads = ready.saturating_mul(report.threads);
+    gauge(
+        "oribi_threads",
+        "Threads of all workers that are ready, of which each answers a request at a time.",
+        threads.to_string(),
+    );
+    let owners = if report.edges > 0 { &edges } else { &workers };
+    let connections: u64 = owners.iter().map(|process| u64::from(process.row.connections)).sum();
+    gauge("oribi_connections", "Connections of clients that are open.", connections.to_string());
+    if let Some((length, oldest)) = traffic.queue {
+        gauge("oribi_queue_length", "Requests that wait for a worker.", length.to_string());
+        gauge("oribi_queue_oldest_wait_seconds", "How long the first of them has waited.", seconds(oldest));
+    }
+    if let Some(running) = traffic.running {
+        gauge("oribi_requests_running", "Requests that a worker has.", running.to_string());
+    }
+    text.family(Kind::Gauge, "oribi_connections_by_state", "Connections of clients that are open, by what they wait for.");
+    for (state, number) in report.connections.by_state() {
+        text.sample(&[("state", state)], number);
+    }
+    text.family(Kind::Gauge, "oribi_connections_by_protocol", "Connections of clients that are open, by their protocol.");
+    for (protocol, number) in report.connections.by_protocol() {
+        text.sample(&[("protocol", protocol)], number);
+    }
+    if !report.certificates.is_empty() {
+        text.family(Kind::Gauge, "oribi_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.");
+    }
+    for (name, expires) in &report.certificates {
+        text.sample(&[("name", name)], expires);
+    }
+    text.family(Kind::Gauge, "oribi_workers", "Workers that run, by their state.");
+    for state in STATES {
+        let number = workers.iter().filter(|worker| worker.row.state == state).count();
+        text.sample(&[("state", state)], number);
+    }
+    if !memory.is_empty() {
+        text.family(Kind::Gauge, "oribi_worker_memory_bytes", "Memory of a worker, of which shared pages count in part (PSS).");
+    }
+    for (generation, number, bytes) in memory {
+        let (generation, number) = (generation.map(|generation| generation.to_string()), number.to_string());
+        let labels =
+            generation.iter().map(|generation| ("generation", generation.as_str())).chain([("worker", number.as_str())]);
+        text.sample(&labels.collect::<Vec<_>>(), bytes);
+    }
+    counters(&mut text, &report.counted.0);
+    histograms(&mut text, &report.counted.0, bounds);
+    routes(&mut text, names, &report.counted.0.routes, bounds);
+    of_apps::write(&mut text, figures);
+    text.end()
+}
+
+fn counters(text: &mut Text, counts: &Counts) {
+    let mut present = "";
+    for &(counter, name) in &NAMES {
+        let whole = part_of(name);
+        let family = whole.as_ref().map_or(name, |whole| whole.family);
+        if family != present {
+            present = family;
+            let kind = if counter.unit() == Unit::Longest { Kind::Gauge } else { Kind::Counter };
+            let help = COUNTERS.iter().find(|(named, _)| *named == family).map_or("", |(_, help)| *help);
+            text.family(kind, &format!("oribi_{family}"), help);
+            if family == LIMITS {
+                for (counter, setting) in LIMITS_ELSEWHERE {
+                    text.sample(&[("limit", setting)], counts.of(counter));
+                }
+            }
+        }
+        let number = counts.of(counter);
+        let value = match counter.unit() {
+            Unit::Count => number.to_string(),
+            Unit::Time | Unit::Longest => seconds(Duration::from_micros(number)),
+        };
+        let labels = whole.map(|whole| whole.labels).unwrap_or_default();
+        text.sample(&labels.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), value);
+    }
+}
+
+fn histograms(text: &mut Text, counts: &Counts, bounds: &[Bound]) {
+    for (part, name, help) in HISTOGRAMS {
+        let histogram = counts.times.of(part);
+        text.family(Kind::Histogram, name, help);
+        text.times(&[], histogram, bounds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_io::process::SharedLine;
+    use oribi_stats::scoreboard::{Connections, Row};
+    use oribi_stats::totals::{Account, Counter, ROUTE_LINES, Tally};
+    use std::collections::HashSet;
+
+    fn process(
+        kind: &'static str,
+        generation: Option<u64>,
+        number: usize,
+        state: &'static str,
+        connections: u32,
+    ) -> ProcessReport {
+        let row = Row {
+            number,
+            pid: 77,
+            state,
+            age: Duration::ZERO,
+            connections,
+            idle: 0,
+            requests: 3,
+            standing: Connections::default(),
+        };
+        ProcessReport { kind, generation, row }
+    }
+
+    fn sample() -> Sample {
+        let lines = Vec::leak((0..2 * ROUTE_LINES).map(|_| SharedLine::default()).collect());
+        let account = Account::unshared().with_routes(lines);
+        account.add(Counter::Responses2xx, 7);
+        account.add(Counter::QueueWait, 1_500_001);
+        account.raise(Counter::QueueLongestWait, 900_000);
+        account.count(Counter::EndedByMemory);
+        account.add(Counter::LimitHeaderSize, 2);
+        account.add(Counter::QueueRefused, 4);
+        account.add(Counter::Tls13Resumed, 5);
+        let tally = Tally::alone(account);
+        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(Part::App, time));
+        [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
+        let generation = |number, state| GenerationReport { number, pid: 1, state, age: Duration::ZERO };
+        let report = Report {
+            app: "shop".to_owned(),
+            state: "serving",
+            uptime: Duration::from_secs(9),
+            addresses: Vec::new(),
+            generations: vec![generation(4, "serving"), generation(5, "loading"), generation(3, "finishing")],
+            edges: 1,
+            workers: 2,
+            threads: 3,
+            connections: Connections { reading: 2, idle: 9, sending: 1, http2: 4, ..Connections::default() },
+            certificates: vec![("example.org".to_owned(), 1_900_000_000), ("a \"b\".crt".to_owned(), 7)],
+            counted: (account.read(), Duration::from_secs(60)),
+        };
+        Sample {
+            report,
+            processes: vec![
+                process("edge", None, 1, "ready", 12),
+                process("worker", Some(4), 1, "ready", 1),
+                process("worker", Some(4), 2, "ready", 1),
+                process("worker", Some(5), 1, "starting", 0),
+            ],
+            traffic: Traffic { queue: Some((4, Duration::from_millis(1250))), running: Some(6) },
+            memory: vec![(Some(4), 1, 5_000_000), (None, 2, 7)],
+            began: SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_009),
+            bounds: [5, 1000].into_iter().filter_map(|time| Bound::at(Duration::from_millis(time)).ok()).collect(),
+            routes: ["other", "/shop"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn render(sample: &Sample, format: Format) -> String {
+        String::from_utf8(super::render(sample, &Figures::default(), format)).expect("it is text")
+    }
+
+    fn has(text: &str, line: &str) {
+        assert!(text.lines().any(|present| present == line), "{line} is missing:\n{text}");
+    }
+
+    #[test]
+    fn everything_is_told_in_base_units() {
+        let text = render(&sample(), Format::Plain);
+        for line in [
+            &format!("oribi_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+            "oribi_start_time_seconds 1700000000.000009",
+            "oribi_generation 4",
+            "oribi_edges 1",
+            "oribi_workers_wanted 2",
+            "oribi_threads 6",
+            "oribi_connections 12",
+            "oribi_connections_by_state{state=\"idle\"} 9",
+            "oribi_connections_by_state{state=\"lingering\"} 0",
+            "oribi_connections_by_protocol{protocol=\"http1\"} 8",
+            "oribi_connections_by_protocol{protocol=\"http2\"} 4",
+            "oribi_certificate_expiry_seconds{name=\"example.org\"} 1900000000",
+            "oribi_certificate_expiry_seconds{name=\"a \\\"b\\\".crt\"} 7",
+            "oribi_limits_hit_total{limit=\"max-header-size\"} 2",
+            "oribi_limits_hit_total{limit=\"queue-limit\"} 4",
+            "oribi_queue_refused_total 4",
+            "oribi_tls_handshakes_total{version=\"1.3\",kind=\"resumed\"} 5",
+            "oribi_queue_length 4",
+            "oribi_queue_oldest_wait_seconds 1.250000",
+            "oribi_requests_running 6",
+            "oribi_workers{state=\"starting\"} 1",
+            "oribi_workers{state=\"ready\"} 2",
+            "oribi_workers{state=\"finishing\"} 0",
+            "oribi_worker_memory_bytes{generation=\"4\",worker=\"1\"} 5000000",
+            "oribi_worker_memory_bytes{worker=\"2\"} 7",
+            "# TYPE oribi_responses_total counter",
+            "oribi_responses_total{class=\"2xx\"} 7",
+            "oribi_responses_total{class=\"5xx\"} 0",
+            "oribi_queue_wait_seconds_total 1.500001",
+            "# TYPE oribi_queue_longest_wait_seconds gauge",
+            "oribi_queue_longest_wait_seconds 0.900000",
+            "oribi_workers_ended_total{reason=\"memory\"} 1",
+            "oribi_upgrades_total 0",
+            "# TYPE oribi_request_app_seconds histogram",
+            "oribi_request_app_seconds_bucket{le=\"0.005\"} 2",
+            "oribi_request_app_seconds_bucket{le=\"1.0\"} 3",
+            "oribi_request_app_seconds_bucket{le=\"+Inf\"} 3",
+            "oribi_request_app_seconds_sum 0.015000",
+            "oribi_request_app_seconds_count 3",
+            "oribi_request_seconds_count 0",
+            "oribi_route_responses_total{route=\"other\",class=\"2xx\"} 0",
+            "oribi_route_responses_total{route=\"/shop\",class=\"2xx\"} 1",
+            "oribi_route_responses_total{route=\"/shop\",class=\"4xx\"} 1",
+            "oribi_route_request_seconds_bucket{route=\"/shop\",le=\"0.005\"} 1",
+            "oribi_route_request_seconds_bucket{route=\"/shop\",le=\"+Inf\"} 2",
+            "oribi_route_request_seconds_sum{route=\"/shop\"} 0.010000",
+            "oribi_route_request_seconds_count{route=\"other\"} 0",
+        ] {
+            has(&text, line);
+        }
+        let mut alone = sample();
+        (alone.report.edges, alone.traffic, alone.report.generations) = (0, Traffic::default(), Vec::new());
+        alone.routes.clear();
+        let text = render(&alone, Format::Open);
+        has(&text, "oribi_connections 2");
+        has(&text, "# TYPE oribi_responses counter");
+        for name in ["oribi_queue_length", "oribi_requests_running", "oribi_generation", "# TYPE oribi_route_responses"] {
+            assert!(!text.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}:\n{text}");
+        }
+    }
+
+    /// Reads a text as strictly as the formats are written down.
+    fn check(text: &str, format: Format) {
+        let (mut families, mut series) = (HashSet::new(), HashSet::new());
+        let mut family: Option<(&str, &str)> = None;
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            if *line == "# EOF" {
+                assert!(format == Format::Open && index + 1 == lines.len(), "{text}");
+            } else if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').expect("a name and a text");
+                assert!(help.len() > 5 && help.ends_with('.'), "{line}");
+                assert!(families.insert(name), "{name} is there twice");
+                let kind = lines[index + 1].strip_prefix(&format!("# TYPE {name} ")).expect("its type follows");
+                family = Some((name, kind));
+            } else if line.starts_with("# TYPE ") {
+                assert!(lines[index - 1].starts_with("# HELP "), "{line}");
+            } else {
+                let (named, value) = line.rsplit_once(' ').expect("a name and a value");
+                assert!(series.insert(named), "{named} is there twice");
+                let value: f64 = value.parse().expect("a number");
+                assert!(value >= 0.0, "{line}");
+                let name = named.split('{').next().expect("it is first");
+                let (family, kind) = family.expect("a family");
+                let expected = match (format, kind) {
+                    (Format::Open, "counter") => format!("{family}_total"),
+                    (Format::Open, "info") => format!("{family}_info"),
+                    _ => family.to_owned(),
+                };
+                let of_histogram = ["_bucket", "_sum", "_count"].iter().any(|end| name.strip_suffix(end) == Some(family));
+                assert!(name == expected || (kind == "histogram" && of_histogram), "{name} is in another family");
+                assert!(name.starts_with("oribi_"), "{name}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+            }
+        }
+        assert_eq!(lines.last() == Some(&"# EOF"), format == Format::Open);
+        assert!(text.ends_with('\n') && families.len() > 30);
+    }
+
+    #[test]
+    fn both_formats_are_well_formed() {
+        check(&render(&sample(), Format::Plain), Format::Plain);
+        check(&render(&sample(), Format::Open), Format::Open);
+    }
+
+    #[test]
+    fn the_binary_format_has_the_same_families() {
+        let plain = render(&sample(), Format::Plain);
+        let binary = super::render(&sample(), &Figures::default(), Format::Binary);
+        let holds = |name: &str| {
+            let field = [&[0x0a, name.len() as u8], name.as_bytes(), &[0x12]].concat();
+            binary.windows(field.len()).any(|window| window == field)
+        };
+        for name in plain.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+            assert!(holds(name), "{name}");
+        }
+        assert!(!holds("oribi_missing"));
+    }
+
+    #[test]
+    fn every_counter_is_told_and_every_help_is_used() {
+        let text = render(&sample(), Format::Plain);
+        for (family, _) in COUNTERS {
+            assert!(text.contains(&format!("\n# TYPE oribi_{family}")), "{family}");
+        }
+        let of_counters = text.split_once("# HELP oribi_responses_total").expect("they come last").1;
+        let of_counters = of_counters.split_once("# HELP oribi_request_queue_seconds ").expect("histograms follow").0;
+        let samples = of_counters.lines().filter(|line| line.starts_with("oribi_")).count();
+        assert_eq!(samples, NAMES.len() + LIMITS_ELSEWHERE.len());
+    }
+
+    #[test]
+    fn every_family_is_explained() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observe.md");
+        let docs = std::fs::read_to_string(docs).expect("it is in the repository");
+        let text = render(&sample(), Format::Plain);
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = line.split(' ').next().expect("a name");
+            let rows = docs.lines().filter(|row| row.starts_with("| `") && row.contains(&format!("`{name}")));
+            let exact = rows.filter(|row| {
+                let names = row.split('|').nth(1).unwrap_or_default();
+                names.split('`').any(|told| told == name || told.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')))
+            });
+            assert_eq!(exact.count(), 1, "{name} in docs/observe.md");
+        }
+    }
+}

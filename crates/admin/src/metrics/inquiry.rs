@@ -1,0 +1,222 @@
+//! Inquiries: those who answer clients ask the first process for metrics (`--metrics-path`), which alone knows them.
+//!
+//! All of them have inherited one socket to the first process. Whoever asks makes a pair of sockets, sends one end of it there together
+//! with the format, and reads the answer from the other end whenever it comes. So an answer reaches the one who has asked and nobody
+//! else, however many ask, and a first process that is busy or has ended delays nobody.
+
+use super::text::Format;
+use oribi_ipc::handover::{receive_with_descriptor, send_with_descriptor};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The bytes in front of an answer that say how long it is. Without them, the answer of a process that is killed meanwhile would look
+/// whole.
+const LENGTH_BYTES: usize = 8;
+/// The longest answer that is believed. Those of a server with all its routes and figures have some hundred KiB.
+const LONGEST: usize = 16 << 20;
+/// How much is read at once.
+const READ_AT_ONCE: usize = 64 << 10;
+
+static LINE: Mutex<Option<Line>> = Mutex::new(None);
+
+/// The end of that one socket for those who ask. It belongs to the process, as its standard error does: it is opened once, before
+/// others are forked, and never again.
+#[derive(Clone, Debug)]
+pub struct Line(Arc<OwnedFd>);
+
+/// The other end, in the first process.
+#[derive(Debug)]
+pub(super) struct Receiver(OwnedFd);
+
+impl Line {
+    /// That of this process; `None`: it has none.
+    pub fn of_process() -> Option<Self> {
+        LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives this process one, and returns the other end.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(super) fn open() -> io::Result<Receiver> {
+        let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Self::adopt(sender);
+        Ok(Receiver(receiver))
+    }
+
+    /// Gives this process the one that another has left for it.
+    pub fn adopt(sender: OwnedFd) {
+        *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
+    }
+
+    /// Asks for metrics in this format.
+    ///
+    /// # Errors
+    /// The first process has ended, or too many inquiries wait for it; or an error of the system.
+    pub fn ask(&self, format: Format) -> io::Result<Inquiry> {
+        let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        send_with_descriptor(&self.0, &[format as u8], Some(given.as_fd()))?;
+        Ok(Inquiry { socket: own, bytes: Vec::new() })
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Receiver {
+    /// The next inquiry: the format, and where the answer goes.
+    pub(super) fn next(&self) -> Option<(OwnedFd, Format)> {
+        loop {
+            let mut format = [0];
+            match receive_with_descriptor(&self.0, &mut format) {
+                Ok((0, _)) | Err(_) => return None,
+                Ok((_, descriptor)) => {
+                    let format = Format::ALL.into_iter().find(|known| *known as u8 == format[0]);
+                    // An app that has connections of its own has inherited the socket, too, and may send anything.
+                    if let (Some(descriptor), Some(format)) = (descriptor, format) {
+                        return Some((descriptor, format));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What the first process sends for these metrics.
+pub(super) fn framed(metrics: &[u8]) -> Vec<u8> {
+    let length: [u8; LENGTH_BYTES] = (metrics.len() as u64).to_be_bytes();
+    [&length, metrics].concat()
+}
+
+/// What was asked and is not answered yet.
+#[derive(Debug)]
+pub struct Inquiry {
+    socket: OwnedFd,
+    /// What has come of the answer.
+    bytes: Vec<u8>,
+}
+
+/// What has become of an inquiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'i> {
+    /// The answer has not come completely.
+    Pending,
+    /// These are the metrics.
+    Metrics(&'i [u8]),
+    /// Nobody answers any more.
+    Failed,
+}
+
+impl Inquiry {
+    /// Reads what has come, without waiting.
+    pub fn read(&mut self) -> Outcome<'_> {
+        let mut chunk = vec![0; READ_AT_ONCE];
+        loop {
+            match recv(&self.socket, chunk.as_mut_slice(), RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return self.outcome().unwrap_or(Outcome::Failed),
+                Ok((_, size)) => self.bytes.extend_from_slice(&chunk[..size]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return self.outcome().unwrap_or(Outcome::Pending),
+                Err(_) => return Outcome::Failed,
+            }
+            if self.bytes.len() > LENGTH_BYTES + LONGEST {
+                return Outcome::Failed;
+            }
+        }
+    }
+
+    /// `None`: more of the answer is to come.
+    fn outcome(&self) -> Option<Outcome<'_>> {
+        let (length, metrics) = self.bytes.split_first_chunk::<LENGTH_BYTES>()?;
+        let length = u64::from_be_bytes(*length);
+        (metrics.len() as u64 >= length).then_some(Outcome::Metrics(metrics))
+    }
+}
+
+impl AsFd for Inquiry {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{SendFlags, send};
+    use std::fs::File;
+
+    /// Both ends of a socket of which no other test knows.
+    fn line() -> (Line, Receiver) {
+        let (sender, receiver) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");
+        (Line(Arc::new(sender)), Receiver(receiver))
+    }
+
+    fn say(socket: &OwnedFd, bytes: &[u8]) {
+        assert_eq!(send(socket, bytes, SendFlags::NOSIGNAL).expect("it is open"), bytes.len());
+    }
+
+    #[test]
+    fn an_answer_reaches_who_has_asked_however_it_is_cut() {
+        let (line, receiver) = line();
+        let answer = framed(b"a 1\nb 2\n");
+        for cut in 0..=answer.len() {
+            let mut inquiry = line.ask(Format::Open).expect("there is room");
+            let (client, format) = receiver.next().expect("it has come");
+            assert_eq!(format, Format::Open);
+            assert_eq!(inquiry.read(), Outcome::Pending);
+            if cut > 0 {
+                say(&client, &answer[..cut]);
+            }
+            if cut < answer.len() {
+                assert_eq!(inquiry.read(), Outcome::Pending, "at {cut}");
+                say(&client, &answer[cut..]);
+            }
+            assert_eq!(inquiry.read(), Outcome::Metrics(b"a 1\nb 2\n"), "at {cut}");
+        }
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        let (line, receiver) = line();
+        let answer = framed(b"a 1\n");
+        for cut in 0..answer.len() {
+            let mut inquiry = line.ask(Format::Plain).expect("there is room");
+            let (client, _) = receiver.next().expect("it has come");
+            if cut > 0 {
+                say(&client, &answer[..cut]);
+            }
+            drop(client);
+            assert_eq!(inquiry.read(), Outcome::Failed, "at {cut}");
+        }
+    }
+
+    #[test]
+    fn who_has_ended_is_asked_in_vain_and_what_makes_no_sense_is_passed_over() {
+        let (line, receiver) = line();
+        say(&line.0, b"p");
+        let file = File::open("/dev/null").expect("it is everywhere");
+        send_with_descriptor(&line.0, &[77], Some(file.as_fd())).expect("there is room");
+        let mut inquiry = line.ask(Format::Binary).expect("there is room");
+        let (_client, format) = receiver.next().expect("it is the one that makes sense");
+        assert_eq!(format, Format::Binary);
+        assert!(receiver.next().is_none());
+        assert_eq!(inquiry.read(), Outcome::Pending);
+        let mut unread = line.ask(Format::Plain).expect("there is room");
+        drop(receiver);
+        assert_eq!(unread.read(), Outcome::Failed);
+        assert!(line.ask(Format::Plain).is_err());
+    }
+}

@@ -1,0 +1,328 @@
+//! Metrics for Prometheus: what the server has done, and how it does, at `--metrics ADDRESS` and at `--metrics-path`.
+//!
+//! They belong to the first process, which never runs an app and knows all numbers anyway. It serves them in its own loop, between
+//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. At the address
+//! there are `/metrics` and, with `--dashboard`, a page that shows them to people, for GET and HEAD; each connection carries one request.
+//! At the path clients are answered by whoever has their connections, and these ask the first process (`inquiry.rs`).
+
+mod accept;
+mod allowed;
+mod clients;
+mod dashboard;
+mod exchange;
+mod families;
+mod inquirers;
+mod inquiry;
+mod kind;
+mod native;
+mod of_apps;
+mod parts;
+mod protobuf;
+mod routes;
+mod text;
+mod weights;
+
+pub use accept::preferred;
+pub use families::Traffic;
+pub use inquiry::{Inquiry, Line, Outcome};
+pub use text::Format;
+
+use crate::control::Steered;
+use allowed::Allowed;
+use clients::{Clients, Wish};
+use dashboard::Dashboard;
+use families::{Sample, render};
+use inquirers::Inquirers;
+use oribi_config::{AcceptModel, ListenAddress, Settings};
+use oribi_listen::{Kept, Listener, open_or_take};
+use oribi_stats::figures::Figures;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+use weights::Weights;
+
+/// How many clients may wait to be accepted.
+const BACKLOG: u32 = 64;
+/// How often an address is tried that another server has, which this one follows.
+const TRIED_EVERY: Duration = Duration::from_millis(500);
+
+/// A first process that knows what metrics tell.
+pub trait Measured: Steered {
+    /// Its metrics, if it was asked for them.
+    fn metrics(&mut self) -> Option<&mut Metrics>;
+
+    /// Which requests are in it.
+    fn traffic(&self) -> Traffic;
+
+    /// What its apps have counted.
+    fn figures(&self) -> Figures;
+
+    /// The bytes of memory that a worker uses; `None`: nobody knows.
+    fn memory_of(process: u32) -> Option<u64>;
+}
+
+/// The listeners for metrics, and those who are connected.
+#[derive(Debug)]
+pub struct Metrics {
+    /// What to listen on: the settings, with the address for metrics as the only one.
+    settings: Settings,
+    /// `None`: there is only the path.
+    address: Option<ListenAddress>,
+    /// Empty as long as another server has the address, and when the next one serves it.
+    listeners: Vec<Listener>,
+    stage: Stage,
+    clients: Clients,
+    /// `None`: there is no path for metrics.
+    inquirers: Option<Inquirers>,
+    /// `None`: nobody has asked for it, or the next server has it.
+    dashboard: Option<Dashboard>,
+    weights: Weights,
+    began: SystemTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The server before answers, until this one serves.
+    Waiting,
+    /// This server answers, as soon as it has the address.
+    Open { next_try: Option<Instant> },
+    /// The next server answers.
+    Passed,
+}
+
+impl Metrics {
+    /// `None`: nobody may ask for metrics.
+    fn at(settings: &Settings, stage: Stage) -> Result<Option<Self>, String> {
+        if !settings.tells_metrics() {
+            return Ok(None);
+        }
+        let address = settings.metrics.clone();
+        let settings = Settings {
+            listen: address.iter().cloned().collect(),
+            // One process accepts.
+            accept: AcceptModel::Shared,
+            reuse_port: false,
+            backlog: BACKLOG,
+            ..settings.clone()
+        };
+        let dashboard = address.as_ref().and_then(|address| Dashboard::of(&settings.dashboard, address));
+        let (dashboard, guard) = dashboard.unzip();
+        let (clients, weights, began) =
+            (Clients::new(guard, Allowed::new(&settings.metrics_allowed)), Weights::default(), SystemTime::now());
+        let inquirers = settings.metrics_path.as_ref().map(|_| Line::open()).transpose();
+        let inquirers = inquirers.map_err(|error| format!("--metrics-path: the system gives no sockets for it: {error}"))?;
+        let inquirers = inquirers.map(Inquirers::new);
+        if let Some(path) = &settings.metrics_path {
+            log::info!("metrics are at the path {} of the app's addresses, for {}", path.path(), path.allowed());
+        }
+        Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, inquirers, dashboard, weights, began }))
+    }
+
+    /// Opens the address that `settings` name; `None`: they name none. A server that `follows` another one may find that one there:
+    /// then it waits until the address is free.
+    ///
+    /// # Errors
+    /// The address cannot be opened.
+    pub fn open(settings: &Settings, follows: bool) -> Result<Option<Self>, String> {
+        let Some(mut metrics) = Self::at(settings, Stage::Open { next_try: None })? else { return Ok(None) };
+        match metrics.listen() {
+            Ok(()) => {}
+            Err(why) if follows => metrics.wait_for_address(&why),
+            Err(why) => return Err(why),
+        }
+        Ok(Some(metrics))
+    }
+
+    /// The metrics of a server that takes the place of another one, which has left these listeners for the address of that name. They
+    /// are used if this server has the same address. `history` is the file of the dashboard there.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn of_server_before(
+        settings: &Settings,
+        left: Option<(String, Vec<Listener>)>,
+        history: Option<OwnedFd>,
+    ) -> Result<Option<Self>, String> {
+        let Some(mut metrics) = Self::at(settings, Stage::Waiting)? else { return Ok(None) };
+        if let (Some(dashboard), Some(file)) = (&mut metrics.dashboard, history) {
+            dashboard.follow(file);
+        }
+        let same = left.filter(|(address, _)| metrics.address.as_ref().is_some_and(|own| *address == own.to_string()));
+        metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
+        // Until this server serves, they are those of the one before.
+        metrics.listeners.iter_mut().for_each(|listener| listener.lent = true);
+        Ok(Some(metrics))
+    }
+
+    /// From now on this server answers instead of the one before.
+    pub fn take_over(&mut self) {
+        self.stage = Stage::Open { next_try: None };
+        for listener in &mut self.listeners {
+            listener.lent = false;
+            listener.own_file();
+        }
+        if self.listeners.is_empty()
+            && let Err(why) = self.listen()
+        {
+            self.wait_for_address(&why);
+        }
+    }
+
+    /// From now on the next server answers. Who is connected still gets an answer; who watches the dashboard comes back there.
+    pub fn pass_on(&mut self) {
+        self.stage = Stage::Passed;
+        // It is written before those who watch go to the next server.
+        self.dashboard.take().iter().for_each(|dashboard| dashboard.bequeath(true));
+        self.listeners.iter_mut().for_each(Listener::lend);
+        self.listeners.clear();
+    }
+
+    /// Closes the address.
+    pub fn end(&mut self) {
+        self.listeners.iter_mut().for_each(Listener::end);
+    }
+
+    /// The name of the address and what listens there, for the server that takes the place of this one.
+    pub fn left(&self) -> (String, &[Listener]) {
+        (self.address.as_ref().map(ToString::to_string).unwrap_or_default(), &self.listeners)
+    }
+
+    /// The file with the history of the dashboard, for that server.
+    pub fn history(&self) -> Option<BorrowedFd<'_>> {
+        self.dashboard.as_ref().and_then(Dashboard::left)
+    }
+
+    fn listen(&mut self) -> Result<(), String> {
+        if self.address.is_none() {
+            return Ok(());
+        }
+        self.listeners = open_or_take(&self.settings, &mut Kept::default()).map_err(|why| format!("--metrics: {why}"))?;
+        for listener in &self.listeners {
+            let path = if listener.unix { ", path /metrics" } else { "/metrics" };
+            log::info!("metrics are at {}{path}", listener.display);
+            if self.dashboard.is_some() {
+                let path = if listener.unix { ", path /" } else { "/" };
+                log::info!("the dashboard is at {}{path}", listener.display);
+            }
+        }
+        self.stage = Stage::Open { next_try: None };
+        Ok(())
+    }
+
+    fn wait_for_address(&mut self, why: &str) {
+        log::warn!("{why}; this is tried again until it works");
+        self.stage = Stage::Open { next_try: Some(Instant::now() + TRIED_EVERY) };
+    }
+
+    fn try_again_if_due(&mut self, now: Instant) {
+        if let Stage::Open { next_try: Some(due) } = self.stage
+            && now >= due
+            && self.listen().is_err()
+        {
+            self.stage = Stage::Open { next_try: Some(now + TRIED_EVERY) };
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open { .. })
+    }
+
+    /// The listeners from which this process accepts now.
+    fn accepting(&self) -> impl Iterator<Item = &Listener> {
+        let open = self.is_open();
+        self.listeners.iter().filter(move |_| open)
+    }
+
+    /// What to wait for.
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let welcome = self.clients.are_welcome();
+        let listeners = self.accepting().filter(move |_| welcome);
+        listeners
+            .map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN))
+            .chain(self.clients.polled())
+            .chain(self.inquirers.iter().flat_map(Inquirers::polled))
+            .chain(self.dashboard.iter().flat_map(Dashboard::polled))
+    }
+
+    /// How long this process may wait at most; `None`: as long as nothing happens.
+    pub fn patience(&self, now: Instant) -> Option<Duration> {
+        let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
+        let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
+        let of_inquirers = self.inquirers.iter().filter_map(Inquirers::next_deadline);
+        let next = self.clients.next_deadline().into_iter().chain(next_try).chain(of_dashboard).chain(of_inquirers).min();
+        next.map(|next| next.saturating_duration_since(now))
+    }
+}
+
+/// The next server answers by now: goes on with those who were connected before, until they have gone or have had their time.
+pub fn finish<S: Measured>(server: &mut S) {
+    loop {
+        attend(server);
+        let now = Instant::now();
+        let Some(metrics) = server.metrics().filter(|metrics| !metrics.clients.are_gone()) else { return };
+        let timeout = metrics.patience(now).and_then(|patience| Timespec::try_from(patience).ok());
+        let mut polled: Vec<_> = metrics.polled().collect();
+        // Whatever comes of it, they are looked at again.
+        let _ = poll(&mut polled, timeout.as_ref());
+    }
+}
+
+/// Accepts clients, and answers those who have asked. Looks at the server if the dashboard wants to know how it does.
+pub fn attend<S: Measured>(server: &mut S) {
+    let now = Instant::now();
+    let Some(metrics) = server.metrics() else { return };
+    metrics.try_again_if_due(now);
+    let is_open = metrics.is_open();
+    let Metrics { clients, listeners, dashboard, inquirers, .. } = metrics;
+    if is_open {
+        listeners.iter().for_each(|listener| clients.accept(listener.as_fd(), now));
+    }
+    let (mut asked, mut watchers) = (Vec::new(), Vec::new());
+    for (scraper, wish) in clients.attend(now) {
+        match wish {
+            Wish::Metrics(format) => asked.push((scraper, format)),
+            Wish::Events => watchers.extend(clients.release(scraper)),
+        }
+    }
+    // Those who serve ask the first process of their own server, also when the next one answers at the address.
+    let inquiries = inquirers.as_mut().map(|inquirers| inquirers.attend(now)).unwrap_or_default();
+    // Those who watch when there is no dashboard any more come back to the next server.
+    let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
+    let somebody_asks = !asked.is_empty() || !inquiries.is_empty();
+    if !somebody_asks && !wanted.sample {
+        return;
+    }
+    let Some(sample) = sample(server, somebody_asks || wanted.memory) else { return };
+    let figures = if somebody_asks { server.figures() } else { Figures::default() };
+    let requests = wanted.requests.then(|| server.requests());
+    let Some(Metrics { clients, dashboard, inquirers, .. }) = server.metrics() else { return };
+    for (scraper, format) in asked {
+        clients.answer(scraper, format, &render(&sample, &figures, format), now);
+    }
+    if let Some(inquirers) = inquirers {
+        inquiries
+            .into_iter()
+            .for_each(|(inquirer, format)| inquirers.answer(inquirer, &render(&sample, &figures, format), now));
+    }
+    if let Some(dashboard) = dashboard.as_mut().filter(|_| wanted.sample) {
+        dashboard.note(&sample, requests.as_ref(), now, SystemTime::now());
+    }
+}
+
+/// What there is to tell of a server. `weigh`: its workers' memory is looked at again.
+fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
+    let (report, processes, traffic) = (server.report(), server.processes(), server.traffic());
+    let workers: Vec<_> = processes.iter().filter(|process| process.kind == "worker" && process.row.pid != 0).collect();
+    let pids: Vec<u32> = workers.iter().map(|worker| worker.row.pid).collect();
+    let Metrics { weights, began, settings, .. } = server.metrics()?;
+    if weigh {
+        weights.renew(&pids, S::memory_of);
+    }
+    let weighed = workers.iter().filter_map(|worker| {
+        let row = &worker.row;
+        Some((worker.generation, row.number, weights.of(row.pid)?))
+    });
+    let (memory, began, bounds) = (weighed.collect(), *began, settings.histogram_buckets.clone());
+    let routes = settings.route_names().into_iter().map(str::to_owned).collect();
+    Some(Sample { report, processes, traffic, memory, began, bounds, routes })
+}

@@ -1,0 +1,31 @@
+//! The families about requests by their routes, if there are any.
+
+use super::text::{Kind, Text};
+use oribi_config::Bound;
+use oribi_stats::totals::{CLASSES, RouteCounts};
+
+/// Tells of routes with these names.
+pub(super) fn routes(text: &mut Text, names: &[String], counts: &[RouteCounts], bounds: &[Bound]) {
+    if names.is_empty() {
+        return;
+    }
+    let named = || names.iter().map(String::as_str).zip(counts);
+    text.family(
+        Kind::Counter,
+        "oribi_route_responses",
+        "Responses to requests of a route that have come to their end, by class.",
+    );
+    for (name, route) in named() {
+        for (class, number) in CLASSES.iter().zip(route.classes) {
+            text.sample(&[("route", name), ("class", class)], number);
+        }
+    }
+    text.family(
+        Kind::Histogram,
+        "oribi_route_request_seconds",
+        "How long requests of a route have taken, from when they were complete.",
+    );
+    for (name, RouteCounts { times, .. }) in named() {
+        text.times(&[("route", name)], times, bounds);
+    }
+}

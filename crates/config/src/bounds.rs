@@ -1,0 +1,74 @@
+//! The bounds between which times of requests are counted.
+
+use std::time::Duration;
+
+/// The bounds of the first power of ten, in units of 100 nanoseconds: neighbours differ by a quarter at most, and people know them.
+const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 400, 500, 600, 700, 800, 900];
+
+/// From 10 microseconds to 100 seconds.
+const DECADES: usize = 7;
+
+/// The number of bounds.
+pub const BOUNDS: usize = MANTISSAS.len() * DECADES + 1;
+
+/// The bounds in nanoseconds.
+pub const NANOSECONDS: [u64; BOUNDS] = {
+    let mut bounds = [0; BOUNDS];
+    let (mut index, mut unit) = (0, 100);
+    while index < BOUNDS {
+        bounds[index] = MANTISSAS[index % MANTISSAS.len()] * unit;
+        index += 1;
+        if index % MANTISSAS.len() == 0 {
+            unit *= 10;
+        }
+    }
+    bounds
+};
+
+/// One of the bounds, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bound(u8);
+
+impl Bound {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..BOUNDS as u8).map(Self)
+    }
+
+    /// The time of this bound.
+    pub fn time(self) -> Duration {
+        Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
+    }
+
+    /// Its number among all of them, from the shortest.
+    #[inline]
+    pub fn number(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The bound that is exactly this time.
+    ///
+    /// # Errors
+    /// The nearest ones, the lower first.
+    pub fn at(time: Duration) -> Result<Self, (Self, Self)> {
+        let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
+        if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_found_by_their_times() {
+        for bound in Bound::all() {
+            assert_eq!(Bound::at(bound.time()), Ok(bound));
+        }
+        let near =
+            |milliseconds| Bound::at(Duration::from_millis(milliseconds)).map_err(|(low, high)| (low.time(), high.time()));
+        assert_eq!(near(47), Err((Duration::from_millis(40), Duration::from_millis(50))));
+        assert_eq!(near(500_000), Err((Duration::from_secs(90), Duration::from_secs(100))));
+        assert_eq!(near(0).map_err(|(low, _)| low), Err(Duration::from_micros(10)));
+    }
+}

@@ -1,0 +1,165 @@
+//! The working directory of a server, by the path under which its user knows it.
+//!
+//! Those who deploy put each release into a directory of its own, and have a symbolic link lead to the present one. The system
+//! knows the working directory of a process without the link, so only `PWD` says that there is one.
+
+use oribi_io::process::environment;
+use rustix::fs::{Access, access, stat};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+/// By which shells and service managers say what they have changed to.
+const PWD: &str = "PWD";
+
+/// By which `bundle exec` says which Gemfile it has found: it looks from the directory that the system knows.
+const GEMFILE: &str = "BUNDLE_GEMFILE";
+
+/// A working directory at the time when this process was in it.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// `None`: it is gone, or cannot be read.
+    path: Option<PathBuf>,
+    /// The Gemfile by a path that leads over the same link.
+    gemfile: Option<PathBuf>,
+}
+
+impl Directory {
+    /// That of this process.
+    pub fn current() -> Self {
+        let path = current().ok();
+        let gemfile = path.as_deref().and_then(|path| {
+            let named = PathBuf::from(environment::variable_os(GEMFILE)?);
+            over_link(&named, &std::env::current_dir().ok()?, path)
+        });
+        Self { path, gemfile }
+    }
+
+    /// The directory of this path, without a Gemfile.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), gemfile: None }
+    }
+
+    /// Its path, if it can be entered now.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|path| path.is_dir() && access(*path, Access::EXEC_OK).is_ok())
+    }
+
+    /// The same path, whatever is there.
+    pub fn name(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Enters it anew, because its path may lead somewhere else by now. If it cannot be entered, this process stays where it is.
+    pub fn enter(&self) {
+        if let Some(path) = self.path()
+            && let Err(error) = std::env::set_current_dir(path)
+        {
+            log::warn!("cannot change to {}: {error}", path.display());
+        }
+    }
+
+    /// Says to a program that is started in it where it is.
+    pub fn describe_to(&self, command: &mut Command) {
+        if let Some(path) = self.path() {
+            command.env(PWD, path);
+        }
+        if let Some(gemfile) = self.gemfile.as_ref().filter(|gemfile| gemfile.is_file()) {
+            command.env(GEMFILE, gemfile);
+        }
+    }
+}
+
+/// The working directory of this process: by `PWD` if that leads to it, otherwise as the system knows it.
+///
+/// # Errors
+/// It is gone, or cannot be read.
+pub(crate) fn current() -> io::Result<PathBuf> {
+    let named = environment::variable_os(PWD).map(PathBuf::from).filter(|path| is_plain(path) && is_same(path, Path::new(".")));
+    named.map_or_else(std::env::current_dir, Ok)
+}
+
+/// An absolute path to the same file, over the same links.
+///
+/// # Errors
+/// As of `current`, or `path` is empty.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    if path.is_absolute() || path.as_os_str().is_empty() {
+        return std::path::absolute(path);
+    }
+    std::path::absolute(current()?.join(path))
+}
+
+/// Whether it is such a path as PWD may be (POSIX, 8.3).
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((stat(one), stat(other)), (Ok(one), Ok(other)) if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
+/// The path of `file` that begins as `named` does, if it begins as `real` does, which is the same directory.
+fn over_link(file: &Path, real: &Path, named: &Path) -> Option<PathBuf> {
+    let (mut real, mut named) = (real, named);
+    // The file may be above the directory, and still below the link.
+    while real != named {
+        if let Ok(rest) = file.strip_prefix(real) {
+            return Some(named.join(rest)).filter(|path| is_same(path, file));
+        }
+        if real.file_name() != named.file_name() {
+            return None;
+        }
+        (real, named) = (real.parent()?, named.parent()?);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_is_named_by_the_link_that_leads_to_it() {
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("releases/1/web")).expect("the folder is ours");
+        std::fs::write(at("releases/1/Gemfile"), "").expect("the folder is ours");
+        std::fs::write(at("Gemfile"), "").expect("the folder is ours");
+        symlink("releases/1", at("current")).expect("the folder is ours");
+        let (file, outside) = (at("releases/1/Gemfile"), at("Gemfile"));
+        let (real, link) = (at("releases/1"), at("current"));
+        assert_eq!(over_link(&file, &real, &link), Some(at("current/Gemfile")));
+        assert_eq!(over_link(&file, &real.join("web"), &link.join("web")), Some(at("current/Gemfile")), "above the directory");
+        assert_eq!(over_link(&file, &real, &real), None, "there is no link");
+        assert_eq!(over_link(&outside, &real, &link), None, "it is not in the release");
+        assert_eq!(over_link(&at("releases/1/none"), &real, &link), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_or_unnamed_changes_nothing() {
+        let before = std::env::current_dir().expect("it is there");
+        let mut command = Command::new("true");
+        for path in [None, Some("/nowhere/at/all".into())] {
+            let directory = Directory { path, gemfile: Some("/nowhere/Gemfile".into()) };
+            directory.enter();
+            directory.describe_to(&mut command);
+        }
+        assert_eq!(command.get_envs().count(), 0);
+        assert_eq!(std::env::current_dir().expect("it is there"), before);
+    }
+
+    #[test]
+    fn names_with_dots_say_nothing() {
+        assert!(is_plain(Path::new("/srv/current")) && !is_plain(Path::new("srv")) && !is_plain(Path::new("/srv/../x")));
+    }
+
+    #[test]
+    fn paths_become_absolute() {
+        assert_eq!(absolute(Path::new("/a/./b")).expect("it is absolute"), Path::new("/a/b"));
+        assert!(absolute(Path::new("x")).expect("there is a directory").ends_with("x"));
+        assert!(absolute(Path::new("")).is_err());
+    }
+}

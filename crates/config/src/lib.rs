@@ -1,0 +1,173 @@
+//! The settings of the server, and the origin of each value.
+//!
+//! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
+//! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
+#![forbid(unsafe_code)]
+
+mod access_pattern;
+mod acme;
+mod address;
+mod address_option;
+mod app_deadlines;
+pub mod bounds;
+mod cgroups;
+mod client_path;
+mod counted;
+pub(crate) mod cpus;
+mod dashboard;
+pub mod directory;
+mod edge_decision;
+mod encryption;
+mod error;
+mod given;
+mod handshakes;
+mod histogram;
+mod https;
+mod life;
+mod life_values;
+mod listeners;
+mod masked;
+mod memory;
+mod metrics_address;
+mod metrics_path;
+mod names;
+mod networks;
+mod origin;
+mod plan;
+mod protective;
+mod proxies;
+mod proxy_protocol;
+mod proxy_values;
+mod request_id;
+mod resolve;
+mod routes;
+mod sandbox;
+mod setting;
+mod settings;
+mod system_log;
+mod table;
+mod tls;
+mod trace_export;
+mod traces;
+pub mod value;
+
+pub use access_pattern::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
+pub use app_deadlines::AppDeadlines;
+pub use bounds::Bound;
+pub use counted::counted;
+pub use dashboard::{Dashboard, DashboardShows};
+pub use edge_decision::Served;
+pub use error::SettingError;
+pub use handshakes::Offer;
+pub use life::{Life, ReloadMode, ReplaceOrder};
+pub use masked::{masked, quoted};
+pub use memory::memory_allowed;
+pub use metrics_path::MetricsPath;
+pub use names::closest;
+pub use origin::Origin;
+pub use plan::Plan;
+pub use proxies::{ForwardedFields, Forwarding, Proxies, TrustedPeers};
+pub use proxy_protocol::ProxyProtocol;
+pub use request_id::RequestIdField;
+pub use resolve::Resolved;
+pub use routes::{NAME_BYTES as ROUTE_NAME_BYTES, Route, number_of_name};
+pub use sandbox::sandbox_choice;
+pub use setting::Setting;
+pub use settings::{
+    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice,
+    Settings, SocketAddress, Timeouts,
+};
+pub use system_log::{LogPlace, MessageForm, SystemLog};
+pub use table::table;
+pub use tls::Tls;
+pub use traces::SampleRatio;
+
+use given::Given;
+use names::{find, squash, suggest};
+use setting::Draft;
+
+/// Advice for an option of other servers that protects something and that Oribi does not have; `None`: this name is none of
+/// them.
+#[must_use]
+pub fn instead_of(name: &str) -> Option<&'static str> {
+    protective::instead_of(&squash(name), "")
+}
+
+/// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
+///
+/// The order of calls does not matter between origins: the command line overrides the environment, and the environment
+/// overrides the default. `PORT` and `HOST` fill in only what nothing else says.
+#[derive(Clone, Debug)]
+pub struct Config {
+    given: Vec<Given>,
+    processors: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Config {
+    /// A config with the values of the environment only (`PORT`, `HOST`, `WEB_CONCURRENCY`, `TMPDIR`).
+    #[must_use]
+    pub fn new() -> Self {
+        let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        Self::with(variable, cpus::allowed())
+    }
+
+    /// Like [`Config::new`], with another environment and another number of CPUs.
+    #[must_use]
+    pub fn with(environment: impl Fn(&str) -> Option<String>, processors: usize) -> Self {
+        let mut given = Vec::new();
+        for (row, setting) in table().iter().enumerate() {
+            let Some(variable) = setting.environment else { continue };
+            // Many tools set an empty variable to say that there is none.
+            if let Some(text) = environment(variable).filter(|text| !text.trim().is_empty()) {
+                let origin = Origin::Environment(variable);
+                given.push(Given { row, name: variable.to_owned(), text, inverted: false, origin });
+            }
+        }
+        Self { given, processors }
+    }
+
+    /// Sets one setting by any of its names, with `_` or `-` between words. A setting that may be given several times collects
+    /// its values.
+    ///
+    /// # Errors
+    /// The name is unknown, or the value is invalid; then nothing has changed.
+    pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
+        let Some((row, inverted)) = find(name) else {
+            if let Some(instead) = protective::instead_of(&squash(name), value) {
+                return Err(SettingError::Protective { name: name.to_owned(), instead });
+            }
+            return Err(SettingError::Unknown { name: name.to_owned(), suggestion: suggest(name) });
+        };
+        let given = Given { row, name: name.to_owned(), text: value.to_owned(), inverted, origin };
+        let mut draft = Draft::new(self.processors);
+        given.apply(&mut draft)?;
+        if given.origin == Origin::CommandLine && draft.settings.listen.iter().any(ListenAddress::holds_text) {
+            let why = "every user can read a command line: write cert_pem and key_pem in a configuration file, or name files by cert and key";
+            return Err(SettingError::bad(name, value, why));
+        }
+        self.given.push(given);
+        Ok(())
+    }
+
+    /// Makes the settings from everything that was given.
+    ///
+    /// # Errors
+    /// A value of the environment is invalid, or two settings contradict each other.
+    pub fn finish(&self) -> Result<Settings, SettingError> {
+        self.resolve().map(|resolved| resolved.settings)
+    }
+
+    /// Like [`Config::finish`], with the origin of each value.
+    ///
+    /// # Errors
+    /// As [`Config::finish`].
+    pub fn resolve(&self) -> Result<Resolved, SettingError> {
+        Resolved::new(&self.given, Draft::new(self.processors))
+    }
+}

@@ -1,0 +1,167 @@
+//! Which proxies in front of the server are believed, and what of their fields.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// Peers that are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustedPeers {
+    /// Whoever connects to a Unix socket.
+    Unix,
+    /// The addresses that begin with as many bits of this one.
+    Network {
+        /// The first address; no bit behind the prefix is set.
+        address: IpAddr,
+        /// The number of bits.
+        prefix: u8,
+    },
+}
+
+/// Which fields of a trusted proxy are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForwardedFields {
+    /// X-Forwarded-For
+    pub client: bool,
+    /// X-Forwarded-Proto
+    pub scheme: bool,
+    /// X-Forwarded-Host
+    pub host: bool,
+    /// X-Forwarded-Port
+    pub port: bool,
+    /// Forwarded (RFC 7239)
+    pub forwarded: bool,
+}
+
+/// What is believed of proxies in front of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxies {
+    /// Who is believed; nobody by default.
+    pub trusted: Vec<TrustedPeers>,
+    /// What they are believed.
+    pub fields: ForwardedFields,
+    /// Whether apps get the fields of peers that are not believed; `None`: unless somebody is.
+    pub strip: Option<bool>,
+}
+
+/// What becomes of the fields with which a peer may speak of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// The app gets them, and nothing else comes of them.
+    #[default]
+    Kept,
+    /// The app gets them, and they are believed.
+    Believed,
+    /// The app does not get them.
+    Removed,
+}
+
+impl Default for Proxies {
+    fn default() -> Self {
+        Self { trusted: Vec::new(), fields: ForwardedFields::ALL, strip: None }
+    }
+}
+
+impl Proxies {
+    /// What becomes of the fields of a peer with this address; `None` is the peer of a Unix socket.
+    #[must_use]
+    pub fn forwarding(&self, peer: Option<IpAddr>) -> Forwarding {
+        if self.trust(peer) { Forwarding::Believed } else { self.of_strangers() }
+    }
+
+    /// What becomes of the fields of somebody whom nobody knows.
+    #[must_use]
+    pub fn of_strangers(&self) -> Forwarding {
+        if self.strip.unwrap_or(!self.trusted.is_empty()) { Forwarding::Removed } else { Forwarding::Kept }
+    }
+
+    /// Whether the peer with this address is believed; `None` is the peer of a Unix socket.
+    #[must_use]
+    pub fn trust(&self, peer: Option<IpAddr>) -> bool {
+        self.trusted.iter().any(|peers| peers.include(peer))
+    }
+}
+
+impl TrustedPeers {
+    /// Whether the peer with this address is one of them; `None` is the peer of a Unix socket.
+    pub fn include(self, peer: Option<IpAddr>) -> bool {
+        match (self, peer) {
+            (Self::Unix, None) => true,
+            (Self::Network { address: IpAddr::V4(first), prefix }, Some(IpAddr::V4(peer))) => {
+                let differ = first.to_bits() ^ peer.to_bits();
+                differ.checked_shr(32 - u32::from(prefix)).unwrap_or(0) == 0
+            }
+            (Self::Network { address: IpAddr::V6(first), prefix }, Some(IpAddr::V6(peer))) => {
+                let differ = first.to_bits() ^ peer.to_bits();
+                differ.checked_shr(128 - u32::from(prefix)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads one address, network or `unix`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected IP addresses, networks such as 10.0.0.0/8, or unix, with commas between them";
+        if text.eq_ignore_ascii_case("unix") { Ok(Self::Unix) } else { Self::parse_network(text, EXPECTED) }
+    }
+
+    /// Reads one address or network. `expected`: what is said of anything else.
+    pub(super) fn parse_network(text: &str, expected: &str) -> Result<Self, String> {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let address: IpAddr = address.parse().map_err(|_| expected.to_owned())?;
+        let address = if prefix.is_none() { address.to_canonical() } else { address };
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let is_number = |digits: &&str| digits.bytes().all(|byte| byte.is_ascii_digit());
+        let prefix = match prefix {
+            None => longest,
+            Some(digits) => match Some(digits).filter(is_number).and_then(|digits| digits.parse().ok()) {
+                Some(prefix) if prefix <= longest => prefix,
+                _ => return Err(format!("expected a number from 0 to {longest} behind the slash of {text}")),
+            },
+        };
+        let rest = match address {
+            IpAddr::V4(address) => u128::from(address.to_bits().checked_shl(u32::from(prefix)).unwrap_or(0)),
+            IpAddr::V6(address) => address.to_bits().checked_shl(u32::from(prefix)).unwrap_or(0),
+        };
+        if rest != 0 {
+            return Err(format!("{text} is no network: bits of the address are set behind the first {prefix}"));
+        }
+        Ok(Self::Network { address, prefix })
+    }
+}
+
+impl fmt::Display for TrustedPeers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix => formatter.write_str("unix"),
+            Self::Network { address: address @ IpAddr::V4(_), prefix: 32 } => write!(formatter, "{address}"),
+            Self::Network { address: address @ IpAddr::V6(_), prefix: 128 } => write!(formatter, "{address}"),
+            Self::Network { address, prefix } => write!(formatter, "{address}/{prefix}"),
+        }
+    }
+}
+
+impl ForwardedFields {
+    /// All of them.
+    pub(crate) const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
+    /// None of them.
+    pub const NONE: Self = Self { client: false, scheme: false, host: false, port: false, forwarded: false };
+
+    /// Each by its name.
+    pub(super) fn named(&mut self) -> [(&'static str, &mut bool); 5] {
+        [
+            ("x-forwarded-for", &mut self.client),
+            ("x-forwarded-proto", &mut self.scheme),
+            ("x-forwarded-host", &mut self.host),
+            ("x-forwarded-port", &mut self.port),
+            ("forwarded", &mut self.forwarded),
+        ]
+    }
+}
+
+impl fmt::Display for ForwardedFields {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = *self;
+        let names: Vec<&str> = fields.named().iter().filter(|(_, chosen)| **chosen).map(|(name, _)| *name).collect();
+        formatter.write_str(&if names.is_empty() { "off".to_owned() } else { names.join(",") })
+    }
+}

@@ -1,0 +1,557 @@
+//! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
+
+use super::encryption;
+use super::error::SettingError;
+use super::given::{Given, row};
+use super::listeners::{self, adds_listener, rank};
+use super::metrics_address;
+use super::origin::Origin;
+use super::proxy_protocol::ProxyProtocol;
+use super::setting::{Draft, Setting};
+use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings, SocketAddress};
+use super::table::table;
+use super::trace_export;
+use super::value::{show_limit, show_size};
+use crate::directory;
+use oribi_tls::Pem;
+use std::path::PathBuf;
+
+/// The settings, and the origin of each.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The settings.
+    pub settings: Settings,
+    /// For each row of the table, the origin of its value.
+    origins: Vec<Origin>,
+    /// Why there are edges or none, if the user left that to the server.
+    pub(super) why_edges: Option<&'static str>,
+}
+
+/// One line of the explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained<'a> {
+    /// The name of the setting.
+    pub name: &'static str,
+    /// Its value, in a form that can be set again; empty if there is none.
+    pub(crate) value: String,
+    /// The origin of the value.
+    pub origin: &'a Origin,
+    /// What the setting does.
+    pub(crate) help: &'static str,
+}
+
+impl Resolved {
+    /// Applies the texts that have precedence to the draft.
+    pub(super) fn new(given: &[Given], mut draft: Draft) -> Result<Self, SettingError> {
+        let (all, given) = (given, winners(given));
+        let mut origins = vec![Origin::Default; table().len()];
+        for given in given.iter().filter(|given| !listeners::fills_in(given)) {
+            let before = draft.settings.clone();
+            given.apply(&mut draft)?;
+            origins[given.row] = given.origin.clone();
+            // The origin of a shorthand is also that of the settings that it changed.
+            for (row, setting) in table().iter().enumerate() {
+                if setting.show_in(&before) != setting.show_in(&draft.settings) {
+                    origins[row] = given.origin.clone();
+                }
+            }
+        }
+        let origin_of_listeners = listeners::settle(&mut draft, &given, all)?;
+        let mut settings = draft.settings;
+        if let Some(origin) = origin_of_listeners {
+            origins[row("listen")] = origin;
+        }
+        if origins[row("max-uri-size")] == Origin::Default {
+            settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
+        }
+        encryption::settle(&mut settings)?;
+        trace_export::settle(&mut settings)?;
+        make_absolute(&mut settings);
+        check(&settings)?;
+        Ok(Self { settings, origins, why_edges: None })
+    }
+
+    /// The origin of the setting of this name.
+    pub(super) fn origin(&self, name: &str) -> &Origin {
+        &self.origins[row(name)]
+    }
+
+    /// Each setting that is not a shorthand, in the order of the table.
+    pub fn explain(&self) -> impl Iterator<Item = (&'static Setting, Explained<'_>)> {
+        table().iter().zip(&self.origins).filter_map(|(setting, origin)| {
+            let value = setting.show_in(&self.settings)?;
+            Some((setting, Explained { name: setting.name, value, origin, help: setting.help }))
+        })
+    }
+
+    /// All values that differ from the defaults, as `name=value` texts. Another process makes the same settings from them,
+    /// whatever its own environment or number of CPUs.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        let defaults = Settings::default();
+        for (setting, explained) in self.explain() {
+            if let Some(show_each) = setting.show_each {
+                arguments.extend(show_each(&self.settings).iter().map(|value| format!("{}={value}", setting.name)));
+                continue;
+            }
+            let said = *explained.origin != Origin::Default || setting.environment.is_some();
+            if said || setting.show_in(&defaults).as_ref() != Some(&explained.value) {
+                arguments.push(format!("{}={}", setting.name, explained.value));
+            }
+        }
+        arguments
+    }
+}
+
+/// The texts that have precedence, in the order in which to apply them: lower ranks first, and within a rank in the order of
+/// the table. Of several texts for one setting, the last one of the highest rank counts (all of that rank if the setting
+/// collects values).
+fn winners(given: &[Given]) -> Vec<Given> {
+    let mut sorted: Vec<Given> = given.to_vec();
+    sorted.sort_by_key(|given| (rank(given), given.row));
+    let same = |left: usize, right: usize| left == right || (adds_listener(left) && adds_listener(right));
+    let highest = |row: usize| sorted.iter().filter(|given| same(given.row, row)).map(rank).max();
+    let mut winners: Vec<Given> = Vec::new();
+    for candidate in &sorted {
+        if Some(rank(candidate)) != highest(candidate.row) {
+            continue;
+        }
+        if !table()[candidate.row].repeats() {
+            winners.retain(|winner| winner.row != candidate.row);
+        }
+        winners.push(candidate.clone());
+    }
+    winners
+}
+
+const NO_DIRECTORY: &str = "there is no such directory";
+
+/// Refuses settings that contradict each other.
+fn check(settings: &Settings) -> Result<(), SettingError> {
+    match (settings.min_requests, settings.max_requests) {
+        (Some(min), None) => {
+            let why = "it needs --max-requests: each worker draws its number between the two";
+            return Err(SettingError::bad("min-requests", min.to_string(), why));
+        }
+        (Some(min), Some(max)) if min > max => {
+            let why = format!("expected at most max-requests, which is {}", show_limit(Some(max)));
+            return Err(SettingError::bad("min-requests", min.to_string(), why));
+        }
+        _ => {}
+    }
+    let limits = &settings.limits;
+    if limits.target_bytes > limits.head_bytes {
+        let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
+        return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
+    }
+    let fastcgi = |address: &&ListenAddress| address.protocol.unwrap_or(settings.protocol) == Protocol::FastCgi;
+    let greeted = |address: &&ListenAddress| address.proxy_protocol.is_some_and(|choice| choice != ProxyProtocol::Off);
+    if let Some(address) = settings.listen.iter().filter(fastcgi).find(greeted) {
+        let why = "a web server says by FastCGI itself who its client is: leave proxy_protocol out";
+        return Err(SettingError::bad("listen", address.to_string(), why));
+    }
+    metrics_address::check(settings)?;
+    let files = &settings.files;
+    for (name, mounts) in [("static", &files.mounts), ("accel", &files.accelerated)] {
+        if let Some(mount) = mounts.iter().find(|mount| !mount.directory.is_dir()) {
+            return Err(SettingError::bad(name, mount.to_string(), NO_DIRECTORY));
+        }
+    }
+    match files.sendfile_roots.iter().find(|path| !path.is_dir()) {
+        Some(path) => Err(SettingError::bad("sendfile-root", path.display().to_string(), NO_DIRECTORY)),
+        None => Ok(()),
+    }
+}
+
+/// Makes paths absolute now, because an app may change its directory while it is loaded, and logs are opened again later.
+fn make_absolute(settings: &mut Settings) {
+    let absolute = |path: &mut PathBuf| {
+        // It fails only if there is no current directory; then the path stays as it is.
+        if let Ok(full) = directory::absolute(path) {
+            *path = full;
+        }
+    };
+    if let Some(LogTarget::File(path)) = &mut settings.access_log {
+        absolute(path);
+    }
+    if let LogTarget::File(path) = &mut settings.error_log {
+        absolute(path);
+    }
+    let tls = &mut settings.tls;
+    tls.certificates.iter_mut().chain(&mut tls.keys).chain(&mut tls.statuses).chain(&mut tls.authorities).for_each(absolute);
+    settings.listen.iter_mut().filter_map(|address| address.handshakes.authorities.as_mut()).for_each(absolute);
+    for files in settings.listen.iter_mut().filter_map(|address| address.certificates.as_mut()).flatten() {
+        [&mut files.certificate, &mut files.key].into_iter().filter_map(Pem::path_mut).for_each(absolute);
+        files.status.as_mut().map(absolute);
+    }
+    settings.acme.authorities.as_mut().map(absolute);
+    settings.pid_file.as_mut().map(absolute);
+    if let ControlChoice::At(path) = &mut settings.control {
+        absolute(path);
+    }
+    if let Some(SocketAddress::Unix { path, .. }) = settings.metrics.as_mut().map(|address| &mut address.socket) {
+        absolute(path);
+    }
+    settings.restart_file.as_mut().map(absolute);
+    settings.life.watched.iter_mut().for_each(absolute);
+    let files = &mut settings.files;
+    files.mounts.iter_mut().chain(&mut files.accelerated).for_each(|mount| absolute(&mut mount.directory));
+    files.sendfile_roots.iter_mut().for_each(absolute);
+    absolute(&mut settings.temporary_directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use std::time::Duration;
+
+    /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine with 3 CPUs.
+    fn config(environment: &[&str], command_line: &[&str]) -> Config {
+        let variable = |name: &str| {
+            let pair = environment.iter().filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name);
+            pair.map(|(_, value)| value.to_owned())
+        };
+        let mut config = Config::with(variable, 3);
+        for pair in command_line {
+            let (name, value) = pair.split_once('=').expect("name=value");
+            config.set(name, value, Origin::CommandLine).expect(pair);
+        }
+        config
+    }
+
+    fn listeners(environment: &[&str], command_line: &[&str]) -> String {
+        let settings = config(environment, command_line).finish().expect("fits");
+        settings.listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn where_to_listen() {
+        for (environment, command_line, expected) in [
+            (&[][..], &[][..], "127.0.0.1:5000"),
+            (&[], &["port=8080"], "127.0.0.1:8080"),
+            (&[], &["host=0.0.0.0"], "0.0.0.0:5000"),
+            (&[], &["host=*", "port=80"], "*:80"),
+            (&[], &["host=::1", "port=80"], "[::1]:80"),
+            (&[], &["port=80", "port=81"], "127.0.0.1:81"),
+            (&["PORT=3000"], &[], "*:3000"),
+            (&["PORT=3000"], &["host=127.0.0.1"], "127.0.0.1:3000"),
+            (&["PORT=3000"], &["port=80"], "127.0.0.1:80"),
+            (&["PORT="], &[], "127.0.0.1:5000"),
+            (&["HOST=::1"], &[], "[::1]:5000"),
+            (&["HOST=::1", "PORT=3000"], &[], "[::1]:3000"),
+            (&["PORT=3000"], &["listen=:80"], "*:80"),
+            (&["PORT=3000", "HOST=::1"], &["socket=/x"], "unix:/x"),
+            (&[], &["listen=:80", "listen=/x?mode=660", "listen=:80"], "*:80 unix:/x?mode=660"),
+            (&[], &["listen=/x", "socket=/x"], "unix:/x"),
+            (&[], &["listen=:0", "listen=:0"], "*:0 *:0"),
+        ] {
+            assert_eq!(listeners(environment, command_line), expected, "{environment:?} {command_line:?}");
+        }
+    }
+
+    #[test]
+    fn port_beside_listen_is_an_echo_of_plackup_and_a_mistake_of_a_person() {
+        let error = config(&[], &["listen=:80", "port=81"]).finish().expect_err("a mistake").to_string();
+        assert_eq!(
+            error,
+            "bad value `81` for port: it would have no effect beside `listen`; write --listen HOST:PORT for each"
+        );
+        let mut config = Config::with(|_| None, 1);
+        for (name, value) in [("listen", ":80"), ("port", "80"), ("host", "")] {
+            config.set(name, value, Origin::named("plackup")).expect("fits");
+        }
+        assert_eq!(config.finish().expect("fits").listen.len(), 1);
+    }
+
+    #[test]
+    fn the_higher_origin_wins_in_any_order() {
+        let mut config = Config::with(|name| (name == "WEB_CONCURRENCY").then(|| "2".to_owned()), 3);
+        assert_eq!(config.finish().expect("fits").workers, 2);
+        config.set("max_workers", "5", Origin::named("plackup")).expect("fits");
+        config.set("workers", "7", Origin::File("/etc/oribi".to_owned())).expect("fits");
+        config.set("listen", ":7", Origin::File("/etc/oribi".to_owned())).expect("fits");
+        assert_eq!(config.finish().expect("fits").workers, 5);
+        assert_eq!(config.finish().expect("fits").listen[0].to_string(), "*:7");
+        config.set("workers", "9", Origin::named("file oribi.rb:3")).expect("fits");
+        assert_eq!(config.finish().expect("fits").workers, 5);
+        config.set("threads", "9", Origin::named("file oribi.rb:3")).expect("fits");
+        let resolved = config.resolve().expect("fits");
+        assert!(resolved.explain().any(|(_, line)| line.origin.to_string() == "oribi.rb:3"));
+        config.set("socket", "/x", Origin::CommandLine).expect("fits");
+        assert_eq!(config.finish().expect("fits").listen[0].to_string(), "unix:/x");
+    }
+
+    #[test]
+    fn workers_of_the_environment() {
+        for (text, expected) in [("auto", 3), ("", 3), (" ", 3), ("AUTO", 3), ("2", 2), ("0", 1)] {
+            let pair = format!("WEB_CONCURRENCY={text}");
+            assert_eq!(config(&[&pair], &[]).finish().expect("fits").workers, expected, "{text:?}");
+        }
+        let error = config(&["WEB_CONCURRENCY=many"], &[]).finish().expect_err("does not fit").to_string();
+        assert_eq!(error, "bad value `many` for WEB_CONCURRENCY: expected a whole number from 0 to 1024, or auto");
+        let overruled = config(&["WEB_CONCURRENCY=many"], &["workers=4"]);
+        assert_eq!(overruled.finish().expect("nobody asks the environment").workers, 4);
+    }
+
+    #[test]
+    fn shorthands_give_way_to_what_is_more_particular() {
+        let resolved = config(&[], &["header-timeout=5", "timeout=300", "disable-keepalive="]).resolve().expect("fits");
+        let timeouts = &resolved.settings.timeouts;
+        assert_eq!(timeouts.head, Duration::from_secs(5));
+        assert_eq!(timeouts.content, Duration::from_secs(300));
+        assert_eq!(timeouts.write, Duration::from_secs(300));
+        assert_eq!(timeouts.keepalive, Duration::ZERO);
+        let origin = |name: &str| resolved.explain().find(|(_, line)| line.name == name).map(|(_, line)| line.origin.clone());
+        assert_eq!(origin("write-timeout"), Some(Origin::CommandLine));
+        assert_eq!(origin("keepalive-timeout"), Some(Origin::CommandLine));
+        assert_eq!(origin("linger-timeout"), Some(Origin::Default));
+        assert_eq!(origin("timeout"), None);
+    }
+
+    #[test]
+    fn contradictions() {
+        for (command_line, part) in [
+            (&["min-requests=10"][..], "needs --max-requests"),
+            (&["min-requests=10", "max-requests=5"], "at most max-requests, which is 5"),
+            (&["max-header-size=4k", "max-uri-size=5k"], "at most max-header-size, which is 4KiB"),
+        ] {
+            let error = config(&[], command_line).finish().expect_err("a contradiction").to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let small = config(&[], &["max-header-size=4k"]).finish().expect("the default of the target gives way");
+        assert_eq!(small.limits.target_bytes, 4096);
+    }
+
+    #[test]
+    fn errors_say_what_came_and_what_would_fit() {
+        let mut config = Config::with(|_| None, 1);
+        for (name, value, expected) in [
+            ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
+            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all that there are"),
+            (
+                "chroot",
+                "/srv",
+                "cannot do what `chroot` asks for: Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
+            ),
+            ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
+            (
+                "max-body-size",
+                "10q",
+                "bad value `10q` for max-body-size: expected a size in bytes, such as 65536, 64k, 1m or 1GiB",
+            ),
+            (
+                "timeout",
+                "soon",
+                "bad value `soon` for timeout: expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds",
+            ),
+            ("log-level", "loud", "bad value `loud` for log-level: expected off, error, warn, info, debug or trace"),
+            ("keepalive", "maybe", "bad value `maybe` for keepalive: expected on or off"),
+            ("server-header", "a\r\nb", "bad value `a\\r\\nb` for server-header: expected visible ASCII characters"),
+        ] {
+            let error = config.set(name, value, Origin::CommandLine).expect_err(name);
+            assert_eq!(error.to_string(), expected);
+        }
+        assert!(config.given.is_empty(), "a refused text must leave nothing behind");
+    }
+
+    #[test]
+    fn arguments_make_the_same_settings_elsewhere() {
+        let all = [
+            "listen=:80",
+            "listen=http+unix:/x.sock?mode=660&proxy_protocol=v1",
+            "backlog=7",
+            "server_name=example.org",
+            "reuse-port=",
+            "chunked-transfer=off",
+            "socket-mode=600",
+            "threads=2:4",
+            "max_reqs_per_child=1000",
+            "min_reqs_per_child=800",
+            "io=io_uring",
+            "accept=own",
+            "edge=on",
+            "edges=2",
+            "queue-limit=64",
+            "queue-timeout=off",
+            "probe=/healthz",
+            "retry-lost=",
+            "x-request-start=",
+            "request-id=X-Trace-Id",
+            "traces=on",
+            "trace-sample=0.25",
+            "trace-export=https://127.0.0.1:4318",
+            "trace-export-ca=/ca.pem",
+            "trace-service=shop",
+            "request-warning=5",
+            "request-kill=50",
+            "boot-request=/up?deep=1",
+            "boot-timeout=20s",
+            "upgrade-timeout=20s",
+            "load-timeout=10m",
+            "reload-mode=rolling",
+            "max-worker-lifetime=1h",
+            "reload-on-rss=300",
+            "replace-order=old_first",
+            "reload=",
+            "reload-path=/srv/app,/srv/lib",
+            "spawn_interval=1.5",
+            "err_respawn_interval=500ms",
+            "graceful_timeout=off",
+            "shutdown-delay=5",
+            "timeout=20",
+            "body-timeout=off",
+            "max_keepalive_reqs=100",
+            "keepalive_timeout=2",
+            "linger-timeout=0",
+            "request-timeout=45",
+            "max-header-size=16k",
+            "max-headers=50",
+            "max-uri-len=4000",
+            "max-body-len=off",
+            "body-buffer-size=64k",
+            "body-memory-total=16m",
+            "body-files-total=100",
+            "output-buffer-size=64k",
+            "output-spool-size=off",
+            "output-spool-total=1g",
+            "output-memory-total=16m",
+            "max-connections=9",
+            "max-pipelined-requests=1",
+            "max-fastcgi-requests=1",
+            "protocol=fastcgi",
+            "fastcgi-clients=127.0.0.1,::1",
+            "http2=off",
+            "http2-streams=7",
+            "underscore-headers=",
+            "strict-uri=",
+            "trusted-proxies=10.0.0.0/8,::1",
+            "trusted-proxies=unix",
+            "forwarded-fields=forwarded",
+            "strip-forwarded=off",
+            "proxy-protocol=v2",
+            "listen=https://:443?cert=/c%26.pem&key=/k.pem&proxy_protocol=on",
+            "ssl-cert=/c.pem",
+            "ssl-key=/k.pem",
+            "ssl=on",
+            "tls-min-version=1.3",
+            "server-header=",
+            "redirect-https=8443",
+            "hsts=max-age=60; preload",
+            "listen=https://:8443?ca=/c.pem&ciphers=TLS_AES_128_GCM_SHA256",
+            "ssl-ocsp=/o.der",
+            "ssl-ciphers=ECDHE-RSA-AES128-GCM-SHA256",
+            "ssl-verify-client=optional",
+            "ssl-ca=/ca.pem",
+            "acme=example.org,www.example.org",
+            "acme-agree-terms=on",
+            "acme-email=me@example.org",
+            "acme-directory=https://example.org/dir",
+            "acme-storage=/srv/acme",
+            "acme-ca=/authority.pem",
+            "acme-challenge=tls-alpn-01",
+            "static=/assets=/usr/lib",
+            "static=/=/usr/share",
+            "sendfile-root=/usr/lib",
+            "sendfile-root=/usr/share",
+            "accel=/internal=/usr/share",
+            "index=off",
+            "max-age=1h",
+            "cache-control=public, max-age=60",
+            "open-files=0",
+            "precompressed=off",
+            "dotfiles=on",
+            "access-log=-",
+            "access-log-format=json",
+            "slow=1s",
+            "error-log=/var/log/oribi",
+            "log-level=debug",
+            "pid=/run/oribi.pid",
+            "user=www-data",
+            "gid=33",
+            "umask=027",
+            "edge-user=nobody",
+            "edge-group=65534",
+            "edge-sandbox=try",
+            "no-new-privileges=",
+            "disable-proctitle=",
+            "app-name=shop",
+            "restart-file=/srv/app/tmp/restart.txt",
+            "control=/run/oribi/shop.sock",
+            "metrics=:9090?allow=10.0.0.0/8,::1",
+            "metrics-path=/metrics?allow=10.0.0.0/8",
+            "dashboard=requests,stats.example.org",
+            "server-timing=",
+            "histogram-buckets=10us,2.5ms,1s",
+            "metrics-route=shop=/store/*",
+        ];
+        for command_line in [&[][..], &all] {
+            let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");
+            let mut copy = Config::with(|name| Some(if name == "TMPDIR" { "/" } else { "5" }.to_owned()), 64);
+            for argument in original.arguments() {
+                let (name, value) = argument.split_once('=').expect("name=value");
+                copy.set(name, value, Origin::CommandLine).expect(name);
+            }
+            assert_eq!(copy.finish(), Ok(original.settings));
+        }
+        // Checks that every setting with a value of its own took part.
+        let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], &all).resolve().expect("fits");
+        let untouched: Vec<_> =
+            original.explain().filter(|(_, line)| *line.origin == Origin::Default).map(|(_, line)| line.name).collect();
+        assert_eq!(untouched, [""; 0]);
+    }
+
+    #[test]
+    fn defaults_can_be_read_and_are_told_truthfully() {
+        let defaults = config(&[], &[]).finish().expect("fits");
+        for setting in table() {
+            let Some(text) = setting.show_in(&defaults) else { continue };
+            let mut draft = Draft::new(3);
+            if !text.is_empty() {
+                (setting.apply)(&mut draft, &text).expect(setting.name);
+                assert_eq!(setting.show_in(&draft.settings), Some(text.clone()), "{}", setting.name);
+            }
+            let told = setting.default_text().unwrap_or_default();
+            // Words describe a default that depends on something; any other default is the value itself.
+            let depends = ["listen", "server-name", "workers", "control"].contains(&setting.name);
+            assert!(depends || told.starts_with(&text), "{}: {told}", setting.name);
+        }
+    }
+
+    #[test]
+    fn directories_of_files_are_there_and_found_after_a_change_of_directory() {
+        let settings = config(&[], &["static=/src=src"]).finish().expect("fits");
+        assert!(settings.files.mounts[0].directory.is_absolute());
+        for (mistake, name) in
+            [("static=/b=nowhere", "static"), ("accel=/b=nowhere", "accel"), ("sendfile-root=nowhere", "sendfile-root")]
+        {
+            let error = config(&[], &["static=/a=src", mistake]).finish().expect_err("a mistake").to_string();
+            assert!(error.ends_with(&format!("/nowhere` for {name}: there is no such directory")), "{error}");
+        }
+    }
+
+    #[test]
+    fn log_files_are_found_after_a_change_of_directory() {
+        let settings = config(&[], &["access-log=log/access"]).finish().expect("fits");
+        assert!(matches!(settings.access_log, Some(LogTarget::File(path)) if path.is_absolute()));
+    }
+
+    #[test]
+    fn a_dashboard_is_at_the_address_for_metrics() {
+        let error = config(&[], &["dashboard=requests"]).finish().expect_err("a mistake").to_string();
+        assert!(error.ends_with("it needs --metrics ADDRESS, because it is at that address"), "{error}");
+        assert!(config(&[], &["dashboard=on", "metrics=0"]).finish().is_ok());
+    }
+
+    #[test]
+    fn web_servers_send_no_proxy_header() {
+        for command_line in
+            [&["listen=fcgi://:80?proxy_protocol=on"][..], &["listen=:80?proxy_protocol=v1", "protocol=fastcgi"]]
+        {
+            let error = config(&[], command_line).finish().expect_err("a mistake").to_string();
+            assert!(error.ends_with("leave proxy_protocol out"), "{error}");
+        }
+        assert!(config(&[], &["listen=fcgi://:80", "proxy-protocol=on"]).finish().is_ok());
+    }
+}

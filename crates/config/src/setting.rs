@@ -1,0 +1,187 @@
+//! A row of the table of settings.
+
+use super::settings::Settings;
+
+/// The headings under which `--help` and `oribi check` group the settings, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// Where to listen.
+    Listening,
+    /// Processes and threads, and how long they live.
+    Workers,
+    /// Processes that own the connections and run no app.
+    Edges,
+    /// Deadlines.
+    Timeouts,
+    /// Limits for clients.
+    Limits,
+    /// What apps get from requests.
+    Requests,
+    /// What is added to responses.
+    Responses,
+    /// Files that are served without an app.
+    Files,
+    /// Logs and files.
+    Logs,
+}
+
+impl Section {
+    /// The heading.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Listening => "Listening",
+            Self::Workers => "Workers and threads",
+            Self::Edges => "Edges",
+            Self::Timeouts => "Timeouts",
+            Self::Limits => "Limits",
+            Self::Requests => "Requests",
+            Self::Responses => "Responses",
+            Self::Files => "Files",
+            Self::Logs => "Logs and files",
+        }
+    }
+}
+
+/// The settings while texts are applied one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub(crate) settings: Settings,
+    /// CPUs that this process may use, for `auto`.
+    pub(crate) processors: usize,
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<u16>,
+}
+
+impl Draft {
+    /// The defaults, for a process that may use this many CPUs.
+    pub(super) fn new(processors: usize) -> Self {
+        let settings = Settings { workers: processors, ..Settings::default() };
+        Self { settings, processors, host: None, port: None }
+    }
+}
+
+/// Puts a text into the draft, or returns which texts are valid.
+pub(super) type Apply = fn(&mut Draft, &str) -> Result<(), String>;
+
+/// One setting: everything about it in one place, so that flags, options of plackup, `oribi check` and the manual agree.
+pub struct Setting {
+    /// Its name, with `-` between words.
+    pub name: &'static str,
+    /// Its names in other servers.
+    pub aliases: &'static [&'static str],
+    /// Names that mean the opposite, for a switch.
+    pub opposites: &'static [&'static str],
+    /// A flag of one letter.
+    pub short: Option<char>,
+    /// The environment variable that sets it if no flag does.
+    pub environment: Option<&'static str>,
+    /// Its heading.
+    pub section: Section,
+    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
+    pub placeholder: &'static str,
+    /// What it does, with its unit; without its default.
+    pub help: &'static str,
+    /// Describes the default if it depends on the machine or on other settings.
+    pub(crate) default_words: Option<&'static str>,
+    pub(super) apply: Apply,
+    /// The text of its value, in a form that `apply` reads; `None` for a shorthand that only sets other settings.
+    show: Option<fn(&Settings) -> String>,
+    /// The same for a setting that collects values: a text for each value.
+    pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,
+}
+
+impl Setting {
+    pub(super) const fn new(name: &'static str, section: Section, placeholder: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            opposites: &[],
+            short: None,
+            environment: None,
+            section,
+            placeholder,
+            help,
+            default_words: None,
+            apply: |_, _| Ok(()),
+            show: None,
+            show_each: None,
+        }
+    }
+
+    pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    pub(super) const fn opposites(mut self, opposites: &'static [&'static str]) -> Self {
+        self.opposites = opposites;
+        self
+    }
+
+    pub(super) const fn short(mut self, short: char) -> Self {
+        self.short = Some(short);
+        self
+    }
+
+    pub(super) const fn environment(mut self, variable: &'static str) -> Self {
+        self.environment = Some(variable);
+        self
+    }
+
+    pub(super) const fn default_words(mut self, words: &'static str) -> Self {
+        self.default_words = Some(words);
+        self
+    }
+
+    pub(super) const fn apply(mut self, apply: Apply) -> Self {
+        self.apply = apply;
+        self
+    }
+
+    pub(super) const fn show(mut self, show: fn(&Settings) -> String) -> Self {
+        self.show = Some(show);
+        self
+    }
+
+    pub(super) const fn shows_each(mut self, show: fn(&Settings) -> Vec<String>) -> Self {
+        self.show_each = Some(show);
+        self
+    }
+
+    /// Whether it may be given several times and collects its values.
+    #[must_use]
+    pub(crate) const fn repeats(&self) -> bool {
+        self.show_each.is_some()
+    }
+
+    /// The text of its value; `None` for a shorthand.
+    pub(super) fn show_in(&self, settings: &Settings) -> Option<String> {
+        match (self.show, self.show_each) {
+            (Some(show), _) => Some(show(settings)),
+            (None, Some(show_each)) => Some(show_each(settings).join(" ")),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether it is on or off, and needs no value.
+    #[must_use]
+    pub const fn is_switch(&self) -> bool {
+        self.placeholder.is_empty()
+    }
+
+    /// Whether it only sets other settings and has no value of its own.
+    #[cfg(test)]
+    pub(crate) const fn is_shorthand(&self) -> bool {
+        self.show.is_none() && self.show_each.is_none()
+    }
+
+    /// The default in words: `32KiB`, `off`, `the CPUs that the process may use`. `None` for a shorthand.
+    #[must_use]
+    pub fn default_text(&self) -> Option<String> {
+        match self.default_words {
+            Some(words) => Some(words.to_owned()),
+            None => self.show_in(&Settings::default()),
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! The settings of the server: one typed value for each, with its default.
+
+use super::access_pattern::AccessPattern;
+use super::bounds::Bound;
+use super::dashboard::Dashboard;
+use super::handshakes::Handshakes;
+use super::histogram::usual_bounds;
+use super::life::Life;
+use super::metrics_path::MetricsPath;
+use super::proxies::{Proxies, TrustedPeers};
+use super::proxy_protocol::ProxyProtocol;
+use super::request_id::RequestIdField;
+use super::routes::{Route, route_names};
+use super::system_log::SystemLog;
+use super::tls::Tls;
+use super::traces::SampleRatio;
+use oribi_tls::{CertificateFiles, Pem};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The protocol of a listener's clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 and HTTP/1.0.
+    #[default]
+    Http,
+    /// FastCGI 1.0: the client is a web server.
+    FastCgi,
+}
+
+/// The I/O model of the lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoModel {
+    /// The model that has been measured to be best where it is permitted.
+    #[default]
+    Auto,
+    /// Readiness: epoll.
+    Epoll,
+    /// Completion: io_uring.
+    Uring,
+    /// Readiness, by the method that the system's libevent prefers. Only if it was built in.
+    Libevent,
+}
+
+/// How connections reach lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceptModel {
+    /// All lanes wait at the same listening sockets.
+    #[default]
+    Shared,
+    /// Each lane has a listening socket of its own for each TCP address, and the kernel spreads connections among them
+    /// (SO_REUSEPORT).
+    Own,
+}
+
+/// Whether connections belong to edges: processes that run no app.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EdgeChoice {
+    /// The program decides by what it serves (see [`Served`](super::Served)); one that does not decide has no edges.
+    #[default]
+    Auto,
+    /// Edges own the connections, and workers take complete requests from a queue.
+    On,
+    /// Each worker has its own connections.
+    Off,
+}
+
+/// Whether edges are kept from opening, and from asking of the kernel, what an edge does not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxChoice {
+    /// They are not.
+    #[default]
+    Off,
+    /// As far as the kernel can do that.
+    Try,
+    /// They are, or the server does not start.
+    On,
+}
+
+/// Where `oribi ctl` reaches the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ControlChoice {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// At a socket named after the process, in a directory that only its user can enter.
+    Auto,
+    /// At a socket with this path.
+    At(PathBuf),
+}
+
+/// Where to listen, and for which protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// The address.
+    pub socket: SocketAddress,
+    /// The protocol of the clients; `None`: that of [`Settings::protocol`].
+    pub protocol: Option<Protocol>,
+    /// Whether connections begin with a PROXY header; `None`: as [`Settings::proxy_protocol`] says.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: they are
+    /// not encrypted, unless the protocol is left open, too, and [`Tls::by_default`] says so.
+    pub(crate) certificates: Option<Vec<CertificateFiles>>,
+    /// What it says of handshakes.
+    pub(crate) handshakes: Handshakes,
+}
+
+impl ListenAddress {
+    /// A TCP address: see [`SocketAddress::Tcp`].
+    #[must_use]
+    pub fn tcp(host: &str, port: u16) -> Self {
+        Self {
+            socket: SocketAddress::Tcp { host: host.to_owned(), port },
+            protocol: None,
+            proxy_protocol: None,
+            certificates: None,
+            handshakes: Handshakes::default(),
+        }
+    }
+
+    /// A Unix socket: see [`SocketAddress::Unix`].
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>, mode: Option<u32>) -> Self {
+        Self {
+            socket: SocketAddress::Unix { path: path.into(), mode },
+            protocol: None,
+            proxy_protocol: None,
+            certificates: None,
+            handshakes: Handshakes::default(),
+        }
+    }
+
+    /// The same, for clients that speak `protocol`.
+    #[must_use]
+    pub fn speaking(self, protocol: Protocol) -> Self {
+        Self { protocol: Some(protocol), ..self }
+    }
+
+    /// The same, whose connections begin with a PROXY header, or do not.
+    #[cfg(test)]
+    pub(crate) fn greeted(self, choice: ProxyProtocol) -> Self {
+        Self { proxy_protocol: Some(choice), ..self }
+    }
+
+    /// The same, for HTTP over TLS with these certificates.
+    #[must_use]
+    pub(crate) fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
+        Self { protocol: Some(Protocol::Http), certificates: Some(certificates), ..self }
+    }
+
+    /// Whether it holds the text of a certificate or a key itself.
+    pub(super) fn holds_text(&self) -> bool {
+        let is_text = |pem: &Pem| matches!(pem, Pem::Text(_));
+        self.certificates.iter().flatten().any(|files| is_text(&files.certificate) || is_text(&files.key))
+    }
+}
+
+/// The address of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketAddress {
+    /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
+    Tcp {
+        /// Host name, IPv4 or IPv6 address.
+        host: String,
+        /// Port; 0 lets the kernel choose.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Permission bits of the socket file; `None` leaves them to the umask.
+        mode: Option<u32>,
+    },
+}
+
+/// Limits for clients. Every limit is a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request head, from the request line to the empty line.
+    pub head_bytes: usize,
+    /// Field lines of a request, and of a trailer section.
+    pub fields: usize,
+    /// Bytes of a request target.
+    pub target_bytes: usize,
+    /// Bytes of request content; [`Limits::UNLIMITED`] for no limit.
+    pub content_bytes: u64,
+    /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
+    pub content_memory_bytes: usize,
+    /// Content of at most this size needs no disk, although it is more than `content_memory_bytes`: an edge passes it on as a file in memory.
+    pub content_small_bytes: usize,
+    /// Bytes in memory that the contents of all unfinished requests of a process may hold; `None`: the usual.
+    pub content_memory_total: Option<u64>,
+    /// Files with request content that a process may have open; `None`: a quarter of the descriptors that it may open.
+    pub content_files_total: Option<u64>,
+    /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
+    pub output_bytes: usize,
+    /// Bytes of a response that may wait for a slow client in a temporary file; 0: none.
+    pub output_spool_bytes: u64,
+    /// The same for all responses of a process.
+    pub output_spool_total: u64,
+    /// Bytes in memory that all responses of a process may hold before even small ones go to temporary files; `None`: the usual.
+    pub output_memory_total: Option<u64>,
+    /// Connections of a worker.
+    pub connections: usize,
+    /// Requests answered on one connection before it is closed; `None`: no limit.
+    pub requests_per_connection: Option<u32>,
+    /// Pipelined requests of one connection that are answered in a row before another connection has its turn.
+    pub pipelined_per_turn: u16,
+    /// Requests that a web server may have open on one FastCGI connection; more are refused.
+    pub fastcgi_requests: usize,
+    /// Streams that may be open at once on a connection of HTTP/2.
+    pub http2_streams: u32,
+}
+
+impl Limits {
+    /// The number of bytes that means "no limit": no file can be larger.
+    pub const UNLIMITED: u64 = i64::MAX as u64;
+}
+
+/// Deadlines, each absolute from its start: a trickle of bytes does not move it. [`Timeouts::NEVER`] means none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request (or the accept) to the end of its head.
+    pub head: Duration,
+    /// From the end of the head to the end of the content.
+    pub content: Duration,
+    /// How long a kept-alive connection may be idle. Zero: no keep-alive.
+    pub keepalive: Duration,
+    /// Time for a client to take each 64 KiB of a response, or its remainder.
+    pub write: Duration,
+    /// How long a closed connection lingers to read what the client is still sending. Zero: not at all.
+    pub linger: Duration,
+    /// How long an app may keep a client waiting, for its answer or for the next piece of it, before it is interrupted.
+    pub request: Duration,
+    /// How long the server goes on serving after it was told to stop, so that others learn of it.
+    pub farewell: Duration,
+    /// How long workers may take to finish when the server stops. Zero: not at all.
+    pub graceful: Duration,
+}
+
+impl Timeouts {
+    /// The time that means "no deadline": ten years, which any clock can be moved by without overflow.
+    pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+}
+
+/// The destination of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output for the access log, standard error for the error log.
+    Standard,
+    /// A file, appended to.
+    File(PathBuf),
+    /// A daemon that takes messages.
+    System(SystemLog),
+}
+
+/// The format of access log lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Apache's `common`.
+    Common,
+    /// Apache's `combined`.
+    Combined,
+    /// That of Rack::CommonLogger, by which Puma logs as well: `common` and the seconds that the request took.
+    Rack,
+    /// One JSON object a line.
+    Json,
+    /// As the user wrote it.
+    Pattern(AccessPattern),
+}
+
+/// All settings. The default of `workers` here is 1; [`Config`](super::Config) sets it to the number of CPUs that the process
+/// may use, and sets the listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: Vec<ListenAddress>,
+    /// The protocol of clients if the [`ListenAddress`] names none, and at sockets that another program opened.
+    pub protocol: Protocol,
+    /// Whether connections begin with a PROXY header if the [`ListenAddress`] does not say it; never those of FastCGI.
+    pub proxy_protocol: ProxyProtocol,
+    /// How connections are encrypted.
+    pub tls: Tls,
+    /// The certificates that are ordered from an authority.
+    pub acme: oribi_acme::Settings,
+    /// How an authority is shown whose the domains are, as the user says it; `None`: as it can be, where the server listens.
+    pub acme_challenge: Option<oribi_acme::Challenge>,
+    /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
+    pub fastcgi_clients: Vec<IpAddr>,
+    /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
+    pub reuse_port: bool,
+    /// Permission bits for Unix socket files whose address names none; `None` leaves them to the umask.
+    pub socket_mode: Option<u32>,
+    /// Length of the queue of connections that wait to be accepted.
+    pub backlog: u32,
+    /// SERVER_NAME for the app; `None`: the name in Host, or that of the listener.
+    pub server_name: Option<String>,
+    /// Whether apps get fields with underscores in their names, if these cannot be mistaken for others.
+    pub underscore_headers: bool,
+    /// Whether a request target with bytes above 0x7F is refused.
+    pub strict_uri: bool,
+    /// What is believed of proxies in front.
+    pub proxies: Proxies,
+    /// Whether clients may speak HTTP/2.
+    pub http2: bool,
+    /// Worker processes.
+    pub workers: usize,
+    /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
+    pub threads: usize,
+    /// How many threads of a crew stay when there is little to do; at most `threads`.
+    pub min_threads: usize,
+    /// The I/O model of the lanes.
+    pub io: IoModel,
+    /// How connections reach lanes.
+    pub accept: AcceptModel,
+    /// Whether connections belong to edges.
+    pub edge: EdgeChoice,
+    /// How many edges there are, if there are any.
+    pub edges: usize,
+    /// Requests that may wait for a worker at an edge; more are refused.
+    pub queue_limit: usize,
+    /// How long a request may wait for a worker at an edge.
+    pub queue_timeout: Duration,
+    /// The path of the probe that edges answer.
+    pub probe: Option<String>,
+    /// Whether an edge submits an idempotent request once more whose worker has died.
+    pub retry_lost: bool,
+    /// Whether an edge adds the field X-Request-Start.
+    pub request_start: bool,
+    /// The field in which each request has an id; `None`: it has none.
+    pub request_id: Option<RequestIdField>,
+    /// Whether requests have their places in traces (`traceparent`).
+    pub traces: bool,
+    /// How many traces are recorded that begin here.
+    pub trace_sample: SampleRatio,
+    /// Where spans of sampled requests go.
+    pub trace_export: oribi_otlp::Settings,
+    /// How long an app may take before the place where it is is logged.
+    pub request_warning: Duration,
+    /// How long an app may take before its worker is ended; `None`: [`Settings::KILL_AFTER`] longer than
+    /// [`Timeouts::request`].
+    pub request_kill: Option<Duration>,
+    /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
+    pub max_requests: Option<u64>,
+    /// If set, each worker draws its limit between this number and `max_requests`.
+    pub min_requests: Option<u64>,
+    /// How workers start and when they are replaced.
+    pub life: Life,
+    /// Time between the starts of two workers.
+    pub spawn_interval: Duration,
+    /// Time to wait after a worker has failed; it doubles, up to a minute, while workers go on failing.
+    pub respawn_interval: Duration,
+    /// Limits.
+    pub limits: Limits,
+    /// Deadlines.
+    pub timeouts: Timeouts,
+    /// The Server field of responses; empty: none.
+    pub server_header: String,
+    /// Whether responses have a Date field, which RFC 9110 (section 6.6.1) requires. No flag turns it off; only `oribi ahttpd`
+    /// does.
+    pub date: bool,
+    /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
+    pub chunked_transfer: bool,
+    /// The port of https to which clients are sent that come by http; `None`: they are answered.
+    pub redirect_https: Option<u16>,
+    /// The Strict-Transport-Security field of responses over https; `None`: only what the app sets.
+    pub transport_security: Option<String>,
+    /// Which files are served in addition to the app, and how.
+    pub files: oribi_files::Settings,
+    /// Where request content beyond `content_memory_bytes` goes.
+    pub temporary_directory: PathBuf,
+    /// Where the access log goes; `None`: nowhere.
+    pub access_log: Option<LogTarget>,
+    /// The format of its lines.
+    pub access_log_format: AccessFormat,
+    /// From which time on the error log tells of a request; [`Timeouts::NEVER`]: of none.
+    pub slow: Duration,
+    /// Where the error log goes.
+    pub error_log: LogTarget,
+    /// The least important level that is logged.
+    pub log_level: log::LevelFilter,
+    /// For the log: what the environment has changed, or has not.
+    pub notes: Vec<(log::Level, String)>,
+    /// Whether process titles show what each process is.
+    pub process_titles: bool,
+    /// The name of the app in process titles; empty: none.
+    pub app_name: String,
+    /// The user that workers run as, by name or number; `None`: the user that started the server.
+    pub user: Option<String>,
+    /// The group that workers run as, by name or number; `None`: that of `user`.
+    pub group: Option<String>,
+    /// The user that edges run as; `None`: that of `user`.
+    pub edge_user: Option<String>,
+    /// The group that edges run as; `None`: that of `edge_user`, or else of `group`.
+    pub edge_group: Option<String>,
+    /// Whether edges run in a sandbox.
+    pub edge_sandbox: SandboxChoice,
+    /// Whether programs that the app starts may get more rights than it has, by set-user-ID bits and file capabilities.
+    pub new_privileges: bool,
+    /// The permission bits that new files do not get.
+    pub umask: Option<u32>,
+    /// Where `oribi ctl` reaches the server.
+    pub control: ControlChoice,
+    /// Where Prometheus gets the server's metrics.
+    pub metrics: Option<ListenAddress>,
+    /// The networks whose clients may get them there; empty: everybody may.
+    pub metrics_allowed: Vec<TrustedPeers>,
+    /// Where some clients get them among the paths of the app.
+    pub metrics_path: Option<MetricsPath>,
+    /// Whether responses tell how long their requests have waited and run.
+    pub server_timing: bool,
+    /// The bounds of buckets in its histograms, the shortest first.
+    pub histogram_buckets: Vec<Bound>,
+    /// The routes by which requests are counted besides.
+    pub metrics_routes: Vec<Route>,
+    /// The page there that shows how the server does.
+    pub dashboard: Dashboard,
+    /// Where the process id of the master is written.
+    pub pid_file: Option<PathBuf>,
+    /// The file whose change reloads the app.
+    pub restart_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
+    pub const KILL_AFTER: Duration = Duration::from_secs(5);
+
+    /// After which time the worker is ended of an app that neither answers nor ends.
+    #[must_use]
+    pub(crate) fn kill_after(&self) -> Duration {
+        self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
+    }
+
+    /// How many edges own the connections; 0: each worker has its own connections.
+    #[must_use]
+    pub fn edges_wanted(&self) -> usize {
+        match self.edge {
+            EdgeChoice::On => self.edges.max(1),
+            EdgeChoice::Auto | EdgeChoice::Off => 0,
+        }
+    }
+
+    /// How many sockets each TCP address has: one for each edge or lane that accepts if these have their own, else one.
+    #[must_use]
+    pub fn sockets_of_address(&self) -> usize {
+        match (self.accept, self.edges_wanted()) {
+            (AcceptModel::Shared, _) => 1,
+            (AcceptModel::Own, 0) => self.workers.max(1) * self.threads.max(1),
+            (AcceptModel::Own, edges) => edges,
+        }
+    }
+
+    /// Whether something happens to apps that take long.
+    #[must_use]
+    pub fn has_app_deadlines(&self) -> bool {
+        [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
+    }
+
+    /// Whether somebody may ask for metrics.
+    #[must_use]
+    pub fn tells_metrics(&self) -> bool {
+        self.metrics.is_some() || self.metrics_path.is_some()
+    }
+
+    /// The names under which requests are counted by their routes; none if there are no routes.
+    pub fn route_names(&self) -> Vec<&str> {
+        route_names(&self.metrics_routes)
+    }
+
+    /// How many of them workers count under: where there are edges, these do that.
+    pub fn routes_of_workers(&self) -> usize {
+        if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
+    }
+
+    /// How many threads of each worker the supervisor watches for apps that take too long. If there are edges, these watch until
+    /// the app has answered, and the supervisor only what comes then.
+    #[must_use]
+    pub fn watched_threads(&self) -> usize {
+        if self.has_app_deadlines() { self.threads } else { 0 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            protocol: Protocol::Http,
+            proxy_protocol: ProxyProtocol::Off,
+            tls: Tls::default(),
+            acme: oribi_acme::Settings::default(),
+            acme_challenge: None,
+            fastcgi_clients: Vec::new(),
+            reuse_port: false,
+            socket_mode: None,
+            backlog: 4096,
+            server_name: None,
+            underscore_headers: false,
+            strict_uri: false,
+            proxies: Proxies::default(),
+            http2: true,
+            workers: 1,
+            threads: 1,
+            min_threads: 1,
+            io: IoModel::Auto,
+            accept: AcceptModel::Shared,
+            edge: EdgeChoice::Auto,
+            edges: 1,
+            // As many as the kernel holds connections for a server whose workers are busy (--backlog): a fast app answers them within
+            // seconds. That is 512 MiB if every request is as large as a slot; what no request has filled takes no memory.
+            queue_limit: 4096,
+            // Most people have gone by then, and most proxies in front give up after 60 s.
+            queue_timeout: Duration::from_secs(30),
+            probe: None,
+            retry_lost: false,
+            request_start: false,
+            request_id: None,
+            traces: false,
+            trace_sample: SampleRatio::ALL,
+            trace_export: oribi_otlp::Settings::default(),
+            request_warning: Timeouts::NEVER,
+            request_kill: None,
+            max_requests: None,
+            min_requests: None,
+            life: Life::default(),
+            spawn_interval: Duration::ZERO,
+            respawn_interval: Duration::from_secs(1),
+            limits: Limits {
+                head_bytes: 32 << 10,
+                fields: 100,
+                target_bytes: 8 << 10,
+                content_bytes: 1 << 30,
+                content_memory_bytes: 1 << 20,
+                content_small_bytes: 0,
+                content_memory_total: None,
+                content_files_total: None,
+                output_bytes: 256 << 10,
+                output_spool_bytes: 1 << 30,
+                output_spool_total: 4 << 30,
+                output_memory_total: None,
+                connections: 16384,
+                requests_per_connection: None,
+                pipelined_per_turn: 16,
+                fastcgi_requests: 1024,
+                http2_streams: 100,
+            },
+            timeouts: Timeouts {
+                head: Duration::from_secs(30),
+                content: Duration::from_secs(300),
+                keepalive: Duration::from_secs(65),
+                write: Duration::from_secs(60),
+                linger: Duration::from_secs(5),
+                request: Timeouts::NEVER,
+                farewell: Duration::ZERO,
+                graceful: Duration::from_secs(30),
+            },
+            server_header: "Oribi".to_owned(),
+            date: true,
+            chunked_transfer: true,
+            redirect_https: None,
+            transport_security: None,
+            files: oribi_files::Settings::default(),
+            temporary_directory: PathBuf::from("/tmp"),
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+            slow: Timeouts::NEVER,
+            error_log: LogTarget::Standard,
+            log_level: log::LevelFilter::Info,
+            notes: Vec::new(),
+            process_titles: true,
+            app_name: String::new(),
+            user: None,
+            group: None,
+            edge_user: None,
+            edge_group: None,
+            edge_sandbox: SandboxChoice::Off,
+            new_privileges: true,
+            umask: None,
+            control: ControlChoice::Off,
+            metrics: None,
+            metrics_allowed: Vec::new(),
+            metrics_path: None,
+            server_timing: false,
+            histogram_buckets: usual_bounds(),
+            metrics_routes: Vec::new(),
+            dashboard: Dashboard::default(),
+            pid_file: None,
+            restart_file: None,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What workers say, on its way to the clients. The pool has checked which exchange it belongs to; everything else is checked
+//! here or by the engine, as if a stranger had written it.
+
+use super::EdgeLoop;
+use oribi_engine::Progress;
+use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_io::Backend;
+use oribi_ipc::slot::{Content, Head, Malformed};
+use oribi_pool::{Event, FilePart, Ticket, Wish};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Passes on what workers have said; returns whether there was anything. `takes_time`: it may have been said after the clock was read.
+    pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
+        if !self.pool.gather() {
+            return false;
+        }
+        if takes_time {
+            self.lane.source().catch_up(false);
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut any = false;
+        // What workers have answered on streams of one connection leaves together.
+        self.lane.source().gather_answers();
+        while let Some(event) = self.pool.next(&mut bytes) {
+            any = true;
+            self.handle_answer(event, &bytes);
+        }
+        self.lane.source().send_gathered_answers();
+        self.bytes = bytes;
+        self.send_lone_heads();
+        if any {
+            self.moved = self.now();
+        }
+        any
+    }
+
+    fn handle_answer(&mut self, event: Event, bytes: &[u8]) {
+        match event {
+            Event::Whole(ticket, head) => self.handle_whole(ticket, bytes, head),
+            Event::Head(ticket) => self.handle_head(ticket, bytes),
+            Event::Interim(ticket) => self.handle_interim(ticket, bytes),
+            Event::Content(ticket) => self.handle_content(ticket, bytes),
+            Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
+            Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
+            Event::Message(ticket) => self.handle_message(ticket, bytes),
+            Event::Wish(ticket, wish) => self.handle_wish(ticket, wish),
+            Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
+            Event::Finished(ticket) => self.handle_end(ticket, false),
+            Event::Abandoned(ticket) => self.handle_end(ticket, true),
+            Event::Lost(ticket) => self.handle_loss(ticket),
+            Event::Broken(place) => self.handle_breach(place),
+        }
+    }
+
+    /// The exchange whose client waits for what a worker has said, and which has made progress by that.
+    #[inline]
+    fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
+        let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
+        let entry = self.table.get(ticket)?;
+        if now.is_some() && entry.exchange.is_some() {
+            entry.progress = now;
+        }
+        entry.exchange
+    }
+
+    #[inline]
+    fn handle_whole(&mut self, ticket: Ticket, bytes: &[u8], head: usize) {
+        let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
+        let Some(exchange) = exchange else { return };
+        let (head, content) = bytes.split_at(head);
+        let wait = self.wait_of(ticket);
+        let lane = &self.lane;
+        let answered = self.heads.read(head, |Head { head, content: kind }| match kind {
+            Content::Whole { size } if !begun && size == content.len() as u64 => {
+                Ok(lane.source().respond_behind(wait, exchange, head, &[content]))
+            }
+            _ => Err(Malformed),
+        });
+        match answered.and_then(|answered| answered) {
+            Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
+            Ok(_) => {}
+            Err(Malformed) => {
+                self.tell_wait(ticket, exchange);
+                if begun {
+                    return self.lane.source().abandon(exchange);
+                }
+                log::error!("a worker has answered with what is no response");
+                self.refuse(exchange, 502);
+            }
+        }
+    }
+
+    fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        self.tell_wait(ticket, exchange);
+        let lane = &self.lane;
+        let begun = self.heads.read(bytes, |Head { head, content }| {
+            let size = match content {
+                Content::Whole { size } => Some(size),
+                Content::Started => None,
+                Content::Interim | Content::Trailers => return Err(Malformed),
+            };
+            Ok(lane.source().start_with_size(exchange, head, size))
+        });
+        match begun.and_then(|begun| begun) {
+            Ok(Ok(())) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.begun = true;
+                }
+                self.unsent_heads.push(ticket);
+            }
+            Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
+            Err(Malformed) => self.handle_nonsense(ticket),
+        }
+    }
+
+    fn handle_interim(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let lane = &self.lane;
+        let sent = self.heads.read(bytes, |Head { head, content }| match content {
+            Content::Interim => Ok(lane.source().inform(exchange, head.status, head.fields)),
+            Content::Whole { .. } | Content::Started | Content::Trailers => Err(Malformed),
+        });
+        match sent.and_then(|sent| sent) {
+            // If this one is refused, the final response is still to come.
+            Ok(_) => self.keep_waiting_if_slow(ticket, exchange),
+            Err(Malformed) => self.handle_nonsense(ticket),
+        }
+    }
+
+    fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
+        // An app that writes nothing gets on with nothing.
+        let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
+        let Some(exchange) = destination else { return self.handle_excess(ticket) };
+        self.pass_on(ticket, exchange, Piece::Bytes(bytes));
+    }
+
+    /// Ends a response with trailers. The end that follows has nothing left to end.
+    fn handle_trailers(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        if !self.table.get(ticket).is_some_and(|entry| entry.begun) {
+            return self.handle_nonsense(ticket);
+        }
+        let lane = &self.lane;
+        let ended = self.heads.read(bytes, |Head { head, content }| match content {
+            Content::Trailers => Ok(lane.source().finish_with_trailers(exchange, head.fields)),
+            Content::Whole { .. } | Content::Started | Content::Interim => Err(Malformed),
+        });
+        match ended.and_then(|ended| ended) {
+            Ok(Ok(())) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.exchange = None;
+                }
+            }
+            Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
+            Err(Malformed) => self.handle_nonsense(ticket),
+        }
+    }
+
+    /// Sends a piece of a response. When all of the announced content is there, the response is finished, whatever its app still
+    /// does: the client may ask for more, and a web server, which has the end together with the content, keeps its connection.
+    fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
+        let written = self.lane.source().write_up_to_end(exchange, piece);
+        match written {
+            Ok(Progress::Waiting(bytes)) => self.note_written(ticket, Ok(bytes)),
+            Ok(Progress::Finished) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.exchange = None;
+                    entry.complete = true;
+                }
+            }
+            Err(refusal) => self.handle_refusal(ticket, refusal),
+        }
+    }
+
+    /// An app sends content for which nobody waits: if that is because the response is complete, it is told so.
+    #[cold]
+    fn handle_excess(&mut self, ticket: Ticket) {
+        if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
+            log::error!("a response was cut off: more content than its Content-Length");
+            self.throw_away(ticket);
+        }
+    }
+
+    fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
+            // The socket may block now, and the system has no call that sends a file without waiting for one that blocks.
+            log::error!("a file was not sent to a client whose socket the app has taken");
+            return self.give_up(ticket, 500);
+        }
+        let FilePart { offset, size } = part;
+        let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
+        // Reading from anything else than a regular file could take for ever.
+        let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
+        match file {
+            Some(file) if ends_somewhere && is_regular(&file) => {
+                self.pass_on(ticket, exchange, Piece::File { file: &Arc::new(file), offset, size });
+            }
+            Some(_) => self.handle_nonsense(ticket),
+            None => {
+                log::error!("a response was cut off: the file did not come that its worker wanted to send");
+                self.give_up(ticket, 500);
+            }
+        }
+    }
+
+    /// Content was written. A client that takes it slowly keeps its worker waiting.
+    fn note_written(&mut self, ticket: Ticket, written: Result<usize, ReplyError>) {
+        match written {
+            Ok(waiting) => {
+                let most = self.lane.source().output_limit();
+                if waiting > most && self.pool.pause(ticket) {
+                    if let Some(entry) = self.table.get(ticket) {
+                        entry.paused = true;
+                    }
+                    self.paused.push(ticket);
+                }
+            }
+            Err(refusal) => self.handle_refusal(ticket, refusal),
+        }
+    }
+
+    /// The engine does not take a response any more. If its client has gone, the engine says so.
+    fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
+        if let ReplyError::Invalid(why) = refusal {
+            log::error!("the response of an app is invalid: {why}");
+            if let Some(entry) = self.table.get(ticket) {
+                entry.exchange = None;
+            }
+        }
+    }
+
+    fn handle_message(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let reported = self.lane.source().report(exchange, bytes);
+        if reported {
+            self.keep_waiting_if_slow(ticket, exchange);
+        } else {
+            log::error!("{}", String::from_utf8_lossy(bytes).trim_end());
+        }
+    }
+
+    /// Something was written that is no content: whoever writes much of it must wait for its client, too.
+    fn keep_waiting_if_slow(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        let waiting = self.lane.source().waiting(exchange);
+        self.note_written(ticket, waiting);
+    }
+
+    fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
+        let Some(entry) = self.table.remove(ticket) else { return };
+        let Some(exchange) = entry.exchange else { return };
+        let mut engine = self.lane.source();
+        if abandoned || !entry.begun {
+            engine.abandon(exchange);
+        } else if let Err(ReplyError::Invalid(why)) = engine.finish(exchange) {
+            log::error!("the response of an app is invalid: {why}");
+            engine.abandon(exchange);
+        }
+    }
+
+    /// A worker has written what makes no sense into the frames of an exchange.
+    fn handle_nonsense(&mut self, ticket: Ticket) {
+        let holder = self.pool.holder(ticket);
+        self.fail(ticket, 502);
+        if let Some(place) = holder {
+            self.handle_breach(place);
+        }
+    }
+
+    fn handle_wish(&mut self, ticket: Ticket, wish: Wish) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let outcome = match wish {
+            Wish::Content | Wish::Data => {
+                let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
+                let file = overflow.and_then(|files| if wish == Wish::Content { &files.content } else { &files.data }.as_ref());
+                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
+            }
+            Wish::Socket => self.pass_socket(ticket, exchange),
+        };
+        if let Err(error) = outcome {
+            log::error!("cannot give a worker what its app asks for: {error}");
+            let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
+            self.give_up(ticket, status);
+        }
+    }
+
+    /// Gives an app the socket of its client, or puts that off until earlier responses have left.
+    fn pass_socket(&mut self, ticket: Ticket, exchange: ExchangeId) -> io::Result<()> {
+        let taken = self.lane.source().take_socket(exchange);
+        match taken {
+            Ok(socket) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.socket_taken = true;
+                }
+                self.pool.fulfil(ticket, socket.as_fd())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.awaited_sockets.push(ticket);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends the heads behind which nothing has come: whoever sends a head alone wants it to arrive.
+    fn send_lone_heads(&mut self) {
+        let mut heads = std::mem::take(&mut self.unsent_heads);
+        for ticket in heads.drain(..) {
+            if let Some(exchange) = self.table.exchange(ticket) {
+                self.pass_on(ticket, exchange, Piece::Bytes(b""));
+            }
+        }
+        self.unsent_heads = heads;
+    }
+
+    /// Goes on with those who wait for their clients.
+    pub(super) fn look_after_clients(&mut self) {
+        if !self.paused.is_empty() {
+            let mut paused = std::mem::take(&mut self.paused);
+            paused.retain(|&ticket| !self.resume_if_taken(ticket));
+            paused.append(&mut self.paused);
+            self.paused = paused;
+        }
+        if !self.awaited_sockets.is_empty() {
+            for ticket in std::mem::take(&mut self.awaited_sockets) {
+                self.handle_wish(ticket, Wish::Socket);
+            }
+        }
+    }
+
+    /// Reads on for a client that has taken enough, or has gone.
+    fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
+        let most = self.lane.source().output_limit();
+        let exchange = self.table.exchange(ticket);
+        let waits = exchange.is_some_and(|exchange| self.lane.source().waiting(exchange).is_ok_and(|waiting| waiting > most));
+        if waits {
+            return false;
+        }
+        self.pool.resume(ticket);
+        let now = self.now();
+        if let Some(entry) = self.table.get(ticket) {
+            entry.paused = false;
+            entry.progress = entry.progress.map(|_| now);
+            self.deadlines.resumed(now);
+        }
+        true
+    }
+}

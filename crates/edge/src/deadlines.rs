@@ -1,0 +1,166 @@
+//! Apps that take too long: their clients get an answer at the timeout, whatever the apps do.
+//!
+//! The time counts from when a worker took the request or last did something for its client, and not while the client keeps the
+//! app waiting. The edge learns that a request was taken by looking (see `timers`), a few milliseconds late at most while
+//! workers are free, and some tens of milliseconds while requests queue.
+
+use super::EdgeLoop;
+use super::table::{Entry, Stage};
+use crate::keeper::Reason;
+use oribi_config::{AppDeadlines, Settings, Timeouts};
+use oribi_io::Backend;
+use oribi_pool::Ticket;
+use oribi_stats::totals::Counter;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The deadlines of apps.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    of_settings: AppDeadlines,
+    /// Whether there are any.
+    are_set: bool,
+    /// Requests that may wait for a worker, in the order in which they came.
+    untaken: VecDeque<Ticket>,
+    /// Nothing is due earlier.
+    due: Option<Duration>,
+}
+
+impl Deadlines {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let of_settings = AppDeadlines::of(settings);
+        Self { of_settings, are_set: of_settings.shortest() < Timeouts::NEVER, untaken: VecDeque::new(), due: None }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(super) const fn are_set(&self) -> bool {
+        self.are_set
+    }
+
+    fn first(&self) -> Duration {
+        self.of_settings.shortest()
+    }
+
+    pub(super) const fn due(&self) -> Option<Duration> {
+        self.due
+    }
+
+    #[inline]
+    pub(super) fn submitted(&mut self, ticket: Ticket) {
+        if self.are_set() {
+            self.untaken.push_back(ticket);
+        }
+    }
+
+    /// An app goes on that waited for its client.
+    pub(super) fn resumed(&mut self, now: Duration) {
+        if self.are_set() {
+            self.look_at(now + self.first());
+        }
+    }
+
+    fn look_at(&mut self, time: Duration) {
+        self.due = Some(self.due.map_or(time, |due| due.min(time)));
+    }
+
+    /// The next stage of an app that began at `progress`, and its time; `None`: there is none.
+    fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
+        let progress = entry.progress.filter(|_| !entry.paused)?;
+        let AppDeadlines { warning, timeout, kill } =
+            entry.asked.map_or(self.of_settings, |asked| self.of_settings.moved(asked));
+        let stages = [(Stage::Warned, warning), (Stage::Interrupted, timeout), (Stage::Killed, kill)];
+        let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
+        to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
+    }
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Notes which of the requests that came first have been taken, or which of all, if they may be taken in another order.
+    pub(super) fn note_taken(&mut self, now: Duration) {
+        let in_order = !self.table.shares.are_disordered();
+        let mut untaken = std::mem::take(&mut self.deadlines.untaken);
+        let is_untaken = |edge: &mut Self, ticket: Ticket| {
+            let Some(entry) = edge.table.get(ticket) else { return false };
+            if entry.progress.is_none() && edge.pool.holder(ticket).is_none() {
+                return true;
+            }
+            entry.progress.get_or_insert(now);
+            edge.deadlines.look_at(now + edge.deadlines.first());
+            false
+        };
+        if in_order {
+            while untaken.front().is_some_and(|ticket| !is_untaken(self, *ticket)) {
+                untaken.pop_front();
+            }
+        } else {
+            untaken.retain(|ticket| is_untaken(self, *ticket));
+        }
+        self.deadlines.untaken = untaken;
+    }
+
+    /// An app asks for another deadline.
+    pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
+        let now = self.now();
+        let Some(entry) = self.table.get(ticket) else { return };
+        entry.asked = Some(time);
+        entry.progress = Some(now);
+        if let Some((_, at)) = self.deadlines.next(entry) {
+            self.deadlines.look_at(at);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn see_to_deadlines(&mut self, now: Duration) {
+        self.deadlines.due = None;
+        let mut due = Vec::new();
+        for entry in self.table.entries() {
+            match self.deadlines.next(entry) {
+                Some((stage, at)) if at <= now => due.push((entry.ticket, stage)),
+                Some((_, at)) => self.deadlines.due = Some(self.deadlines.due.map_or(at, |due| due.min(at))),
+                None => {}
+            }
+        }
+        for (ticket, stage) in due {
+            self.go_to_stage(ticket, stage, now);
+        }
+    }
+
+    fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
+        let holder = self.pool.holder(ticket);
+        let Some(entry) = self.table.get(ticket) else { return };
+        // Otherwise its worker has finished with it meanwhile.
+        let Some(place) = holder else { return };
+        entry.stage = stage;
+        let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };
+        let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
+        let next = self.deadlines.next(entry);
+        let (label, process) = (self.table.label(ticket), self.workers.process(place).unwrap_or_default());
+        if let Some((_, at)) = next {
+            self.deadlines.look_at(at);
+        }
+        match stage {
+            Stage::Nothing => {}
+            Stage::Warned => {
+                log::warn!("{label} has been running for {took:.1} s in worker {process}");
+                self.pool.warn(ticket);
+                self.plead(place, Reason::Slow);
+            }
+            Stage::Interrupted => {
+                log::error!(
+                    "{label} has been running for {took:.1} s in worker {process}: {outcome}, and the app is interrupted"
+                );
+                self.slot.account.count(Counter::RequestTimeouts);
+                self.fail(ticket, 504);
+                self.pool.interrupt(ticket);
+            }
+            Stage::Killed => {
+                log::error!(
+                    "{label} has been running for {took:.1} s in worker {process} and does not end: the worker is ended"
+                );
+                self.plead(place, Reason::Stuck);
+            }
+        }
+        self.pool.wake_workers();
+    }
+}

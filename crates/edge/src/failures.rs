@@ -1,0 +1,109 @@
+//! Requests that are lost with their workers, and responses that are given up.
+
+use super::EdgeLoop;
+use super::table::{Entry, Overflow};
+use oribi_engine::CountedFile;
+use oribi_io::Backend;
+use oribi_pool::{Ticket, Withdrawal};
+use oribi_stats::totals::Counter;
+use std::io::{self, Seek};
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// The worker that had a request is dead or broken.
+    pub(super) fn handle_loss(&mut self, ticket: Ticket) {
+        let copy = self.table.take_copy(ticket.slot());
+        let Some(entry) = self.table.remove(ticket) else { return };
+        let Some(exchange) = entry.exchange else { return };
+        let untouched = !entry.begun && !entry.socket_taken;
+        // It moves with a request that is tried again.
+        let label = self.table.label(ticket);
+        if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
+            if self.settings.request_id.is_some() {
+                log::warn!("{label} was lost with its worker, and another one gets it");
+            }
+            return self.slot.account.count(Counter::RequestsRetried);
+        }
+        self.slot.account.count(Counter::RequestsLost);
+        if self.settings.request_id.is_some() {
+            let outcome = if untouched { "its client gets a 502" } else { "its response is cut off" };
+            log::warn!("{label} was lost with its worker: {outcome}");
+        }
+        self.tell_wait(ticket, exchange);
+        if untouched {
+            self.refuse(exchange, 502);
+        } else {
+            self.lane.source().abandon(exchange);
+        }
+    }
+
+    /// Puts a request into the queue again.
+    fn retry(&mut self, entry: &Entry, copy: &[u8]) -> bool {
+        let again = |file: &CountedFile| file.try_clone().and_then(|file| (&*file).rewind().map(|()| file));
+        let overflow = entry.overflow.as_ref().map(|files| -> io::Result<_> {
+            let (content, data) = (files.content.as_ref().map(again), files.data.as_ref().map(again));
+            Ok(Box::new(Overflow { content: content.transpose()?, data: data.transpose()? }))
+        });
+        let (Some(exchange), Ok(overflow)) = (entry.exchange, overflow.transpose()) else { return false };
+        let Some(mut reserved) = self.pool.reserve() else { return false };
+        let slot = reserved.slot();
+        let Some(room) = self.pool.room(&mut reserved).get_mut(..copy.len()) else {
+            self.pool.cancel(reserved);
+            return false;
+        };
+        room.copy_from_slice(copy);
+        self.table.move_label(entry.ticket.slot(), slot);
+        let ticket = self.pool.submit(reserved, copy.len());
+        self.pool.backdate(ticket, entry.submitted);
+        let connection = entry.connection;
+        self.note_other_try(connection, ticket);
+        let again = Entry { retried: true, overflow, connection, ..Entry::new(ticket, exchange, entry.submitted) };
+        self.table.insert(again);
+        self.deadlines.submitted(ticket);
+        self.timers.submitted(self.now(), self.deadlines.are_set());
+        true
+    }
+
+    /// Answers with an error, or cuts off the response that has begun. What the worker still says is thrown away.
+    pub(super) fn fail(&mut self, ticket: Ticket, status: u16) {
+        let Some(entry) = self.table.get(ticket) else { return };
+        let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
+        let Some(exchange) = entry.exchange.take() else { return };
+        self.tell_wait(ticket, exchange);
+        if untouched {
+            self.refuse(exchange, status);
+        } else {
+            self.lane.source().abandon(exchange);
+        }
+        if paused {
+            self.pool.resume(ticket);
+        }
+    }
+
+    /// Gives a response up, and tells its app that nobody waits for it any more.
+    pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
+        self.fail(ticket, status);
+        self.throw_away(ticket);
+    }
+
+    /// The client of a request has gone: takes it out of the queue, or tells its app.
+    pub(super) fn throw_away(&mut self, ticket: Ticket) {
+        let withdrawn = self.pool.withdraw(ticket);
+        if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
+            // Its app may be stuck all the same.
+            if let Some(entry) = self.table.get(ticket) {
+                entry.exchange = None;
+            }
+        } else {
+            self.table.remove(ticket);
+        }
+    }
+
+    /// Forgets those whose apps have ended since their clients went: the pool does not report on them.
+    pub(super) fn forget_ended(&mut self) {
+        for ticket in self.table.without_clients() {
+            if self.pool.holder(ticket).is_none() {
+                self.table.remove(ticket);
+            }
+        }
+    }
+}

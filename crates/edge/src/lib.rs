@@ -1,0 +1,269 @@
+//! The loop of an edge: it owns client connections and runs no app.
+//!
+//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request that its engine hands out is answered at once by a
+//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets it back. Workers take requests
+//! from there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
+//! is in which slot.
+//!
+//! One turn of the loop handles what the engine and the pool have to tell, wakes workers once, and then waits in the backend for
+//! clients, workers and commands together. What is due without any of these is in `timers`: requests that have waited too
+//! long (`queue`), apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them
+//! (`failures`).
+#![forbid(unsafe_code)]
+
+mod answers;
+mod deadlines;
+mod failures;
+mod handover;
+pub mod keeper;
+mod nap;
+mod probe;
+mod queue;
+pub mod sandbox;
+mod setup;
+mod shares;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod way;
+mod workers;
+
+pub use setup::shape;
+
+use crate::keeper::{EdgeSetup, Keeper};
+use deadlines::Deadlines;
+use handover::Neighbours;
+use oribi_config::{IoModel, Settings};
+use oribi_engine::Engine;
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
+use oribi_io::{Backend, BellWait, Epoll, Uring};
+use oribi_ipc::slot::Heads;
+use oribi_listen::Listener;
+use oribi_pool::{DOZE, Rest, Ticket};
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_worker::lane::{Lane, LaneSetup};
+use queue::Queue;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use table::Table;
+use timers::Timers;
+use way::Way;
+use workers::Workers;
+
+/// How often in a row the pool is looked at before the backend is asked for events. More would keep clients waiting whose
+/// requests have arrived; fewer would ask the kernel for every few answers.
+const LOOKS_AT_POOL: usize = 4;
+
+/// Serves until the edge's command says otherwise and everything that was accepted is answered.
+///
+/// # Errors
+/// The system refuses something essential.
+pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
+    let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
+    let settings = setup::settings_of_edge(setup.lane.settings, &pool);
+    match settings.io {
+        // A ring asks the kernel past the filter of system calls, so it has a list of its own.
+        IoModel::Uring if setup.sandbox.is_some() => run_on(Uring::restricted()?, setup, &settings, pool),
+        IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
+        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
+        #[cfg(feature = "libevent")]
+        IoModel::Libevent => run_on(Libevent::new()?, setup, &settings, pool),
+        #[cfg(not(feature = "libevent"))]
+        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pool: oribi_pool::Edge) -> io::Result<()> {
+    let lane_setup = LaneSetup { settings, ..setup.lane };
+    let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
+    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_settings(settings)?;
+    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
+    if let Some(sandbox) = setup.sandbox {
+        edge.leave_logs_to_keeper();
+        // Whatever it needs by name is open.
+        sandbox.enter(settings)?;
+    }
+    // What can go wrong at the start has not.
+    lane_setup.slot.set_state(WorkerState::Ready);
+    edge.obey();
+    while edge.turn()? {}
+    edge.leave();
+    Ok(())
+}
+
+/// The state of an edge.
+struct EdgeLoop<'a, B: Backend> {
+    lane: Lane<'a, Engine<'a, B>>,
+    settings: &'a Settings,
+    listeners: &'a [Listener],
+    slot: &'a WorkerSlot,
+    pool: oribi_pool::Edge,
+    table: Table,
+    queue: Queue,
+    deadlines: Deadlines,
+    workers: Workers,
+    timers: Timers,
+    /// `None`: it never naps.
+    nap: Option<BellWait>,
+    way: Way,
+    /// Whoever ends workers for this edge.
+    keeper: Option<&'a Keeper>,
+    neighbours: Neighbours<'a>,
+    heads: Heads,
+    /// The bytes of the pool's latest event.
+    bytes: Vec<u8>,
+    /// Exchanges whose responses wait for slow clients, so that the pool is not read for them.
+    paused: Vec<Ticket>,
+    /// Responses of which only the head has come, and has not been sent.
+    unsent_heads: Vec<Ticket>,
+    /// Clients who are to get their sockets as soon as earlier responses have left.
+    awaited_sockets: Vec<Ticket>,
+    /// When workers were last seen to take or to answer requests.
+    moved: Duration,
+}
+
+impl<'a, B: Backend> EdgeLoop<'a, B> {
+    fn new(lane: Lane<'a, Engine<'a, B>>, setup: &LaneSetup<'a>, pool: oribi_pool::Edge) -> io::Result<Self> {
+        let settings = setup.settings;
+        {
+            let mut engine = lane.source();
+            engine.note_lost_exchanges();
+            engine.measure_times();
+            engine.accept_ahead(true);
+            engine.answer_in_batches();
+            match (engine.watch_news(pool.descriptor()), lane.attention()) {
+                (Err(error), Some(attention)) if error.kind() == io::ErrorKind::Unsupported => {
+                    attention.watch(pool.descriptor())?;
+                }
+                (outcome, _) => outcome?,
+            }
+        }
+        let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
+        Ok(Self {
+            lane,
+            settings,
+            listeners: setup.listeners,
+            slot: setup.slot,
+            pool,
+            table,
+            queue: Queue::default(),
+            deadlines: Deadlines::new(settings),
+            workers,
+            timers: Timers::default(),
+            nap: None,
+            way: Way::default(),
+            keeper: None,
+            neighbours: Neighbours::default(),
+            heads: Heads::default(),
+            bytes: Vec::new(),
+            paused: Vec::new(),
+            unsent_heads: Vec::new(),
+            awaited_sockets: Vec::new(),
+            moved: Duration::ZERO,
+        })
+    }
+
+    /// Sets who ends workers for this edge.
+    fn kept_by(self, keeper: &'a Keeper) -> Self {
+        Self { keeper: Some(keeper), ..self }
+    }
+
+    /// Does everything there is to do now, and waits once; `false`: the edge ends.
+    fn turn(&mut self) -> io::Result<bool> {
+        self.slot.turn();
+        // Before their next requests are received, which have perhaps arrived.
+        self.hand_over();
+        let now = self.now();
+        self.pool.tell_time(now);
+        for look in 0..LOOKS_AT_POOL {
+            self.take_requests();
+            self.give_turns();
+            // Without new requests there is time for this until the edge rests.
+            let has_submitted = self.pool.has_unannounced();
+            if has_submitted {
+                self.pool.wake_some_workers();
+            }
+            // Workers have perhaps answered what was submitted in this turn, and the system may have let this process wait meanwhile.
+            if !self.handle_answers(look > 0 || has_submitted) {
+                break;
+            }
+        }
+        self.withdraw_lost();
+        self.look_after_clients();
+        if self.lane.source().is_woken_or_finished() && !self.obey() {
+            return Ok(false);
+        }
+        self.see_to_arrivals();
+        self.see_to_timers();
+        self.hand_over();
+        self.wait()?;
+        Ok(true)
+    }
+
+    /// Takes the requests that are complete.
+    fn take_requests(&mut self) {
+        // An edge answers, or gives back, at once. Whatever answers with a file takes that back for the app behind it.
+        self.lane.source().expect_prompt_answers(true);
+        loop {
+            let next = self.lane.source().next_at_hand();
+            let Some(exchange) = next else { return };
+            if let Some(exchange) = self.answer_probe(exchange)
+                && let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners)
+            {
+                self.slot.requests.fetch_add(1, Relaxed);
+                self.submit(exchange);
+            }
+            self.lane.source().expect_prompt_answers(true);
+        }
+    }
+
+    /// Waits for news of any kind.
+    fn wait(&mut self) -> io::Result<()> {
+        self.give_turns();
+        let waits = self.pool.take_waits();
+        self.count_waits(waits);
+        self.give_way();
+        if self.nap() {
+            return self.lane.source().wait_at_most(Some(Duration::ZERO));
+        }
+        let timeout = match self.pool.prepare_to_rest() {
+            Rest::No => Some(Duration::ZERO),
+            Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
+            Rest::Sleep => self.time_left().into_iter().chain(self.neighbours.patience()).min(),
+        };
+        let waited = self.lane.source().wait_at_most(timeout);
+        self.pool.awake();
+        waited
+    }
+
+    /// Reads the command; `false`: the edge ends.
+    fn obey(&mut self) -> bool {
+        self.accept_gifts();
+        let goes_on = self.lane.obey();
+        if self.lane.attention().is_some_and(oribi_worker::attention::Attention::take) {
+            self.bury_the_dead();
+            self.take_over();
+        }
+        if self.slot.command() == WorkerCommand::HandOver {
+            self.begin_to_hand_over();
+        }
+        goes_on
+    }
+
+    /// Tells workers that nobody waits any more.
+    fn leave(&mut self) {
+        for ticket in self.table.tickets() {
+            self.pool.withdraw(ticket);
+        }
+        self.pool.wake_workers();
+        self.pool.leave();
+        self.lane.source().abandon_all();
+    }
+
+    fn now(&self) -> Duration {
+        self.lane.source().now()
+    }
+}

@@ -1,0 +1,68 @@
+//! The probe: whoever decides which servers get requests asks it whether this one can answer. It needs no worker.
+
+use super::EdgeLoop;
+use oribi_engine::Exchange;
+use oribi_io::Backend;
+use oribi_worker::lane::{ProbePage, is_probe};
+use std::time::Duration;
+
+/// While all workers are busy, the queue moves if one of them took or answered a request within this time. An app that takes
+/// longer for a request is no sign of a server that is well, and a short queue is none of one that is not.
+const MOVES_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a probe is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Ready,
+    /// The edge answers, and workers do not.
+    Alive,
+    Draining,
+}
+
+impl Condition {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Alive => "alive",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Answers a request for the probe; returns any other.
+    pub(super) fn answer_probe(&mut self, exchange: Exchange) -> Option<Exchange> {
+        if !self.settings.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
+            return Some(exchange);
+        }
+        let page = self.probe_page();
+        self.lane.tell_probe(exchange, &page);
+        None
+    }
+
+    fn probe_page(&mut self) -> ProbePage {
+        let condition = self.condition();
+        let (depth, staff) = (self.waiting_requests(), self.pool.staff());
+        let oldest = self.oldest_wait().unwrap_or_default();
+        let content = format!(
+            "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",
+            condition.name(),
+            oldest.as_secs_f64(),
+            staff.attached,
+            staff.waiting,
+        );
+        ProbePage { status: if condition == Condition::Ready { 200 } else { 503 }, content }
+    }
+
+    fn condition(&self) -> Condition {
+        let staff = self.pool.staff();
+        let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
+        if self.lane.is_draining() {
+            Condition::Draining
+        } else if staff.attached > 0 && (staff.waiting > 0 || self.table.used() == 0 || moves) {
+            Condition::Ready
+        } else {
+            Condition::Alive
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The queue: requests go into the pool, wait there for a worker, and leave it unanswered if they have waited too long.
+
+use super::EdgeLoop;
+use super::table::{Entry, Overflow};
+use oribi_config::{Timeouts, counted};
+use oribi_engine::{CountedFile, Exchange, Sum, Wait};
+use oribi_host::{Content, ExchangeId, Request};
+use oribi_io::Backend;
+use oribi_ipc::slot::{encode_request, stamp_request};
+use oribi_message::{FieldPair, ResponseHead};
+use oribi_pool::{Ticket, Waits, Withdrawal};
+use oribi_stats::totals::Counter;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// At most one line of the log in this time says that requests wait.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// A request that has waited for this long, and whose client has ended its side, is dropped: people and proxies that give up do
+/// that, and there is nobody left to answer. (A client that ends its side earlier may have sent its only request.) Requests that
+/// wait as long as that are also written of in the log.
+const LONG: Duration = Duration::from_secs(1);
+
+/// A client is asked to come back after this time at the latest.
+const LONGEST_RETRY: u64 = 60;
+
+const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
+const SLOTS_ARE_FULL: &str =
+    "unfinished answers take all the room for requests, and a client gets a 503; more workers (--workers) would help";
+const NO_WORKER: &str = "if none starts, the lines above say why";
+const TOO_FEW_WORKERS: &str = "more workers (--workers, --threads) or faster answers would help";
+
+/// What the edge remembers of its queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// When the log was last told that requests wait.
+    said: Option<Duration>,
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Puts a request into the queue.
+    pub(super) fn submit(&mut self, exchange: Exchange) {
+        let id = exchange.id();
+        let is_full = self.table.used() >= self.settings.queue_limit && self.waiting_requests() >= self.settings.queue_limit;
+        let reserved = if is_full { None } else { self.pool.reserve() };
+        let Some(mut reserved) = reserved else {
+            let now = self.now();
+            self.slot.account.count(Counter::QueueRefused);
+            let advice = if is_full { QUEUE_IS_FULL } else { SLOTS_ARE_FULL };
+            self.say_that_requests_wait(now, advice);
+            self.lane.source().tell_wait_until_now(id);
+            self.refuse_for_now(id);
+            return self.lane.source().give_back(exchange);
+        };
+        let request = exchange.request(self.listeners);
+        let start = if self.settings.request_start { request_start(&request, self.lane.source().wall_clock()) } else { None };
+        let field = start.as_ref().map(|start| (&b"X-Request-Start"[..], start.as_bytes()));
+        let slot = reserved.slot();
+        let room = self.pool.room(&mut reserved);
+        let files = self.lane.source().content_files();
+        let fitted = match fit(&request, field.as_slice(), room, (&self.settings.temporary_directory, files)) {
+            Ok(fitted) => fitted,
+            Err(status) => {
+                self.pool.cancel(reserved);
+                self.refuse(id, status);
+                return self.lane.source().give_back(exchange);
+            }
+        };
+        stamp_request(room, exchange.complete_at());
+        let retry = self.settings.retry_lost && is_idempotent(request.head.method());
+        self.table.keep_copy(slot, if retry { &room[..fitted.size] } else { &[] });
+        let is_watched = self.deadlines.are_set();
+        let ids = self.settings.request_id.as_ref();
+        if is_watched || ids.is_some() {
+            self.table.keep_label(slot, &request.head, ids.and_then(|ids| ids.of(&request.head)));
+        }
+        let connection = self.lane.source().carrier_of(id);
+        let aside = self.make_room(connection);
+        let submit = if aside { oribi_pool::Edge::submit_aside } else { oribi_pool::Edge::submit };
+        let ticket = submit(&mut self.pool, reserved, fitted.size);
+        self.note_place(connection, ticket, aside);
+        let now = self.now();
+        if self.table.used() == 0 {
+            self.moved = now;
+        }
+        self.table.insert(Entry { overflow: fitted.overflow, connection, ..Entry::new(ticket, id, now) });
+        self.deadlines.submitted(ticket);
+        self.timers.submitted(now, is_watched);
+        let mut engine = self.lane.source();
+        engine.note_queued();
+        engine.give_back(exchange);
+    }
+
+    /// Answers with an error of the server's own.
+    pub(super) fn refuse(&mut self, exchange: ExchangeId, status: u16) {
+        if status == 503 { self.refuse_for_now(exchange) } else { self.answer_with(exchange, status, &[]) }
+    }
+
+    /// Answers that the client may come back.
+    fn refuse_for_now(&mut self, exchange: ExchangeId) {
+        // Who comes now would wait about as long as the oldest request has waited.
+        let seconds = self.oldest_wait().unwrap_or_default().as_secs() + 1;
+        let seconds = seconds.min(LONGEST_RETRY).to_string();
+        self.answer_with(exchange, 503, &[(b"Retry-After", seconds.as_bytes())]);
+    }
+
+    fn answer_with(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) {
+        let page = format!("{}\n", oribi_message::reason(status));
+        let mut all: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"text/plain; charset=utf-8")];
+        all.extend_from_slice(fields);
+        // If this fails, the client has gone.
+        let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
+    }
+
+    /// How long the oldest request has waited for a worker.
+    pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
+        let (oldest, now) = (self.pool.oldest(), self.now());
+        let first = oldest.into_iter().chain(self.table.shares.first_ones_aside());
+        first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
+    }
+
+    /// Takes requests out of the queue that have waited too long, or whose clients do not wait any more.
+    pub(super) fn look_at_queue(&mut self, now: Duration) {
+        for (submitted, ticket) in self.overdue(now) {
+            if self.pool.withdraw(ticket) != Withdrawal::Unseen {
+                continue;
+            }
+            if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
+                let waited = now.saturating_sub(submitted);
+                self.slot.account.count(Counter::QueueTimeouts);
+                self.count_wait(waited, waited);
+                self.lane.source().tell_wait_until_now(exchange);
+                self.refuse_for_now(exchange);
+            }
+        }
+        if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
+            self.drop_those_without_clients(now);
+            // Perhaps nobody is left.
+            if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
+                let advice = if self.pool.staff().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
+                self.say_that_requests_wait(now, advice);
+            }
+        }
+    }
+
+    /// The requests that have waited too long, the oldest first, with the times at which they came.
+    fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
+        let most = self.settings.queue_timeout;
+        if !self.table.shares.are_disordered() && self.oldest_wait().is_none_or(|wait| wait < most) {
+            return Vec::new();
+        }
+        let waits = |entry: &&Entry| now.saturating_sub(entry.submitted) >= most && self.pool.waits(entry.ticket);
+        let mut overdue: Vec<_> = self.table.entries().filter(waits).map(|entry| (entry.submitted, entry.ticket)).collect();
+        overdue.sort_unstable_by_key(|(submitted, _)| *submitted);
+        overdue
+    }
+
+    /// Counts how long requests have waited that workers have begun to answer.
+    #[inline]
+    pub(super) fn count_waits(&self, waits: Waits) {
+        if waits != Waits::default() {
+            self.count_wait(waits.all, waits.longest);
+        }
+    }
+
+    fn count_wait(&self, all: Duration, longest: Duration) {
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.slot.account.add(Counter::QueueWait, microseconds(all));
+        self.slot.account.raise(Counter::QueueLongestWait, microseconds(longest));
+    }
+
+    fn drop_those_without_clients(&mut self, now: Duration) {
+        let engine = self.lane.source();
+        let is_left = |entry: &&Entry| {
+            let has_ended = entry.exchange.is_some_and(|exchange| engine.client_has_ended(exchange));
+            has_ended && !entry.begun && now.saturating_sub(entry.submitted) >= LONG
+        };
+        let left: Vec<Ticket> = self.table.entries().filter(is_left).map(|entry| entry.ticket).collect();
+        drop(engine);
+        for ticket in left {
+            if self.pool.holder(ticket).is_none()
+                && self.pool.withdraw(ticket) == Withdrawal::Unseen
+                && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
+            {
+                let mut engine = self.lane.source();
+                engine.tell_wait_until_now(exchange);
+                engine.hang_up(exchange);
+            }
+        }
+    }
+
+    /// Logs how many requests wait and why, but not often.
+    fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
+        if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
+            return;
+        }
+        self.queue.said = Some(now);
+        let (wait, depth) = (self.oldest_wait().unwrap_or_default().as_secs_f64(), self.waiting_requests());
+        let waiting = match depth {
+            0 => "no request waits for a worker".to_owned(),
+            1 => format!("1 request has waited for a worker for {wait:.1} s"),
+            _ => format!("{depth} requests wait for a worker, the oldest for {wait:.1} s"),
+        };
+        log::warn!("{waiting}, and {}: {advice}", self.describe_workers());
+    }
+
+    /// How many workers are free, and how many answers the others have to finish.
+    pub(super) fn describe_workers(&self) -> String {
+        let staff = self.pool.staff();
+        let mut held: HashMap<u32, usize> = HashMap::new();
+        for place in self.table.entries().filter_map(|entry| self.pool.holder(entry.ticket)) {
+            *held.entry(place).or_default() += 1;
+        }
+        let free = match (staff.attached, staff.waiting) {
+            (0, _) => return "there is no worker yet".to_owned(),
+            (1, 0) => "the only one is busy".to_owned(),
+            (all, 0) => format!("all {all} are busy"),
+            (all, free) => format!("{free} of {all} are free"),
+        };
+        match (held.values().sum::<usize>(), held.values().max()) {
+            (0, _) | (_, None) => free,
+            (sum, Some(most)) if held.len() == 1 || sum == *most => {
+                format!("{free} with {}", counted(sum, "unfinished answer"))
+            }
+            (sum, Some(most)) => format!("{free} with {}, one of them with {most}", counted(sum, "unfinished answer")),
+        }
+    }
+
+    /// Tells the engine how long a request has waited for its worker, and which process that is.
+    pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        self.lane.source().tell_wait(exchange, self.wait_of(ticket));
+    }
+
+    /// How long a request has waited for its worker, and which process that is.
+    #[inline]
+    pub(super) fn wait_of(&self, ticket: Ticket) -> Wait {
+        Wait { nanoseconds: self.pool.wait_of(ticket), worker: self.worker_of(ticket) }
+    }
+
+    /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`, `--trace-export`).
+    #[inline]
+    fn worker_of(&self, ticket: Ticket) -> Option<u32> {
+        if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
+            return None;
+        }
+        let place = self.pool.worker_of(ticket)?;
+        // A worker may answer before it is watched, and be buried before its last answers are read.
+        self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
+    }
+
+    /// Withdraws the requests whose clients have gone.
+    pub(super) fn withdraw_lost(&mut self) {
+        loop {
+            let lost = self.lane.source().take_lost();
+            let Some(lost) = lost else { return };
+            let ticket = self.table.find(lost.exchange);
+            let known = ticket.map(|ticket| self.wait_of(ticket));
+            if let Some(ticket) = ticket {
+                self.throw_away(ticket);
+            }
+            self.lane.source().conclude_lost(lost, known);
+        }
+    }
+}
+
+/// A request in a slot.
+struct Fitted {
+    /// The bytes of the slot that it takes.
+    size: usize,
+    overflow: Option<Box<Overflow>>,
+}
+
+/// Where files are, and their sum.
+type Files<'a> = (&'a Path, &'static Sum);
+
+/// Writes a request into a slot. Content that does not fit is written to one of the `files`.
+///
+/// # Errors
+/// The status to answer with.
+#[inline]
+fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: Files<'_>) -> Result<Fitted, u16> {
+    let is_in_memory = !matches!(request.content, Content::File { .. }) && request.gateway.is_none();
+    match encode_request(request, added, room) {
+        Some(size) if is_in_memory => Ok(Fitted { size, overflow: None }),
+        size => fit_with_files(request, added, room, size, files),
+    }
+}
+
+/// The same, for a request of which something is in a file, or that has not fitted: then its `size` is `None`.
+#[inline(never)]
+fn fit_with_files(
+    request: &Request<'_>,
+    added: &[FieldPair<'_>],
+    room: &mut [u8],
+    size: Option<usize>,
+    (directory, sum): Files<'_>,
+) -> Result<Fitted, u16> {
+    let data = request.gateway.map_or(Content::None, |gateway| gateway.data);
+    let own = |content: &Content<'_>| match content {
+        Content::File { file, .. } => file.try_clone_to_owned().map(|file| Some(CountedFile::new(file.into(), sum))),
+        Content::None | Content::Memory(_) => Ok(None),
+    };
+    let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
+    let (content, data) = kept.map_err(|error| cannot_keep(&error))?;
+    if let Some(size) = size {
+        return Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) });
+    }
+    // The engine puts content into a file by itself if it is too large for a slot with the largest head.
+    let Content::Memory(bytes) = request.content else { return Err(431) };
+    let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
+    let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
+    match encode_request(&Request { content: elsewhere, ..*request }, added, room) {
+        Some(size) => {
+            let content = Some(CountedFile::new(spooled, sum));
+            Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) })
+        }
+        None => Err(431),
+    }
+}
+
+fn cannot_keep(error: &io::Error) -> u16 {
+    log::error!("cannot keep the content of a request: {error}");
+    oribi_engine::shortage::refusal(error).status()
+}
+
+fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
+    let filled = |file: File| file.write_all_at(bytes, 0).map(|()| file);
+    // It is in memory already, and need not be refused because the disk is full.
+    tempfile::tempfile_in(directory)
+        .and_then(filled)
+        .or_else(|_| filled(memfd_create("oribi-content", MemfdFlags::CLOEXEC)?.into()))
+}
+
+/// The value of X-Request-Start, unless the request has that field.
+fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
+    let is_there = request.head.fields().any(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"));
+    (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))
+}
+
+/// Whether the intended effect of several requests with this method is that of one (RFC 9110, section 9.2.2).
+pub(super) fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+}

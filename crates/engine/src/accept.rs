@@ -1,0 +1,313 @@
+//! New connections: how a lane takes them, makes room for them, and pauses when there is none.
+//!
+//! The `policy` decides which of the lanes that share a listener takes a connection; the `line` carries that out.
+
+mod line;
+mod policy;
+
+pub use line::Census;
+pub(super) use line::Line;
+
+use super::connection::{Connection, State};
+use super::deadline::Deadline;
+use super::send::Still;
+use super::{Accepting, Engine};
+use oribi_config::counted;
+use oribi_config::{Protocol, ProxyProtocol};
+use oribi_io::{Accepted, Backend, Peer};
+use oribi_listen::Door;
+use oribi_stats::totals::Counter;
+use policy::{EXPECTED_FOR, Work};
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The number of connections that a lane which is alone takes for one event. With one, it would wait anew for each. Lanes that
+/// share a listener take one each: the next may be for a slow app, and another lane is awake for it.
+const ACCEPTS_PER_EVENT: usize = 4;
+
+/// Under load a lane takes more: one for every so many events reported together. Otherwise the queue of the listener would
+/// overflow while a worker is busy with the connections that it has.
+const EVENTS_PER_ACCEPT: usize = 8;
+
+/// How long accepting pauses when descriptors have run out and no connection can be closed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if something
+/// has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EarlyReceive {
+    /// How often in a row nothing had arrived.
+    misses: u8,
+    /// How many connections are not tried from now on.
+    wait: u8,
+}
+
+impl EarlyReceive {
+    /// The most connections that are not tried in a row, if clients send late.
+    const LONGEST_WAIT: u8 = 64;
+
+    fn is_worth_it(&mut self) -> bool {
+        let worth = self.wait == 0;
+        self.wait = self.wait.saturating_sub(1);
+        worth
+    }
+
+    fn learn(&mut self, arrived: bool) {
+        self.misses = if arrived { 0 } else { self.misses.saturating_add(1) };
+        self.wait =
+            if arrived { 0 } else { 1_u8.checked_shl(u32::from(self.misses)).unwrap_or(u8::MAX).min(Self::LONGEST_WAIT) };
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    pub(super) fn accept(&mut self, door: usize) {
+        let shared = self.shares(door);
+        let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
+        for _ in 0..most.max(self.events.len() / EVENTS_PER_ACCEPT) {
+            if self.accepting != Accepting::Yes || !self.accept_one(door) {
+                return;
+            }
+            if self.is_full() {
+                // Room is made only for clients that are known to wait: the next event reports one.
+                return;
+            }
+            if shared && self.situation().rejoins_last() {
+                return self.rejoin_line_last(door);
+            }
+            if self.work() != Work::None {
+                return;
+            }
+        }
+    }
+
+    /// Accepts connections before the lane asks for them, if the host is `prompt`: such a lane is never busy for long.
+    pub fn accept_ahead(&mut self, prompt: bool) {
+        // This lane may have been started because another one was killed.
+        self.backend.be_cautious();
+        for door in 0..self.doors.len() {
+            let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
+            self.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
+        }
+    }
+
+    /// Takes all connections that wait.
+    pub(super) fn accept_all(&mut self) {
+        for door in 0..self.doors.len() {
+            while self.accept_one(door) {}
+        }
+    }
+
+    /// Takes one connection; `false` if there is none, or no room.
+    fn accept_one(&mut self, door: usize) -> bool {
+        // A connection that turns out to have a request is not closed.
+        while self.is_full() {
+            if !self.close_oldest_idle(Counter::LimitConnections) {
+                self.pause_accepting("the limit of connections is reached", Counter::LimitConnections);
+                return false;
+            }
+        }
+        let Door { listener, socket, .. } = self.doors[door];
+        match self.backend.accept(door, socket) {
+            Accepted::Connection(socket, peer) => {
+                self.add(socket, listener, peer);
+                true
+            }
+            Accepted::None => false,
+            Accepted::Exhausted(error) => {
+                if !self.close_oldest_idle(Counter::LimitDescriptors) {
+                    self.pause_accepting(&error.to_string(), Counter::LimitDescriptors);
+                    return false;
+                }
+                true
+            }
+        }
+    }
+
+    fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
+        let protocol = self.listeners[listener].protocol;
+        if protocol == Protocol::FastCgi && !self.is_web_server(peer) {
+            self.tally.count(Counter::ConnectionsRefused);
+            return self.backend.close(socket);
+        }
+        let greets = self.listeners[listener].proxy_protocol != ProxyProtocol::Off;
+        if greets && !self.may_greet(peer) {
+            self.tally.count(Counter::ConnectionsRefused);
+            return self.backend.close(socket);
+        }
+        self.tally.count(Counter::ConnectionsAccepted);
+        let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
+        if protocol == Protocol::Http {
+            self.connections[index].forwarding = self.settings.proxies.forwarding(address_of(peer));
+            if greets {
+                self.await_greeting(index);
+            }
+        }
+        if let Some(census) = self.census {
+            census.here.fetch_add(1, Relaxed);
+            census.everywhere.fetch_add(1, Relaxed);
+        }
+        self.count_as_idle(false);
+        self.deadlines.set(index, Deadline::Head, self.backend.now());
+        if protocol == Protocol::FastCgi {
+            self.carry(index);
+        } else if self.prompt && self.early_receive.is_worth_it() && self.answers_unopened(index) {
+            return;
+        }
+        if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.early_receive.is_worth_it() {
+            self.receive_at_once(index);
+        }
+        if let Some(connection) = self.connections.get(index) {
+            if !self.prompt && connection.requests == 0 {
+                self.line.expects_until = self.backend.now() + EXPECTED_FOR;
+            }
+            self.check(index);
+        }
+    }
+
+    /// Looks whether the first request has already arrived, as it usually has. Then this lane is about to be busy and takes no
+    /// other client, which would wait behind that request. (A web server that has gone takes its requests with it; only the
+    /// backend can report that.)
+    fn receive_at_once(&mut self, index: u32) {
+        self.connections[index].line.readable = true;
+        if self.receive(index) == Still::Open {
+            self.early_receive.learn(self.connections[index].requests > 0);
+        }
+    }
+
+    /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and if
+    /// that is its only one, the backend has nothing to report. `false`: the connection must be opened.
+    fn answers_unopened(&mut self, index: u32) -> bool {
+        let token = self.connections.token(index);
+        let line = &mut self.connections[index].line;
+        if !self.backend.put_off(&mut line.socket, token) {
+            return false;
+        }
+        line.readable = true;
+        if self.receive(index) == Still::Gone {
+            return true;
+        }
+        let connection = &self.connections[index];
+        self.early_receive.learn(connection.requests > 0);
+        matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
+    }
+
+    /// Asks the backend to watch a connection, if it does not yet.
+    #[inline]
+    pub(super) fn open(&mut self, index: u32) -> Still {
+        if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
+    }
+
+    fn open_line(&mut self, index: u32) -> Still {
+        let token = self.connections.token(index);
+        let connection = &mut self.connections[index];
+        // A socket that a host has taken no longer belongs to the engine.
+        if matches!(&connection.state, State::Answering(answering) if answering.outlook.taken) {
+            return Still::Open;
+        }
+        connection.line.opened = true;
+        if let Err(error) = self.backend.open(&mut connection.line.socket, token) {
+            log::error!("cannot watch a connection: {error}");
+            self.drop_connection(index);
+            return Still::Gone;
+        }
+        Still::Open
+    }
+
+    /// Whether FastCGI requests from this peer are accepted.
+    fn is_web_server(&self, peer: Peer) -> bool {
+        let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
+        let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
+        if !known {
+            log::warn!("turned {address} away: it is none of the web servers that FastCGI requests are taken from");
+        }
+        known
+    }
+
+    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
+    /// idle. `limit`: what there is no room below.
+    fn close_oldest_idle(&mut self, limit: Counter) -> bool {
+        let before = self.connections.len();
+        if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
+            self.close_idle(index);
+        } else if let Some(index) = self.deadlines.oldest(Deadline::Kept) {
+            self.close_kept(index);
+        } else {
+            return false;
+        }
+        if self.connections.len() < before {
+            self.tally.count(Counter::ConnectionsDisplaced);
+            self.tally.count(limit);
+        }
+        true
+    }
+
+    /// Whether the worker, with all its lanes, has reached its limit of connections.
+    fn is_full(&self) -> bool {
+        let mine = self.connections.len();
+        let open = self.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
+        open >= self.settings.limits.connections
+    }
+
+    fn pause_accepting(&mut self, why: &str, limit: Counter) {
+        if self.accepting != Accepting::Yes {
+            return;
+        }
+        log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
+        self.tally.count(Counter::AcceptingPauses);
+        self.tally.count(limit);
+        self.unlisten();
+        self.ring_if_connection_waits();
+        self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
+    }
+
+    pub(super) fn resume_accepting(&mut self, now: Duration) {
+        if let Accepting::Aside(until) = self.accepting
+            && now >= until
+        {
+            return self.join_line();
+        }
+        let Accepting::Paused(until) = self.accepting else { return };
+        let idle = [Deadline::Idle, Deadline::Kept].into_iter().any(|kind| self.deadlines.oldest(kind).is_some());
+        if now < until || (self.is_full() && !idle) {
+            if now >= until {
+                self.accepting = Accepting::Paused(now + PAUSE);
+            }
+            return;
+        }
+        self.join_line();
+    }
+
+    /// A connection has closed or become idle: clients that wait to be accepted need not wait longer.
+    #[inline]
+    pub(super) fn resume_if_paused(&mut self) {
+        if let Accepting::Paused(until) = &mut self.accepting {
+            *until = self.backend.now();
+        }
+    }
+
+    pub(super) fn stop_accepting(&mut self) {
+        if self.accepting == Accepting::Yes {
+            self.unlisten();
+        }
+        self.accepting = Accepting::Never;
+        // Others may leave nobody to it any more, also if it stood aside.
+        self.count_as_idle(false);
+        // Accepted connections are answered even beyond the limit: no other process can take them.
+        for door in 0..self.doors.len() {
+            let Door { listener, socket, .. } = self.doors[door];
+            while let Accepted::Connection(socket, peer) = self.backend.take_accepted(door, socket) {
+                self.add(socket, listener, peer);
+            }
+        }
+        self.ring_if_connection_waits();
+    }
+}
+
+/// The address of a peer; `None` for that of a Unix socket.
+fn address_of(peer: Peer) -> Option<IpAddr> {
+    match peer {
+        Peer::Internet(address) => Some(address.ip().to_canonical()),
+        Peer::Local => None,
+    }
+}

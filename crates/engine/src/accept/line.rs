@@ -1,0 +1,314 @@
+//! The line: how lanes that share their listeners carry out the decisions of the [policy](super::policy).
+//!
+//! If the kernel tells only one lane of a connection, a lane that leaves it to others rings a bell. If it tells all, they know
+//! already.
+
+use super::policy::{Decision, Situation, Work};
+use super::{Accepting, Deadline, Engine};
+use oribi_io::{Backend, Event};
+use oribi_listen::Door;
+use oribi_stats::scoreboard::Bell;
+use oribi_stats::scoreboard::Presence;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How often a lane that stands aside checks whether it may come back. A new client waits at most this long for it.
+const LOOKS_AFTER: Duration = Duration::from_millis(2);
+
+/// What a lane knows about the line in which it waits with others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    /// Among the events that it is handling is a new connection.
+    told: bool,
+    /// It is counted as idle. Being woken to look at a listener does not make it busy.
+    idle: bool,
+    /// See [`Situation::left_until`].
+    left_until: Option<Duration>,
+    /// The lane expects the first request of its newest client until then.
+    pub(super) expects_until: Duration,
+    /// The connections that it is told of have been accepted already.
+    pub(super) ahead: bool,
+}
+
+/// Counts of connections, among lanes that share their listeners.
+#[derive(Clone, Copy, Debug)]
+pub struct Census<'a> {
+    /// Connections of this worker, counted for all of its lanes.
+    pub here: &'a AtomicU32,
+    /// Connections of all workers.
+    pub everywhere: &'a AtomicU32,
+    /// The number of lanes of all workers.
+    pub lanes: usize,
+    /// The number of lanes of each worker.
+    pub lanes_each: usize,
+    /// Lanes of this worker that are idle.
+    pub idle: &'a AtomicU32,
+    /// All workers, including this one.
+    pub workers: &'a [Presence],
+    /// The bell with which a lane leaves a connection to another.
+    pub bell: Option<&'a Bell>,
+}
+
+impl Census<'_> {
+    /// The fewest connections of an idle lane. `mine`: the asking lane is counted as idle and must be left out.
+    fn fewest_of_idle(&self, mine: bool) -> Option<usize> {
+        let counted = |worker: &&Presence| u32::from(mine && std::ptr::eq(worker.idle, self.idle));
+        let idle = self.workers.iter().filter(|worker| worker.idle.load(Relaxed) > counted(worker));
+        idle.map(|worker| worker.connections.load(Relaxed) as usize / self.lanes_each.max(1)).min()
+    }
+}
+
+impl<'a, B: Backend> Engine<'a, B> {
+    /// Handles the news that a client waits at a door, or that another lane has rung the bell.
+    pub(crate) fn handle_connection_event(&mut self, door: usize) {
+        self.note_connections_told_of();
+        let rung = door >= self.doors.len();
+        if self.accepting != Accepting::Yes {
+            // This lane has left the line since then, and told others of the clients that waited at its doors.
+            if rung {
+                self.ring();
+            }
+            return;
+        }
+        if !rung {
+            if !self.shares(door) || self.is_mine() {
+                self.accept(door);
+            }
+        } else if let Some(bell) = self.bell() {
+            bell.answer();
+            for door in 0..self.doors.len() {
+                if self.accepting == Accepting::Yes && self.shares(door) && self.is_mine() {
+                    self.accept(door);
+                }
+            }
+        }
+    }
+
+    /// Decides about a connection that this lane was told of. If it is left to others, this lane leaves the line and tells the
+    /// next one.
+    fn is_mine(&mut self) -> bool {
+        let decision = if self.line.ahead { Decision::Take } else { self.situation().decide() };
+        match decision {
+            Decision::Take => {
+                self.line.left_until = None;
+                true
+            }
+            Decision::StandAside(until) => {
+                self.line.left_until = Some(until);
+                self.unlisten();
+                self.ring();
+                self.accepting = Accepting::Aside(until);
+                false
+            }
+        }
+    }
+
+    /// The facts on which the policy decides.
+    pub(super) fn situation(&self) -> Situation {
+        // Connections that wait for a prompt host are about to be answered, and may close.
+        let leaving = if self.prompt { self.ready.len() } else { 0 };
+        let census = self.census.as_ref();
+        Situation {
+            now: self.backend.now(),
+            work: self.work(),
+            connections: self.connections.len().saturating_sub(leaving),
+            share: census.map_or(0, |census| census.everywhere.load(Relaxed) as usize / census.lanes.max(1)),
+            fewest_of_idle: census.and_then(|census| census.fewest_of_idle(self.line.idle)),
+            left_until: self.line.left_until,
+        }
+    }
+
+    pub(super) fn work(&self) -> Work {
+        let is_of_socket = |event: &Event| matches!(event, Event::Socket { .. });
+        if self.prompt {
+            Work::None
+        } else if !self.ready.is_empty() || self.events[self.handled..].iter().any(is_of_socket) {
+            Work::Waiting
+        } else {
+            self.expects_until().map_or(Work::None, Work::Expected)
+        }
+    }
+
+    /// Until when the first request of a client is expected. If several clients have sent nothing yet, no request is expected: such
+    /// clients connect without one, and the lane would take only one of them in each of these times.
+    fn expects_until(&self) -> Option<Duration> {
+        let until = self.line.expects_until;
+        (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
+    }
+
+    /// Called before this lane is busy for an unknown time: leaves a connection that it was told of, and has not handled yet,
+    /// to an idle lane.
+    pub(crate) fn leave_untaken_to_others(&mut self) {
+        self.count_as_idle(false);
+        if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
+            self.line.told = false;
+            self.ring();
+        }
+    }
+
+    /// The bell, if the kernel tells only one lane of a connection, so that this lane must tell the others.
+    fn bell(&self) -> Option<&'a Bell> {
+        self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.bell() {
+            bell.ring();
+        }
+    }
+
+    fn connection_waits(&self) -> bool {
+        let mut doors = self.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
+        doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
+    }
+
+    /// Tells the next lane if clients wait of which this lane may have been told and which it will not take.
+    pub(super) fn ring_if_connection_waits(&self) {
+        if let Some(bell) = self.bell()
+            && self.connection_waits()
+        {
+            bell.ring();
+        }
+    }
+
+    /// Also waits for the bell.
+    pub(crate) fn watch_bell(&mut self) -> io::Result<()> {
+        match self.bell() {
+            Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
+            None => Ok(()),
+        }
+    }
+
+    /// Called before the backend waits for events. A lane that waits for them, and not for an expected request, is idle. So is
+    /// a lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
+    pub(crate) fn begin_waiting(&mut self, timeout: Option<Duration>) {
+        if self.line.left_until.is_some() {
+            self.check_clients_left();
+        }
+        if timeout != Some(Duration::ZERO) && self.is_idle_while_it_waits() {
+            self.count_as_idle(true);
+        }
+    }
+
+    /// Whether this lane takes clients, and expects no request.
+    pub(crate) fn is_idle_while_it_waits(&self) -> bool {
+        matches!(self.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
+    }
+
+    /// Called when the backend has reported events; the first `known` ones were there before.
+    pub(crate) fn end_waiting(&mut self, known: usize) {
+        if !self.has_company() {
+            return;
+        }
+        let news = &self.events[known..];
+        if news.iter().any(|event| !matches!(event, Event::Connection(_))) {
+            self.count_as_idle(false);
+        }
+        self.note_connections_told_of();
+    }
+
+    /// Notes whether there are connections among the events that are not handled yet.
+    pub(crate) fn note_connections_told_of(&mut self) {
+        let news = &self.events[self.handled..];
+        self.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
+    }
+
+    pub(crate) fn count_as_idle(&mut self, idle: bool) {
+        let Some(census) = self.census.filter(|census| census.lanes > 1 && self.line.idle != idle) else { return };
+        self.line.idle = idle;
+        if idle {
+            census.idle.fetch_add(1, Relaxed);
+        } else {
+            census.idle.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take them.
+    fn check_clients_left(&mut self) {
+        let taken = !self.connection_waits();
+        if taken {
+            self.line.left_until = None;
+        }
+        if matches!(self.accepting, Accepting::Aside(_)) && (taken || self.situation().decide() == Decision::Take) {
+            self.join_line();
+        }
+    }
+
+    /// When this lane must next look after new connections.
+    pub(crate) fn due_at_doors(&self) -> Option<Duration> {
+        match self.accepting {
+            Accepting::Paused(until) => Some(until),
+            Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
+            // After that it is idle.
+            Accepting::Yes if self.has_company() => self.expects_until(),
+            Accepting::Yes | Accepting::Left | Accepting::Never => None,
+        }
+    }
+
+    /// Whether there are other lanes.
+    fn has_company(&self) -> bool {
+        self.census.is_some_and(|census| census.lanes > 1)
+    }
+
+    /// Whether other lanes take connections at the same door.
+    pub(crate) fn shares(&self, door: usize) -> bool {
+        self.doors[door].shared && self.has_company()
+    }
+
+    /// The kernel wakes the sleeping lane that has waited at the listener longest. With little load this would always be the
+    /// same one. A lane that leaves the line and joins it again is at its end. If the kernel wakes all lanes, there is no such
+    /// order.
+    pub(super) fn rejoin_line_last(&mut self, door: usize) {
+        if !B::TELLS_ONE {
+            return;
+        }
+        let Door { listener, socket, .. } = self.doors[door];
+        let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
+        if let Err(error) = rejoined {
+            log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
+        }
+    }
+
+    /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind an app
+    /// that is held up. A lane that is alone, or alone at its doors, goes on taking them.
+    pub fn leave_line(&mut self) {
+        if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
+            self.unlisten();
+            self.ring_if_connection_waits();
+            self.accepting = Accepting::Left;
+        }
+    }
+
+    pub(crate) fn join_line(&mut self) {
+        self.listen();
+        self.accepting = Accepting::Yes;
+    }
+
+    fn listen(&mut self) {
+        for (number, door) in self.doors.iter().enumerate() {
+            if let Err(error) = self.backend.listen(number, door.socket) {
+                log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
+            }
+        }
+        if let Err(error) = self.watch_bell() {
+            log::error!("cannot wait at the bell again: {error}");
+        }
+    }
+
+    pub(super) fn unlisten(&mut self) {
+        self.count_as_idle(false);
+        for (number, door) in self.doors.iter().enumerate() {
+            if let Err(error) = self.backend.unlisten(number, door.socket) {
+                log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
+            }
+        }
+        if let Some(bell) = self.bell()
+            && let Err(error) = self.backend.unlisten(self.doors.len(), bell.as_fd())
+        {
+            log::error!("cannot stop watching the bell: {error}");
+        }
+    }
+}

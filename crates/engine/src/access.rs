@@ -1,0 +1,232 @@
+//! The lines of an exchange, written when its response is finished: that of the access log, and that of a slow request in the error log.
+
+use super::answer::{Draft, LateLine, Outcome};
+use super::connection::{Answering, Fate, Outlook, State};
+use super::exchange::Received;
+use super::laps::Laps;
+use super::name::{Name, Place};
+use super::remote::Remote;
+use super::request_id::RequestId;
+use super::stream::Stream;
+use super::trace::Traces;
+use super::{Engine, Exchange};
+use oribi_io::Backend;
+use oribi_log::{AccessEntry, AccessLog, Ending, SlowLog, reopen_error_log};
+use oribi_message::RequestHead;
+use oribi_proto::h1::Refusal;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+/// The status in the log for a client that left before its answer: the code that nginx introduced.
+pub(super) const CLIENT_GONE: u16 = 499;
+
+/// The status in the log for a request whose app has taken the socket, and has said there whatever it liked: from then on the connection
+/// was not HTTP's, as behind a 101 (RFC 9110, section 15.2.2).
+pub(super) const TAKEN: u16 = 101;
+
+/// Drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
+const SPARE_DRAFTS: usize = 160;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Opens the log files again by their names, after log rotation has moved the old ones away.
+    pub fn reopen_logs(&mut self) {
+        let access = self.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
+        for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
+            if let Err(error) = outcome {
+                log::error!("cannot open the {name} log again: {error}");
+            }
+        }
+    }
+
+    /// Goes on with this access log, which somebody else has opened again.
+    pub fn use_access_log(&mut self, file: File) {
+        if let Some(log) = &mut self.access_log {
+            log.replace(file);
+        }
+    }
+
+    /// From now on only somebody else opens the access log: see [`Engine::use_access_log`].
+    pub fn expect_access_log(&mut self) {
+        if let Some(log) = &mut self.access_log {
+            log.expect_file();
+        }
+    }
+
+    /// Called when a host has returned: writes the line of a response that is finished and has been sent on this connection, or whose
+    /// client has gone (`None`).
+    pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
+        let taken = answered.is_none() && self.was_taken(exchange.id);
+        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+            return;
+        }
+        let received = &exchange.received;
+        let (outcome, ending) = match answered {
+            Some((outcome, index)) => (outcome, self.ending_of(index)),
+            None => {
+                let laps = Some(Laps::new(received.complete_at, received.lent_at.time()));
+                let (status, ending) = if taken { (TAKEN, Ending::Closes) } else { (CLIENT_GONE, Ending::Aborted) };
+                (Outcome { laps, ..bare(status) }, ending)
+            }
+        };
+        self.write_line(&Subject::of(exchange), &outcome, ending);
+    }
+
+    /// What a line needs of a request that is written later; `None`: there will be none.
+    #[inline]
+    pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
+        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+            return None;
+        }
+        let mut draft = self.spare_drafts.pop().unwrap_or_default();
+        draft.fill(exchange);
+        Some(draft)
+    }
+
+    /// Whether a request is slow that has taken so many nanoseconds.
+    #[inline]
+    fn is_slow(&self, took: u64) -> bool {
+        self.slow_log.as_ref().is_some_and(|log| log.includes(took))
+    }
+
+    /// Whether something is to be told of a request that has taken so many nanoseconds.
+    #[inline]
+    pub(super) fn tells_of(&self, head: &RequestHead<'_>, took: u64) -> bool {
+        self.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
+    }
+
+    /// What is told of a response that is finished, and whose host returns now.
+    pub(super) fn outcome_of(&mut self, exchange: &Exchange) -> Option<Outcome> {
+        let answer = match Name::from(exchange.id).place {
+            Place::Connection(index) => match &mut self.connections.get_mut(index)?.state {
+                State::Answering(answering) => &mut answering.answer,
+                _ => return None,
+            },
+            Place::Stream(number) => self.streams.get_mut(number).and_then(Stream::answering)?.2,
+        };
+        Some(answer.outcome())
+    }
+
+    /// When there is something to tell of slow requests.
+    #[inline]
+    pub(super) fn slow_log_due(&self) -> Option<Duration> {
+        self.slow_log.as_ref().and_then(SlowLog::due)
+    }
+
+    /// Writes the line of a response that was finished, or whose client left, after its host had returned.
+    pub(super) fn record_late(&mut self, line: Option<LateLine>, ending: Ending) {
+        let Some(LateLine { draft, mut outcome }) = line else { return };
+        if !outcome.finished {
+            outcome.status = CLIENT_GONE;
+        }
+        self.write_line(&Subject::of_draft(&draft), &outcome, ending);
+        self.keep_draft(draft);
+    }
+
+    /// Keeps a draft for the next request.
+    #[inline]
+    pub(super) fn keep_draft(&mut self, draft: Box<Draft>) {
+        if self.spare_drafts.len() < SPARE_DRAFTS {
+            self.spare_drafts.push(draft);
+        }
+    }
+
+    /// Counts a request that was refused before it reached a host, and writes its line.
+    pub(super) fn record_refusal(&mut self, remote: &Remote, id: Option<&RequestId>, refusal: Refusal, ending: Ending) {
+        let status = refusal.status();
+        self.count_refusal(refusal);
+        self.tally.responded(status);
+        let subject = Subject { remote, peer: None, request: None, earlier: None, id, worker: None, https: false };
+        self.write_line(&subject, &bare(status), ending);
+    }
+
+    /// What becomes of a connection that has sent a response.
+    pub(super) fn ending_of(&self, index: u32) -> Ending {
+        let persists = self.connections.get(index).is_some_and(|connection| match &connection.state {
+            State::Answering(Answering { outlook: Outlook { fate, .. }, .. }) | State::Flushing(fate) => *fate == Fate::Reuse,
+            State::Carrying(carrier) => !carrier.must_close(),
+            State::Greeting | State::Reading(_) | State::Queued(_) => true,
+            State::Lingering => false,
+        });
+        if persists { Ending::Persists } else { Ending::Closes }
+    }
+
+    /// Writes the line of the access log, and that of a slow request, and tells its span.
+    fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
+        self.tell_span(subject, outcome, ending);
+        let now = self.backend.now();
+        let is_slow = outcome.laps.is_some_and(|laps| self.is_slow(laps.total(now.into())));
+        if self.access_log.is_none() && !is_slow {
+            return;
+        }
+        let Subject { remote, peer, request, earlier, id, worker, https: _ } = *subject;
+        let parts = outcome.laps.map(|laps| laps.parts(now.into()));
+        let duration = outcome.laps.map_or(Duration::ZERO, |laps| laps.age(now));
+        let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
+        let in_head = request.zip(self.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
+        let id = in_head.or(id.map(RequestId::as_bytes));
+        let trace = request.filter(|_| self.traces.is_some()).and_then(|(head, _)| Traces::of(&head));
+        // Addresses and ports are rendered from numbers and are always text.
+        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+        let entry = AccessEntry {
+            remote: text(remote.address()),
+            remote_port: text(remote.port()),
+            peer: text(peer.unwrap_or(remote).address()),
+            earlier,
+            server: request.map(|(_, listener)| self.listeners[usize::from(listener)].endpoint()),
+            head: request.map(|(head, _)| head),
+            id,
+            trace,
+            status: outcome.status,
+            bytes_sent: outcome.sent,
+            ending,
+            noted: outcome.noted.as_deref(),
+            time: wall_clock.checked_sub(duration).unwrap_or(wall_clock),
+            duration,
+            parts,
+        };
+        if let Some(log) = &mut self.access_log {
+            log.record(&entry);
+        }
+        if let Some(log) = self.slow_log.as_mut().filter(|_| is_slow) {
+            // Without an edge, this process runs the app.
+            let worker = if self.lost.is_none() { Some(std::process::id()) } else { worker };
+            log.record(&entry, worker, now);
+        }
+    }
+}
+
+/// The request that a line is about.
+pub(super) struct Subject<'r> {
+    pub(super) remote: &'r Remote,
+    /// The other end of the connection, if the client is another.
+    pub(super) peer: Option<&'r Remote>,
+    /// Its head, and the number of its listener.
+    pub(super) request: Option<(RequestHead<'r>, u16)>,
+    /// How many came before on its connection, if that is known.
+    earlier: Option<u32>,
+    /// The id of a request whose head is not there.
+    id: Option<&'r RequestId>,
+    /// The process of the app, if that is another one than this.
+    pub(super) worker: Option<u32>,
+    /// It has come by https.
+    pub(super) https: bool,
+}
+
+impl<'r> Subject<'r> {
+    fn of(exchange: &'r Exchange) -> Self {
+        let Received { remote, forwarded, listener, earlier, .. } = &*exchange.received;
+        let (request, https) = (Some((exchange.head(), *listener)), exchange.received.is_https());
+        Self { remote, peer: forwarded.peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: None, https }
+    }
+
+    fn of_draft(draft: &'r Draft) -> Self {
+        let Draft { remote, listener, peer, earlier, worker, https, .. } = draft;
+        let request = Some((draft.head(), *listener));
+        Self { remote, peer: peer.as_ref(), request, earlier: Some(*earlier), id: None, worker: *worker, https: *https }
+    }
+}
+
+/// A response without content.
+const fn bare(status: u16) -> Outcome {
+    Outcome { finished: true, status, route: 0, sent: 0, laps: None, noted: None }
+}

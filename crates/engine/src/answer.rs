@@ -1,0 +1,168 @@
+//! The state of a response while a host works on it, the same for all protocols.
+
+use super::exchange::{Exchange, Received};
+use super::laps::{Laps, Wait};
+use super::name::Name;
+use super::remote::Remote;
+use super::request_id::RequestId;
+use oribi_host::ExchangeId;
+use oribi_log::Noted;
+use oribi_message::{HeadLayout, RequestHead};
+
+/// The state of the response to one exchange.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) laps: Laps,
+    /// 0 until the response begins.
+    pub(super) status: u16,
+    /// The number of its route; 0 if there are none.
+    pub(super) route: u8,
+    /// Its client has come by https, and is told so.
+    pub(super) https: bool,
+    /// The response is finished: nothing may be added to it.
+    pub(super) finished: bool,
+    /// Bytes of content that the client has been sent, or will be.
+    pub(super) sent: u64,
+    /// A lane has the request, together with the buffers that it stands in. Otherwise its host has returned it, and answers later.
+    lent: bool,
+    /// Of a request that was returned: what its line of the access log needs, if there is one.
+    pub(super) draft: Option<Box<Draft>>,
+    /// What the access log will tell of the response's fields.
+    pub(super) noted: Option<Box<Noted>>,
+    /// What the response says, if requests have ids.
+    pub(super) id: Option<Box<RequestId>>,
+}
+
+impl Answer {
+    /// Its request had to wait for a worker.
+    #[inline]
+    pub(super) fn waited(&mut self, Wait { nanoseconds, worker }: Wait) {
+        self.laps.wait(nanoseconds);
+        if let Some(draft) = self.draft.as_mut().filter(|_| worker.is_some()) {
+            draft.worker = worker;
+        }
+    }
+}
+
+/// The head of a request that is answered after its host has returned, and its client, kept for the log.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) head: Vec<u8>,
+    pub(super) layout: HeadLayout,
+    pub(super) remote: Remote,
+    pub(super) listener: u16,
+    /// The other end of the connection, if the client is another.
+    pub(super) peer: Option<Remote>,
+    pub(super) earlier: u32,
+    /// The process of the worker that has the request, if that is another one than this and is known.
+    pub(super) worker: Option<u32>,
+    /// It has come by https.
+    pub(super) https: bool,
+}
+
+impl Draft {
+    /// The head of the request.
+    #[inline]
+    pub(super) fn head(&self) -> RequestHead<'_> {
+        RequestHead::new(&self.head, &self.layout)
+    }
+
+    /// Takes what is needed of a request. The memory of the request before is used again.
+    pub(super) fn fill(&mut self, exchange: &Exchange) {
+        let Received { layout, remote, listener, forwarded, earlier, .. } = &*exchange.received;
+        let mut fields = std::mem::take(&mut self.layout.fields);
+        fields.clear();
+        fields.extend_from_slice(&layout.fields);
+        self.layout = HeadLayout { fields, ..*layout };
+        self.head.clear();
+        self.head.extend_from_slice(exchange.head_bytes());
+        (self.remote, self.peer, self.listener) = (*remote, forwarded.peer, *listener);
+        (self.earlier, self.worker, self.https) = (*earlier, None, exchange.received.is_https());
+    }
+}
+
+/// What the access log says about a response.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) finished: bool,
+    pub(super) status: u16,
+    pub(super) route: u8,
+    /// Bytes of content.
+    pub(super) sent: u64,
+    /// `None`: it was refused before it was complete.
+    pub(super) laps: Option<Laps>,
+    pub(super) noted: Option<Box<Noted>>,
+}
+
+/// The log line of an exchange that ends after its host has returned.
+#[derive(Debug)]
+pub(super) struct LateLine {
+    pub(super) draft: Box<Draft>,
+    pub(super) outcome: Outcome,
+}
+
+/// What is counted of an exchange when it has come to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub(super) laps: Laps,
+    /// 0: there was no response.
+    pub(super) status: u16,
+    pub(super) route: u8,
+}
+
+/// A response whose app has finished, and of which the client has not taken everything.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) counted: Counted,
+    pub(super) line: Option<LateLine>,
+}
+
+/// An exchange whose client has gone before it was answered.
+#[derive(Debug)]
+pub struct Lost {
+    pub exchange: ExchangeId,
+    pub(super) counted: Counted,
+    pub(super) line: Option<LateLine>,
+    /// Its host has not returned, and has what the line needs.
+    pub(super) lent: bool,
+}
+
+impl Lost {
+    pub(super) fn of(name: Name, answer: &mut Answer) -> Self {
+        Self { exchange: name.into(), counted: answer.counted(), lent: answer.is_lent(), line: answer.late_line() }
+    }
+}
+
+impl Answer {
+    pub(super) const fn new(laps: Laps, https: bool, id: Option<Box<RequestId>>) -> Self {
+        Self { laps, status: 0, route: 0, https, finished: false, sent: 0, lent: true, draft: None, noted: None, id }
+    }
+
+    #[inline]
+    pub(super) const fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// The host has returned the request.
+    #[inline]
+    pub(super) fn give_back(&mut self, draft: Option<Box<Draft>>) {
+        (self.lent, self.draft) = (false, draft);
+    }
+
+    #[inline]
+    pub(super) const fn counted(&self) -> Counted {
+        Counted { laps: self.laps, status: self.status, route: self.route }
+    }
+
+    /// The data of its log line, if its host has returned and there is a log.
+    pub(super) fn late_line(&mut self) -> Option<LateLine> {
+        Some(LateLine { draft: self.draft.take()?, outcome: self.outcome() })
+    }
+
+    /// What the log will say; it takes what was noted, if the response is finished.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        let Self { finished, status, route, sent, laps, ref mut noted, .. } = *self;
+        let noted = if finished { noted.take() } else { None };
+        Outcome { finished, status, route, sent, laps: Some(laps), noted }
+    }
+}

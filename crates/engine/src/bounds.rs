@@ -1,0 +1,214 @@
+//! How much the responses of a process hold while they wait for their clients: memory, and bytes in files.
+
+use oribi_config::{Settings, memory_allowed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The bound of memory where the control group of the process sets none that is lower.
+const MEMORY: u64 = 64 << 20;
+
+/// The part of a control group's memory that responses may hold by default.
+const PART_OF_GROUP: u64 = 8;
+
+/// With more than this in files there are slow clients, and more may come.
+const SLOW_CLIENTS: u64 = 4 << 20;
+
+/// The sums of all engines of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// Bytes that responses hold in memory, counted once a socket has not taken all of one.
+    pub(super) memory: Sum,
+    /// Bytes of responses in files.
+    pub(super) spooled: Sum,
+}
+
+/// A sum of shares.
+#[derive(Debug, Default)]
+pub struct Sum(AtomicU64);
+
+impl Budget {
+    /// That of this process.
+    pub(super) fn of_process() -> &'static Self {
+        static BUDGET: Budget = Budget { memory: Sum::EMPTY, spooled: Sum::EMPTY };
+        &BUDGET
+    }
+
+    /// Whether sockets are to get no pages of files in memory: if the control group has a limit, and clients are slow. What waits in
+    /// the queues of hundreds of sockets can exceed the limit, and the system kills workers for it.
+    pub(super) fn spares_sockets(&self, group: Option<u64>) -> bool {
+        group.is_some() && self.spooled.bytes() >= SLOW_CLIENTS
+    }
+}
+
+impl Sum {
+    /// A sum of none.
+    #[expect(clippy::declare_interior_mutable_const, reason = "each use is a sum of its own")]
+    pub(super) const EMPTY: Self = Self(AtomicU64::new(0));
+
+    /// The sum of all shares.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A part of a sum, which leaves it with its owner.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    sum: Option<&'static Sum>,
+    bytes: u64,
+}
+
+impl Share {
+    /// A share of nothing.
+    pub(super) const fn of(sum: &'static Sum) -> Self {
+        Self { sum: Some(sum), bytes: 0 }
+    }
+
+    /// How large it is.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A share of nothing of the same sum.
+    pub(super) const fn another(&self) -> Self {
+        Self { sum: self.sum, bytes: 0 }
+    }
+
+    /// A share of nothing, and of no sum.
+    pub(super) const NONE: Self = Self { sum: None, bytes: 0 };
+
+    /// Whether it belongs to a sum.
+    pub(super) const fn counts(&self) -> bool {
+        self.sum.is_some()
+    }
+
+    /// Makes it so large, whatever the sum is then.
+    pub(super) fn set(&mut self, bytes: u64) {
+        let Some(Sum(sum)) = self.sum else { return };
+        if bytes >= self.bytes {
+            sum.fetch_add(bytes - self.bytes, Relaxed);
+        } else {
+            sum.fetch_sub(self.bytes - bytes, Relaxed);
+        }
+        self.bytes = bytes;
+    }
+
+    /// Makes it larger by that many bytes, unless the sum would be more than `most`.
+    pub(super) fn grow(&mut self, bytes: u64, most: u64) -> bool {
+        let Some(Sum(sum)) = self.sum else { return false };
+        let grown = |before: u64| before.checked_add(bytes).filter(|after| *after <= most);
+        let grows = sum.fetch_update(Relaxed, Relaxed, grown).is_ok();
+        if grows {
+            self.bytes += bytes;
+        }
+        grows
+    }
+
+    /// Makes it smaller.
+    pub(super) fn shrink(&mut self, bytes: u64) {
+        self.set(self.bytes.saturating_sub(bytes));
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// The bounds of one engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) budget: &'static Budget,
+    /// Bytes in memory of one response before its app waits, or the rest goes to a file.
+    pub(super) in_memory: u64,
+    /// Bytes in files of one response; 0: no response goes to a file.
+    pub(super) spooled: u64,
+    /// Bytes in files of all responses.
+    pub(super) spooled_total: u64,
+    /// Bytes in memory of all responses.
+    pub(super) memory_total: u64,
+}
+
+impl Bounds {
+    pub(super) fn new(settings: &Settings, budget: &'static Budget) -> Self {
+        let limits = &settings.limits;
+        Self {
+            budget,
+            in_memory: limits.output_bytes as u64,
+            spooled: limits.output_spool_bytes,
+            spooled_total: limits.output_spool_total,
+            memory_total: limits.output_memory_total.unwrap_or_else(|| usual(memory_allowed())),
+        }
+    }
+
+    /// Whether responses hold more memory than they may.
+    #[inline]
+    pub(super) fn are_exceeded(&self) -> bool {
+        self.budget.memory.bytes() > self.memory_total
+    }
+}
+
+/// The usual bound in a control group with that much memory.
+pub(super) fn usual(group: Option<u64>) -> u64 {
+    group.map_or(MEMORY, |bytes| (bytes / PART_OF_GROUP).min(MEMORY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget() -> &'static Budget {
+        Box::leak(Box::default())
+    }
+
+    #[test]
+    fn a_share_leaves_the_sum_with_its_owner() {
+        let budget = budget();
+        let mut one = Share::of(&budget.memory);
+        one.set(100);
+        {
+            let mut other = Share::of(&budget.memory);
+            other.set(50);
+            other.set(20);
+            assert_eq!(budget.memory.bytes(), 120);
+        }
+        assert_eq!(budget.memory.bytes(), 100);
+        one.shrink(30);
+        assert_eq!(budget.memory.bytes(), 70);
+        drop(one);
+        assert_eq!(budget.memory.bytes(), 0);
+        assert_eq!(budget.spooled.bytes(), 0);
+    }
+
+    #[test]
+    fn shares_together_stay_within_the_bound() {
+        let budget = budget();
+        let mut shares: Vec<Share> = (0..4).map(|_| Share::of(&budget.spooled)).collect();
+        let grown: Vec<bool> = shares.iter_mut().map(|share| share.grow(30, 100)).collect();
+        assert_eq!((grown, budget.spooled.bytes()), (vec![true, true, true, false], 90));
+        assert!(shares[3].grow(10, 100) && !shares[3].grow(1, 100) && !shares[0].grow(u64::MAX, u64::MAX));
+        drop(shares);
+        assert_eq!(budget.spooled.bytes(), 0);
+        assert!(!Share::default().grow(1, 100), "a share of no sum has nothing");
+    }
+
+    #[test]
+    fn sockets_are_spared_in_a_control_group_while_clients_are_slow() {
+        let budget = budget();
+        let mut share = Share::of(&budget.spooled);
+        for (bytes, spares) in [(0, false), (SLOW_CLIENTS - 1, false), (SLOW_CLIENTS, true), (SLOW_CLIENTS - 1, false)] {
+            share.set(bytes);
+            assert_eq!(budget.spares_sockets(Some(8 << 30)), spares, "{bytes}");
+            assert!(!budget.spares_sockets(None));
+        }
+    }
+
+    #[test]
+    fn a_small_control_group_lowers_the_usual_bound() {
+        assert_eq!(usual(None), 64 << 20);
+        assert_eq!(usual(Some(8 << 30)), 64 << 20);
+        assert_eq!(usual(Some(128 << 20)), 16 << 20);
+    }
+}

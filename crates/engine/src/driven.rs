@@ -1,0 +1,119 @@
+//! What a caller needs that drives an engine and has something else to look after: an edge, which has a pool.
+
+use super::answer::Lost;
+use super::connection::State;
+use super::name::{Name, Place};
+use super::stream::Stream;
+use super::{Engine, Exchange};
+use oribi_host::ExchangeId;
+use oribi_io::Backend;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+impl<B: Backend> Engine<'_, B> {
+    /// The next complete request among what the backend has already reported.
+    pub fn next_at_hand(&mut self) -> Option<Exchange> {
+        loop {
+            if self.ready.is_empty() {
+                self.send_batch();
+                self.receive_batch();
+            }
+            if let Some(place) = self.ready.pop_front() {
+                if let Some(exchange) = self.lend(place) {
+                    return Some(exchange);
+                }
+            } else if !self.handle_event() {
+                return None;
+            }
+        }
+    }
+
+    /// Waits once, at most for `most` and until the engine has something to do.
+    ///
+    /// # Errors
+    /// The backend cannot wait any more.
+    pub fn wait_at_most(&mut self, most: Option<Duration>) -> io::Result<()> {
+        self.send_batch();
+        // What was sent may have been the last of this engine.
+        let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len() && !self.finished();
+        let timeout = if idle { self.time_left_within(most) } else { Some(Duration::ZERO) };
+        self.look(timeout)
+    }
+
+    /// Whether to check [`Engine::take_wake`] and [`Engine::finished`].
+    #[must_use]
+    pub fn is_woken_or_finished(&self) -> bool {
+        self.woken || self.finished()
+    }
+
+    /// The time on the backend's clock, as of the last wait or answer.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.backend.now()
+    }
+
+    /// The time since 1970.
+    #[must_use]
+    pub fn wall_clock(&self) -> Duration {
+        self.backend.wall_clock()
+    }
+
+    /// Also ends waits when `bell`, an eventfd, is written to.
+    ///
+    /// # Errors
+    /// As `Backend::watch_bell`.
+    pub fn watch_news(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch_bell(bell)
+    }
+
+    /// From now on it is told which clients go before they are answered, and somebody asks for that.
+    pub fn note_lost_exchanges(&mut self) {
+        self.lost.get_or_insert_default();
+    }
+
+    /// An exchange whose client has gone before it was answered, or whose response was cut off. [`Engine::conclude_lost`] follows.
+    #[inline]
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        self.lost.as_mut()?.pop()
+    }
+
+    /// The number of the connection of an exchange, if that carries others, too.
+    #[inline]
+    #[must_use]
+    pub fn carrier_of(&self, exchange: ExchangeId) -> Option<u32> {
+        match Name::from(exchange).place {
+            Place::Connection(_) => None,
+            Place::Stream(number) => self.streams.get(number).map(|stream| stream.connection),
+        }
+    }
+
+    /// Whether the client has ended its side of the connection. It may wait for its answer all the same.
+    #[must_use]
+    pub fn client_has_ended(&self, exchange: ExchangeId) -> bool {
+        let Name { place, serial } = exchange.into();
+        let index = match place {
+            Place::Connection(index) => index,
+            Place::Stream(number) => {
+                let stream = self.streams.get(number).filter(|stream| stream.serial == serial);
+                let Some(index) = stream.and_then(Stream::unfinished_on) else { return true };
+                index
+            }
+        };
+        self.connections.get(index).is_none_or(|connection| connection.line.ended)
+    }
+
+    /// Ends the connection of an exchange that has it for itself; nothing is sent. An exchange of a web server is given up.
+    pub fn hang_up(&mut self, exchange: ExchangeId) {
+        let Name { place, serial } = exchange.into();
+        match place {
+            Place::Connection(index) => {
+                let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
+                if connection.is_some_and(|connection| matches!(connection.state, State::Answering(_))) {
+                    self.drop_connection(index);
+                }
+            }
+            Place::Stream(_) => self.abandon(exchange),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
+
+use super::content::StoredContent;
+use super::content_bounds::{ContentBounds, Held};
+use super::forwarded::Forwarded;
+use super::input::Input;
+use super::moment::Moment;
+use super::remote::Remote;
+use super::request_id::RequestId;
+use super::trailers::ReceivedTrailers;
+use super::variables::Variables;
+use oribi_host::{Endpoint, ExchangeId, Request};
+use oribi_io::Encryption;
+use oribi_listen::Listener;
+use oribi_message::{HeadLayout, RequestHead};
+use std::io;
+use std::sync::Arc;
+
+/// A complete request, taken out of the engine. Return it with `Engine::give_back`.
+///
+/// It is larger than it looks and is passed on several times, so it is a box, which the engine reuses.
+#[derive(Debug)]
+pub struct Exchange {
+    pub(super) id: ExchangeId,
+    pub(super) received: Box<Received>,
+}
+
+/// A request as far as it has been received, from its head on. A box that waits for its next request keeps only the memory of
+/// the layout.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// The buffer with the head. The connection keeps it until the request is lent.
+    pub(super) input: Input,
+    pub(super) layout: HeadLayout,
+    pub(super) content: StoredContent,
+    pub(super) trailers: ReceivedTrailers,
+    /// When it was complete.
+    pub(super) complete_at: Moment,
+    /// When it was lent.
+    pub(super) lent_at: Moment,
+    /// The client, as far as it is known.
+    pub(super) remote: Remote,
+    pub(super) forwarded: Forwarded,
+    pub(super) listener: u16,
+    /// How many requests came before on its connection.
+    pub(super) earlier: u32,
+    /// The variables from a web server, in whose memory the head is then; or those of an encrypted connection.
+    pub(super) variables: Option<Box<Variables>>,
+    /// A head that did not arrive as text (HTTP/2), or to which something was added; otherwise empty.
+    pub(super) text: Vec<u8>,
+    /// Its id, until it is lent; `None`: requests have none.
+    pub(super) id: Option<Box<RequestId>>,
+}
+
+impl Received {
+    /// Whether the client has sent it by https, as far as its head has been read. (What this server itself says stands in
+    /// `forwarded`, too; its variables may still be those of another connection.)
+    #[inline]
+    pub(super) fn is_https(&self) -> bool {
+        self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
+    }
+
+    /// What its content holds, with the data for a filter, and how much has arrived.
+    pub(super) fn held(&self) -> (Held, u64) {
+        let (mut held, mut size) = (self.content.held(), self.content.size());
+        if let Some(variables) = &self.variables {
+            held.add(variables.data.held());
+            size += variables.data.size();
+        }
+        (held, size)
+    }
+
+    /// How much of that could be in files instead of memory.
+    pub(super) fn movable(&self) -> u64 {
+        self.content.movable() + self.variables.as_ref().map_or(0, |variables| variables.data.movable())
+    }
+
+    /// How many files that would take.
+    pub(super) fn files_to_move(&self) -> u64 {
+        let one = |content: &StoredContent| u64::from(content.movable() > 0 && !content.has_file());
+        one(&self.content) + self.variables.as_ref().map_or(0, |variables| one(&variables.data))
+    }
+
+    /// Moves what is in memory to files.
+    pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
+        let data = self.variables.as_mut().map(|variables| &mut variables.data);
+        let contents = std::iter::once(&mut self.content).chain(data);
+        contents.filter(|content| content.movable() > 0).try_for_each(|content| content.leave_memory(bounds))
+    }
+
+    /// Takes what is known of the connection, if that is encrypted.
+    #[inline(always)]
+    pub(super) fn describe(&mut self, encryption: Option<&Arc<Encryption>>) {
+        match encryption {
+            Some(encryption) => self.variables.get_or_insert_default().describe(encryption),
+            // Those of the request that was in this box before.
+            None if self.variables.is_some() => self.variables = None,
+            None => {}
+        }
+    }
+}
+
+impl Exchange {
+    /// Its name.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> ExchangeId {
+        self.id
+    }
+
+    /// When it was complete, in nanoseconds on the backend's clock.
+    #[inline]
+    pub fn complete_at(&self) -> u64 {
+        self.received.complete_at.since(Moment::ZERO)
+    }
+
+    /// The request in the form for hosts. (Inlined, because otherwise it would be copied field by field.)
+    #[inline(always)]
+    #[must_use]
+    pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
+        let received = &*self.received;
+        let mut server = listeners[usize::from(received.listener)].endpoint();
+        if let Some(port) = received.forwarded.port {
+            server.port = port.of(self.head_bytes());
+        }
+        let request = || Request {
+            head: self.head(),
+            content: received.content.view(received.input.bytes()),
+            trailers: received.trailers.view(),
+            remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
+            server,
+            forwarded_port: received.forwarded.port.is_some(),
+            chosen_name: false,
+            https: received.forwarded.https,
+            underscores: false,
+            gateway: None,
+        };
+        match &received.variables {
+            None => request(),
+            Some(variables) => variables.complete(request()),
+        }
+    }
+
+    /// Removes unknown fields whose names are `unwanted`.
+    pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
+        let Received { input, layout, variables, text, .. } = &mut *self.received;
+        let bytes = match variables {
+            Some(variables) if !variables.own => &variables.bytes,
+            _ if text.is_empty() => input.head_bytes(),
+            _ => text,
+        };
+        layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
+    }
+
+    /// The bytes that the layout refers to.
+    #[inline]
+    pub(super) fn head_bytes(&self) -> &[u8] {
+        match &self.received.variables {
+            Some(variables) if !variables.own => &variables.bytes,
+            _ if self.received.text.is_empty() => self.received.input.head_bytes(),
+            _ => &self.received.text,
+        }
+    }
+
+    /// The head of the request.
+    #[inline]
+    pub(crate) fn head(&self) -> RequestHead<'_> {
+        RequestHead::new(self.head_bytes(), &self.received.layout)
+    }
+}

@@ -1,0 +1,178 @@
+//! What is believed of the fields in which proxies speak of a client (RFC 7239, and X-Forwarded-For and its like).
+//!
+//! Each proxy adds what it knows at the right. So the client is looked for from the right: the first address that is not itself
+//! that of a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. What stands left of
+//! it was sent by the client, and is not looked at.
+
+use super::remote::Remote;
+use core::net::IpAddr;
+use oribi_config::Proxies;
+use oribi_host::port_of;
+use oribi_message::{KnownField, RequestHead, Span};
+use oribi_proto::forwarded::{Element, Node, elements, members, node};
+use oribi_proto::h1::is_authority;
+
+/// What is known of the way of a request to this server, beside its peer and its head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forwarded {
+    /// The client has sent it by a secure connection, as a trusted proxy says, or else as this server sees by itself.
+    pub(super) https: bool,
+    /// Where in the head the port stands that clients connect to, if Host does not say it.
+    pub(super) port: Option<Span>,
+    /// The other end of the connection, if the client is another.
+    pub(super) peer: Option<Remote>,
+}
+
+/// What trusted proxies say of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Belief {
+    pub(super) client: Option<Node>,
+    pub(super) https: Option<bool>,
+    pub(super) host: Option<ForwardedHost>,
+    /// Where the port stands that the client has connected to.
+    pub(super) port: Option<Span>,
+}
+
+/// A host, as a field of the same head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ForwardedHost {
+    /// Where the word `host` stands, in any case.
+    pub(super) name: Span,
+    pub(super) value: Span,
+}
+
+/// Forwarded and the X-Forwarded fields of a request say different things: a proxy has written one of them, the client the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contradiction;
+
+impl Belief {
+    /// What the peer, which is trusted, says in `head`.
+    pub(super) fn of(head: RequestHead<'_>, proxies: &Proxies) -> Result<Self, Contradiction> {
+        let believed = proxies.fields;
+        let (mut of_each, mut of_standard) = (false, false);
+        for field in &head.layout().fields {
+            match field.known {
+                Some(KnownField::XForwardedFor) => of_each |= believed.client,
+                Some(KnownField::XForwardedProto) => of_each |= believed.scheme,
+                Some(KnownField::XForwardedHost) => of_each |= believed.host,
+                Some(KnownField::XForwardedPort) => of_each |= believed.port,
+                Some(KnownField::Forwarded) => of_standard |= believed.forwarded,
+                _ => {}
+            }
+        }
+        match (of_each, of_standard) {
+            (false, false) => Ok(Self::default()),
+            (true, false) => Ok(Self::of_each(head, proxies)),
+            (false, true) => Ok(Self::of_standard(head, proxies)),
+            (true, true) => {
+                let (each, standard) = (Self::of_each(head, proxies), Self::of_standard(head, proxies));
+                if each.agrees(&standard, head) { Ok(each) } else { Err(Contradiction) }
+            }
+        }
+    }
+
+    /// What X-Forwarded-For and its like say. In all of them stands what the same proxy has written as many places from the right; a
+    /// proxy that writes one value instead of adding it has written the only one.
+    fn of_each(head: RequestHead<'_>, proxies: &Proxies) -> Self {
+        let believed = proxies.fields;
+        let mut belief = Self::default();
+        let mut depth = 0;
+        if believed.client {
+            for (place, member) in all_members(head, KnownField::XForwardedFor).enumerate() {
+                depth = place;
+                if !belief.goes_on_behind(node(member), proxies) {
+                    break;
+                }
+            }
+        }
+        let said = |name: KnownField| all_members(head, name).take(depth + 1).last();
+        if believed.scheme {
+            belief.https = said(KnownField::XForwardedProto).and_then(is_secure);
+        }
+        if believed.host {
+            let name = head.layout().fields.iter().rfind(|field| field.known == Some(KnownField::XForwardedHost));
+            let value = said(KnownField::XForwardedHost).and_then(|host| authority(host, head));
+            belief.host = name.zip(value).map(|(field, value)| ForwardedHost {
+                // X-Forwarded-Host ends in the name of the field that it replaces.
+                name: Span { start: field.name.end - 4, end: field.name.end },
+                value,
+            });
+        }
+        if believed.port {
+            belief.port = said(KnownField::XForwardedPort).filter(|port| is_port(port)).map(|port| place(port, head));
+        }
+        belief
+    }
+
+    /// What Forwarded says.
+    fn of_standard(head: RequestHead<'_>, proxies: &Proxies) -> Self {
+        let mut belief = Self::default();
+        for element in values(head, KnownField::Forwarded).flat_map(elements) {
+            let Some(Element { client, scheme, host, host_name }) = element else { break };
+            belief.https = scheme.and_then(is_secure).or(belief.https);
+            let value = host.and_then(|host| authority(host, head));
+            belief.host = value.map(|value| ForwardedHost { name: place(host_name, head), value }).or(belief.host);
+            if !belief.goes_on_behind(client.and_then(node), proxies) {
+                break;
+            }
+        }
+        belief
+    }
+
+    /// Notes the client that a trusted proxy names. Returns whether that is a trusted proxy, too, which knows its own client. Who
+    /// is no address, such as `unknown`, stays unknown; then the proxy counts as the client.
+    fn goes_on_behind(&mut self, client: Option<Node>, proxies: &Proxies) -> bool {
+        let Some(client) = client else { return false };
+        self.client = Some(client);
+        proxies.trust(Some(client.address))
+    }
+
+    /// Whether both say the same. Ports of clients may be missing, because many proxies do not tell them.
+    fn agrees(&self, other: &Self, head: RequestHead<'_>) -> bool {
+        let address = |belief: &Self| -> Option<IpAddr> { belief.client.map(|client| client.address) };
+        let host = |belief: &Self| belief.host.map(|host| host.value.of(head.bytes()).to_ascii_lowercase());
+        address(self) == address(other) && self.https == other.https && host(self) == host(other)
+    }
+
+    /// The port that clients connect to, if neither the host that is believed nor Host says it.
+    pub(super) fn missing_port(&self, head: RequestHead<'_>) -> Option<Span> {
+        self.port.filter(|_| port_of(head.host().unwrap_or_default()).is_none())
+    }
+}
+
+/// The values of all fields of that name, the last one first.
+fn values<'a>(head: RequestHead<'a>, name: KnownField) -> impl Iterator<Item = &'a [u8]> {
+    let fields = head.layout().fields.iter().rev().filter(move |field| field.known == Some(name));
+    fields.map(move |field| field.value.of(head.bytes()))
+}
+
+/// The members of all fields of that name, which are one list (RFC 9110, section 5.3), the last one first.
+fn all_members<'a>(head: RequestHead<'a>, name: KnownField) -> impl Iterator<Item = &'a [u8]> {
+    values(head, name).flat_map(members)
+}
+
+/// Whether a scheme is that of secure connections; `None` if it is not known. Some proxies name those of WebSocket.
+fn is_secure(scheme: &[u8]) -> Option<bool> {
+    let is = |names: [&str; 2]| names.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
+    if is(["https", "wss"]) { Some(true) } else { is(["http", "ws"]).then_some(false) }
+}
+
+/// Where a host stands in the head, if it is one that Host may have, and not empty.
+fn authority(host: &[u8], head: RequestHead<'_>) -> Option<Span> {
+    let place = place(host, head);
+    (!matches!(host, [] | [b':', ..]) && is_authority(head.bytes(), place)).then_some(place)
+}
+
+fn is_port(digits: &[u8]) -> bool {
+    let text = str::from_utf8(digits).unwrap_or_default();
+    !text.starts_with(['0', '+']) && text.parse::<u16>().is_ok()
+}
+
+/// Where a part of the head stands in it.
+fn place(part: &[u8], head: RequestHead<'_>) -> Span {
+    let start = part.as_ptr().addr() - head.bytes().as_ptr().addr();
+    Span::new(start, start + part.len())
+}
+
+#[cfg(test)]
+mod tests;

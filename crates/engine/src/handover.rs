@@ -1,0 +1,172 @@
+//! Connections that another engine goes on with, in another process, and those that this one takes over.
+//!
+//! A connection can change hands between two requests: then it has no state beside its socket, what has been received of its next
+//! request, and the few facts of a [`Record`]. While it has a request, it stays.
+
+use super::connection::{Connection, Reading, State};
+use super::deadline::Deadline;
+use super::input::Input;
+use super::remote::Remote;
+use super::send::Still;
+use super::{Accepting, Engine, IDLE_WHILE_STOPPING};
+use oribi_config::{Protocol, ProxyProtocol};
+use oribi_io::{Backend, Peer};
+use oribi_ipc::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
+use oribi_stats::totals::Counter;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Stops accepting. From now on the engine is finished when it has no connection.
+    pub fn begin_to_hand_over(&mut self) {
+        if self.accepting != Accepting::Never {
+            self.stop_accepting();
+        }
+        self.hands_over = true;
+        if self.listeners.iter().any(|listener| listener.tls.is_some()) {
+            // An encrypted connection cannot change hands: only this process has its keys. So it ends in good order.
+            self.part();
+            self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, self.backend.now());
+        } else {
+            self.leave_clients();
+        }
+    }
+
+    /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
+    /// take stays.
+    pub fn hand_over(&mut self, mut give: impl FnMut(&Record, &OwnedFd) -> io::Result<()>) -> io::Result<()> {
+        self.send_batch();
+        let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();
+        for index in resting {
+            let Some((record, descriptor)) = self.release(index) else { continue };
+            match give(&record, &descriptor) {
+                Ok(()) => self.tally.count(Counter::ConnectionsHandedOver),
+                Err(error) => {
+                    if !self.adopt(record, descriptor) {
+                        log::error!("a connection was lost that could not be handed over");
+                        self.tally.count(Counter::ConnectionsClosed);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is known of the connection but what a record has room for.
+    fn is_between_requests(&self, index: u32) -> bool {
+        let connection = &self.connections[index];
+        let waits = match &connection.state {
+            State::Reading(Reading { request, .. }) => request.is_none() && connection.machine.awaits_head(),
+            State::Carrying(carrier) => {
+                // What an HTTP/2 client and its machine know of one another has no place in a record.
+                !carrier.speaks_http2()
+                    && carrier.carries() == 0
+                    && carrier.is_between_messages()
+                    && !carrier.must_close()
+                    && !connection.input.has_unread()
+            }
+            State::Greeting => true,
+            State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,
+        };
+        let moves = self.backend.can_move(&connection.line.socket);
+        waits && moves && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
+    }
+
+    /// Forgets a connection without ending it.
+    fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
+        // If this fails, bytes of it have not left yet.
+        let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
+        let left = self.deadlines.left(index, Deadline::Head, self.backend.now());
+        self.deadlines.clear(index);
+        let mut connection = self.connections.remove(index)?;
+        self.forget_speech(connection.speech);
+        if let Some(census) = self.census {
+            census.here.fetch_sub(1, Relaxed);
+            census.everywhere.fetch_sub(1, Relaxed);
+        }
+        let listener = &self.listeners[usize::from(connection.listener)];
+        self.tally.received(received.len());
+        let record = Record {
+            protocol: listener.protocol,
+            listener: listener.display.clone(),
+            greeted: !matches!(connection.state, State::Greeting),
+            requests: connection.requests,
+            left: left.map_or(NO_LIMIT, |left| u32::try_from(left.as_millis()).unwrap_or(NO_LIMIT)),
+            address: connection.remote.address().to_vec(),
+            port: connection.remote.port().to_vec(),
+            unread: [connection.input.unread(), &received].concat(),
+        };
+        connection.input.release(&mut self.pool);
+        self.backend.close(connection.line.socket);
+        Some((record, descriptor))
+    }
+
+    /// Goes on with a connection that another engine has given away. `false`: it is lost, because the system refuses or this server
+    /// has no listener for its protocol.
+    pub fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+        let adopted = self.adopt(record, descriptor);
+        if adopted {
+            self.tally.count(Counter::ConnectionsTakenOver);
+        }
+        adopted
+    }
+
+    fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+        // A PROXY header that has not come is read as it would have been, where the listener is still the same. No connection that
+        // comes from another process is encrypted.
+        let speaks = |listener: &&oribi_listen::Listener| {
+            let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
+            listener.protocol == record.protocol && (record.greeted || greets)
+        };
+        let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
+        let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {
+            return false;
+        };
+        let socket = match self.backend.adopt(descriptor) {
+            Ok(socket) => socket,
+            Err(error) => {
+                log::error!("cannot take a connection over: {error}");
+                return false;
+            }
+        };
+        let mut connection = Connection::new(socket, listener as u16, Peer::Local);
+        connection.remote = Remote::given(&record.address, &record.port);
+        if record.protocol == Protocol::Http {
+            connection.forwarding = self.forwarding_of(&connection.remote);
+        }
+        connection.requests = record.requests;
+        let begun = !record.unread.is_empty();
+        connection.input = Input::holding(record.unread);
+        let index = self.connections.insert(connection);
+        if let Some(census) = self.census {
+            census.here.fetch_add(1, Relaxed);
+            census.everywhere.fetch_add(1, Relaxed);
+        }
+        let now = self.backend.now();
+        if record.protocol == Protocol::FastCgi {
+            self.carry(index);
+            self.deadlines.set(index, Deadline::Kept, now);
+        } else {
+            if !record.greeted {
+                self.await_greeting(index);
+            }
+            match record.left {
+                NO_LIMIT if begun || record.requests == 0 => self.deadlines.set(index, Deadline::Head, now),
+                NO_LIMIT => self.deadlines.set(index, Deadline::Idle, now),
+                left => self.deadlines.set_rest(index, Deadline::Head, Duration::from_millis(left.into()), now),
+            }
+        }
+        if self.open(index) == Still::Open {
+            if begun && record.greeted {
+                let _ = self.read_on(index);
+            } else if begun {
+                let _ = self.read_greeting(index);
+            }
+            self.check(index);
+        }
+        true
+    }
+}

@@ -1,0 +1,101 @@
+//! Applies Forwarded and X-Forwarded-* of trusted proxies, and removes those of everyone else (`--strip-forwarded`).
+//!
+//! The client's address replaces the peer's, and Host refers to the bytes of the forwarded host in the same head, so nothing is
+//! copied. A connection knows from its beginning whether its peer is trusted. Workers behind an edge get the outcome.
+
+use super::Engine;
+use super::exchange::Received;
+use super::forwarded::{Belief, Contradiction};
+use super::remote::Remote;
+use core::net::SocketAddr;
+use oribi_config::{Forwarding, Proxies};
+use oribi_io::{Backend, Peer};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, TargetForm};
+use std::time::Duration;
+
+/// At most one line of the log in this time says that fields contradict each other.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// The beginning of the names of fields in which proxies speak of a client, beside those that have standard names.
+const PREFIX: &[u8] = b"x-forwarded-";
+
+/// Believes the fields of a request, or removes them. `bytes` are those of its head.
+pub(super) fn heed(
+    received: &mut Received,
+    bytes: &[u8],
+    forwarding: Forwarding,
+    proxies: &Proxies,
+) -> Result<(), Contradiction> {
+    match forwarding {
+        Forwarding::Kept => {}
+        Forwarding::Removed => remove(&mut received.layout, bytes),
+        Forwarding::Believed => {
+            let belief = Belief::of(RequestHead::new(bytes, &received.layout), proxies)?;
+            if belief != Belief::default() {
+                apply(&belief, received, bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apply(belief: &Belief, received: &mut Received, bytes: &[u8]) {
+    let Received { layout, remote, forwarded, .. } = received;
+    if let Some(client) = belief.client {
+        forwarded.peer = Some(*remote);
+        *remote = Remote::new(Peer::Internet(SocketAddr::new(client.address, client.port.unwrap_or(0))));
+    }
+    if let Some(https) = belief.https {
+        forwarded.https = https;
+    }
+    if let Some(host) = belief.host {
+        match layout.fields.iter_mut().find(|field| field.known == Some(KnownField::Host)) {
+            Some(field) => field.value = host.value,
+            None => layout.fields.push(FieldLayout { name: host.name, value: host.value, known: Some(KnownField::Host) }),
+        }
+        if layout.form == TargetForm::Absolute {
+            layout.authority = Some(host.value);
+        }
+    }
+    forwarded.port = belief.missing_port(RequestHead::new(bytes, layout));
+}
+
+fn remove(layout: &mut HeadLayout, bytes: &[u8]) {
+    layout.fields.retain(|field| match field.known {
+        Some(
+            KnownField::Forwarded
+            | KnownField::XForwardedFor
+            | KnownField::XForwardedHost
+            | KnownField::XForwardedPort
+            | KnownField::XForwardedProto
+            | KnownField::XRealIp,
+        ) => false,
+        Some(_) => true,
+        None => !field.name.of(bytes).get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)),
+    });
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// What becomes of the fields of a connection whose other end is `remote`.
+    pub(super) fn forwarding_of(&self, remote: &Remote) -> Forwarding {
+        match remote.ip() {
+            // What is neither an address nor the peer of a Unix socket is trusted by nobody.
+            None if !remote.address().is_empty() => Forwarding::Removed,
+            address => self.settings.proxies.forwarding(address),
+        }
+    }
+
+    /// Tells the log, but not often, why a request is refused whose fields contradict each other.
+    #[cold]
+    pub(super) fn tell_of_contradiction(&mut self, Contradiction: Contradiction) {
+        let now = self.backend.now();
+        if self.contradiction_told.is_some_and(|told| now.saturating_sub(told) < SAID_EVERY) {
+            return;
+        }
+        self.contradiction_told = Some(now);
+        log::warn!(
+            "refused a request: its Forwarded says something else than its X-Forwarded fields. Clients can send both; name those \
+             that your proxies set: --forwarded-fields"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Connections of clients that speak HTTP/2, which carry many exchanges at once (RFC 9113).
+//!
+//! As with FastCGI, a connection stays [`Carrying`](super::connection::State::Carrying), and each request is a
+//! [`Stream`](super::stream::Stream) with a state and deadlines of its own. What is different is that a client says how much content
+//! it takes, on the connection and on each stream. Content for which there is no room waits with its stream (`send`), so no
+//! stream keeps the others from the socket.
+//!
+//! A client opens such a connection in clear text by knowing that the server speaks HTTP/2 (section 3.3), over TLS by agreeing on it
+//! in the handshake (section 3.2). The HTTP/1 machine refuses the first line that it sends then, and only behind that is looked for
+//! it.
+
+mod receive;
+mod send;
+
+use super::Engine;
+use super::carrier::Carrier;
+use super::connection::{Connection, Speech, State};
+use super::send::Still;
+use oribi_config::Settings;
+use oribi_io::Backend;
+use oribi_proto::h1;
+use oribi_proto::h2::{self, Machine, Opening};
+use oribi_stats::totals::Counter;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little of it has come to tell, the
+    /// connection is as it was before the machine looked at it.
+    pub(super) fn opening(&mut self, index: u32) -> Opening {
+        let connection = &mut self.connections[index];
+        // Over TLS the peers have agreed on it, or on something else, before the first byte (section 3.2).
+        match self.backend.encryption(&connection.line.socket) {
+            Some(encryption) => return if encryption.http2 { Opening::Http2 } else { Opening::Other },
+            None if connection.requests > 0 || !self.settings.http2 => return Opening::Other,
+            None => {}
+        }
+        let opening = h2::opening(connection.input.unread());
+        if opening == Opening::Unclear {
+            connection.machine = h1::Machine::new();
+        }
+        opening
+    }
+
+    /// Goes on with a connection as one of HTTP/2.
+    pub(super) fn speak_http2(&mut self, index: u32) -> Still {
+        self.tally.count(Counter::Http2Connections);
+        self.count_speech(index, Speech::Http2);
+        let carrier = Carrier::of_client(&self.frame_limits);
+        self.connections[index].enter(State::Carrying(Box::new(carrier)));
+        self.parse_carried(index)
+    }
+
+    /// Tells all clients that they are to open no more streams, because this engine stops or hands over.
+    pub(super) fn leave_clients(&mut self) {
+        let clients: Vec<u32> = self.connections.indices().filter(|index| self.connections[*index].speaks_http2()).collect();
+        for index in clients {
+            let _ = self.leave_client(index);
+        }
+    }
+
+    /// Tells a client that it is to open no more streams. Those that are on their way are still answered.
+    pub(super) fn leave_client(&mut self, index: u32) -> Still {
+        self.say_farewell(index, Machine::retire)
+    }
+
+    /// Tells a client that what it has opened is all that is answered. A connection on which nothing is asked ends.
+    pub(super) fn leave_client_at_once(&mut self, index: u32) -> Still {
+        self.say_farewell(index, Machine::retire_at_once)
+    }
+
+    fn say_farewell(&mut self, index: u32, farewell: fn(&mut Machine, &mut Vec<u8>)) -> Still {
+        let Connection { line, state, .. } = &mut self.connections[index];
+        let State::Carrying(carrier) = state else { return Still::Open };
+        let Some(machine) = carrier.http2() else { return Still::Open };
+        farewell(machine, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+        line.trim(&mut self.outputs);
+        if self.flush(index) == Still::Gone {
+            return Still::Gone;
+        }
+        self.end_or_rest(index)
+    }
+}
+
+/// The limits of its machines, from the settings.
+pub(super) fn limits(settings: &Settings) -> h2::Limits {
+    let limits = &settings.limits;
+    h2::Limits {
+        streams: limits.http2_streams,
+        head_bytes: limits.head_bytes,
+        fields: limits.fields,
+        target_bytes: limits.target_bytes,
+        strict_target: settings.strict_uri,
+        content_bytes: limits.content_bytes,
+        ..h2::Limits::default()
+    }
+}

@@ -1,0 +1,289 @@
+//! Makes complete requests of frames.
+
+use super::super::carrier::Carrier;
+use super::super::connection::{Connection, Fate, State};
+use super::super::content::{Room, StoredContent};
+use super::super::deadline::Deadline;
+use super::super::heed::heed;
+use super::super::misdirected::is_misdirected;
+use super::super::name::Place;
+use super::super::send::Still;
+use super::super::stream::{Stream, StreamState};
+use super::super::trailers::ReceivedTrailers;
+use super::super::uploads::Destination;
+use super::super::{Engine, Stage};
+use core::ops::Range;
+use oribi_config::Forwarding;
+use oribi_io::Backend;
+use oribi_message::RequestHead;
+use oribi_proto::h2::{Event, Outline, Refusal, Violation};
+use oribi_stats::totals::Counter;
+
+/// A head of so many bytes counts before any content has come; smaller ones are less than what a stream takes anyhow.
+const LARGE_HEAD: usize = 2 << 10;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Lets the machine read unread input until it needs more.
+    pub(in super::super) fn parse_frames(&mut self, index: u32) -> Still {
+        let now = self.backend.now().as_nanos() as u64;
+        if let Some(machine) = self.connections[index].carrier().and_then(Carrier::http2) {
+            machine.pass_time(now, &self.frame_limits);
+        }
+        loop {
+            let Connection { line, input, state, .. } = &mut self.connections[index];
+            let State::Carrying(carrier) = state else { return Still::Open };
+            let Some(machine) = carrier.http2() else { return Still::Open };
+            let (text, layout) = (&mut self.head_text, &mut self.blank.layout);
+            let step = machine.handle_input(input.unread(), text, layout, &self.frame_limits);
+            let start = input.position();
+            input.consume(step.consumed);
+            let still = match step.event {
+                Event::NeedInput => return Still::Open,
+                Event::Head { id, outline, complete } => self.begin_request(index, id, outline, complete),
+                Event::Content { id, range } => self.take_piece(index, id, start + range.start..start + range.end),
+                Event::End { id, trailers } => match self.reading_stream(index, id) {
+                    Some(number) => {
+                        if trailers {
+                            self.take_trailers(number);
+                        }
+                        self.complete_stream(number)
+                    }
+                    None => Still::Open,
+                },
+                Event::Refused { id, refusal } => {
+                    if carrier.number(id).is_none() {
+                        self.tally.count(Counter::Http2Streams);
+                    }
+                    self.refuse_request(index, id, refusal)
+                }
+                Event::Reset { id, error } => {
+                    match error {
+                        Some(error) => log::debug!("a stream was reset: {}", error.reason()),
+                        None => self.tally.count(Counter::Http2ResetsByClient),
+                    }
+                    if let Some(number) = carrier.number(id) {
+                        self.lose_stream(number);
+                    }
+                    self.end_or_rest(index)
+                }
+                Event::Malformed { why, .. } => {
+                    self.tally.count(Counter::Http2Streams);
+                    log::debug!("a stream was reset: {}", why.reason());
+                    Still::Open
+                }
+                Event::Room => self.send_waiting(index),
+                Event::Answer => {
+                    let (reset, calms) = (machine.resets(), machine.calms());
+                    machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+                    line.trim(&mut self.outputs);
+                    self.count_reset(reset);
+                    if let Some(violation) = calms {
+                        self.note_violation(violation);
+                    }
+                    self.flush_and_rest(index)
+                }
+                Event::Refuse(violation) => return self.refuse_client(index, violation),
+            };
+            if still == Still::Gone {
+                return Still::Gone;
+            }
+        }
+    }
+
+    /// A head has been read: its layout is in the blank request.
+    fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
+        let now = self.backend.now();
+        self.tally.asked_by_http2();
+        let fresh = self.spare_requests.pop().unwrap_or_default();
+        let mut request = std::mem::replace(&mut self.blank, fresh);
+        std::mem::swap(&mut request.text, &mut self.head_text);
+        let connection = &mut self.connections[index];
+        request.earlier = connection.requests;
+        connection.requests = connection.requests.wrapping_add(1);
+        request.remote = connection.remote;
+        let socket = &connection.line.socket;
+        request.forwarded.https = self.backend.encryption(socket).is_some();
+        let head = RequestHead::new(&request.text, &request.layout);
+        if request.forwarded.https && is_misdirected(&self.backend, socket, head) {
+            self.recycle_carried(request);
+            return self.refuse_request(index, id, Refusal::MISDIRECTED);
+        }
+        let forwarding = connection.forwarding;
+        if forwarding != Forwarding::Kept {
+            let text = std::mem::take(&mut request.text);
+            let heeded = heed(&mut request, &text, forwarding, &self.settings.proxies);
+            request.text = text;
+            if let Err(contradiction) = heeded {
+                self.recycle_carried(request);
+                self.tell_of_contradiction(contradiction);
+                return self.refuse_request(index, id, Refusal::FORWARDED);
+            }
+        }
+        if let Some(ids) = &mut self.ids {
+            request.id = Some(ids.identify_in(&mut request.layout, &mut request.text, forwarding));
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.place_in(&mut request.layout, &mut request.text, forwarding);
+        }
+        let remote = request.remote;
+        let mut trouble = None;
+        if complete {
+            request.complete_at = now.into();
+        } else {
+            let bounds = self.uploads.bounds;
+            // Without a file for it, it begins in memory.
+            let size = outline.content_length.filter(|size| *size <= bounds.in_memory as u64 || !self.has_all_files(index));
+            let room = &mut Room { input: None, spare: &mut self.spare_content, bounds };
+            match StoredContent::with_room(size, room) {
+                Ok(content) => {
+                    request.content = content;
+                    if request.text.len() >= LARGE_HEAD {
+                        request.content.count(request.text.len(), &bounds);
+                    }
+                }
+                Err(error) => trouble = Some(error),
+            }
+        }
+        let announced = outline.content_length;
+        let number = self.streams.insert_with(|| Stream::of_client(index, id, remote, request, complete, announced));
+        if let Some(carrier) = self.connections[index].carrier() {
+            carrier.add(id, number);
+        }
+        self.deadlines.clear(index);
+        if self.part_with_client(index) == Still::Gone {
+            return Still::Gone;
+        }
+        if let Some(error) = trouble {
+            return self.refuse_stream_storage(number, &error);
+        }
+        if complete {
+            // There is no content to complete, and no deadline for it runs.
+            self.ready.push_back(Place::Stream(number));
+            return Still::Open;
+        }
+        self.stream_deadlines.set(number, Deadline::Content, now);
+        if self.bound_content(Place::Stream(number)) == Still::Gone {
+            return Still::Gone;
+        }
+        if outline.expects_continue {
+            let Connection { line, state, .. } = &mut self.connections[index];
+            if let State::Carrying(carrier) = state
+                && let Some(machine) = carrier.http2()
+            {
+                machine.write_continue(id, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+                return self.flush(index);
+            }
+        }
+        Still::Open
+    }
+
+    /// If a connection is to end soon, tells the client so.
+    fn part_with_client(&mut self, index: u32) -> Still {
+        let requests = self.connections[index].requests;
+        if let Some(most) = self.settings.limits.requests_per_connection {
+            // A client that does not heed the first word may not go on for ever.
+            if requests == most {
+                self.tally.count(Counter::LimitKeepaliveRequests);
+            }
+            if requests >= most.saturating_add(self.settings.limits.http2_streams) {
+                return self.leave_client_at_once(index);
+            }
+            if requests >= most {
+                return self.leave_client(index);
+            }
+        }
+        if self.stage == Stage::Serving && !self.hands_over { Still::Open } else { self.leave_client(index) }
+    }
+
+    fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let StreamState::Requested(requested) = &self.streams[number].state else { return Still::Open };
+        let place = self.room_on_connection(index, number, &requested.request.content, range.len());
+        if place == Destination::None {
+            return self.refuse_excess(number);
+        }
+        let Self { streams, connections, uploads, outputs, .. } = self;
+        let Connection { line, input, state, .. } = &mut connections[index];
+        let StreamState::Requested(requested) = &mut streams[number].state else { return Still::Open };
+        let (piece, content) = (&input.bytes()[range], &mut requested.request.content);
+        let added = match place {
+            Destination::File => content.move_to_file(piece.len(), &uploads.bounds),
+            _ => Ok(()),
+        };
+        let added = added.and_then(|()| match place {
+            Destination::Waits => content.add_here(piece, &uploads.bounds),
+            _ => content.add(piece, &uploads.bounds),
+        });
+        if let Err(error) = added {
+            return self.refuse_stream_storage(number, &error);
+        }
+        // What is complete with this piece leaves at once.
+        if requested.announced.is_none_or(|size| content.size() < size) {
+            content.count(requested.request.text.len(), &uploads.bounds);
+        }
+        if let State::Carrying(carrier) = state {
+            if place == Destination::Waits {
+                requested.withheld += piece.len();
+                carrier.withholds = true;
+            }
+            if let Some(machine) = carrier.http2() {
+                let output = line.output.get_or_insert_with(|| outputs.take());
+                match place {
+                    Destination::Waits => machine.withhold(id, piece.len(), output.tail()),
+                    _ => machine.consume(id, piece.len(), output.tail()),
+                }
+                line.trim(outputs);
+            }
+        }
+        if self.bound_content(Place::Stream(number)) == Still::Gone {
+            return Still::Gone;
+        }
+        self.flush(index)
+    }
+
+    /// Trailers have been read: they are the fields of the blank request.
+    fn take_trailers(&mut self, number: u32) {
+        let StreamState::Requested(requested) = &mut self.streams[number].state else { return };
+        let fields = RequestHead::new(&self.head_text, &self.blank.layout).fields();
+        requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
+    }
+
+    /// Answers a request that the machine refuses, of which the engine may have heard nothing yet.
+    fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
+        let Connection { line, state, remote, .. } = &mut self.connections[index];
+        let State::Carrying(carrier) = state else { return Still::Open };
+        if let Some(number) = carrier.number(id) {
+            return self.refuse_stream(number, refusal);
+        }
+        let Some(machine) = carrier.http2() else { return Still::Open };
+        log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
+        let https = self.backend.encryption(&line.socket).is_some();
+        let output = line.output.get_or_insert_with(|| self.outputs.take());
+        machine.write_refusal(id, refusal, &self.stamp.preset(None, https, None, b""), output.tail());
+        let _ = machine.finish(id, output.tail());
+        let remote = *remote;
+        let ending = self.ending_of(index);
+        self.record_refusal(&remote, None, refusal, ending);
+        self.flush_and_rest(index)
+    }
+
+    /// Ends a connection on which a rule was broken, and tells the client.
+    fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
+        let Connection { line, state, input, .. } = &mut self.connections[index];
+        let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
+        // A connection that ends behind its last request has been noted before that.
+        let mut noted = false;
+        if let Some(machine) = carrier.http2() {
+            noted = machine.is_calming();
+            machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+            line.trim(&mut self.outputs);
+        }
+        input.release(&mut self.pool);
+        self.deadlines.clear(index);
+        if !noted {
+            self.note_violation(violation);
+        }
+        self.lose_streams(*carrier);
+        if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
+    }
+}

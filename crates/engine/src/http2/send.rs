@@ -1,0 +1,180 @@
+//! Content that waits with its stream until the client and the other streams leave room for it.
+//!
+//! Content that may not be sent yet stays with its stream, unframed (`Frame::postpone`), and so does content that would put
+//! more than [`FRAMED_BYTES`] of one stream before the others of its connection. The connection's output then shares the
+//! segments of the stream and copies nothing (`Output::pass_on`). When the client makes room, or the socket has taken the
+//! frames, streams take turns by their priorities. A stream whose client makes no room within `--write-timeout` is reset, and
+//! the others continue.
+
+use super::super::Engine;
+use super::super::connection::{Connection, State};
+use super::super::deadline::Deadline;
+use super::super::framing::{FRAMED_BYTES, finish};
+use super::super::name::Place;
+use super::super::send::{Still, WRITE_PROGRESS};
+use super::super::stream::{Frames, Stream, StreamFraming};
+use oribi_io::Backend;
+use oribi_proto::h2::{Admission, ErrorCode, Machine};
+use oribi_stats::totals::Counter;
+use std::io;
+
+impl<B: Backend> Engine<'_, B> {
+    /// If content of a response waits, the client has so long to make room for it.
+    #[inline]
+    pub(in super::super) fn limit_waiting(&mut self, place: Place) {
+        if let Place::Stream(number) = place
+            && self.streams.get(number).is_some_and(Stream::waits)
+        {
+            self.hold_stream(number);
+            if !self.stream_deadlines.runs(number, Deadline::Write) {
+                self.allow_time(number);
+            }
+        }
+    }
+
+    /// The client has all of its time again to make room for content of a stream that waits.
+    fn allow_time(&mut self, number: u32) {
+        let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut self.streams[number] else { return };
+        let Some(machine) = self.connections[*connection].carrier().and_then(|carrier| carrier.http2()) else { return };
+        frames.sent_before = machine.content_sent();
+        if let Some(waiting) = &mut frames.waiting {
+            waiting.progress = 0;
+        }
+        self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
+    }
+
+    /// Called when all that was framed has left: content that waits comes next, or the connection rests.
+    pub(in super::super) fn go_on_carrying(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        let some_wait = connection.carrier().and_then(|carrier| carrier.http2()).is_some_and(|machine| machine.any_waits());
+        if some_wait {
+            self.ask_for_turn(index);
+        } else {
+            self.rest_if_idle(index);
+        }
+    }
+
+    /// Frames content that waits, as far as the client has room for it and one turn of the connection goes, and sends it.
+    pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
+        let mut any = false;
+        loop {
+            match self.frame_next(index) {
+                Ok(None) => break,
+                Ok(Some(number)) => {
+                    any = true;
+                    if !self.streams[number].waits() {
+                        self.all_is_framed(index, number);
+                    }
+                }
+                Err(error) => {
+                    // Content is missing behind the header of its frame.
+                    log::error!("a response was cut off: it cannot be read from its temporary file: {error}");
+                    self.cut(index);
+                    return Still::Gone;
+                }
+            }
+        }
+        if !any {
+            return Still::Open;
+        }
+        if self.flush(index) == Still::Gone {
+            return Still::Gone;
+        }
+        self.end_or_rest(index)
+    }
+
+    /// Frames a part of the content that is to be sent next; returns the number of its stream.
+    fn frame_next(&mut self, index: u32) -> io::Result<Option<u32>> {
+        let Self { connections, streams, outputs, .. } = self;
+        let Connection { line, state, .. } = &mut connections[index];
+        let State::Carrying(carrier) = state else { return Ok(None) };
+        if line.framed() >= FRAMED_BYTES {
+            return Ok(None);
+        }
+        let Some(id) = carrier.http2().and_then(Machine::next_to_send) else { return Ok(None) };
+        let number = carrier.number(id);
+        let Some(machine) = carrier.http2() else { return Ok(None) };
+        let Some(StreamFraming::Http2(Frames { waiting, .. })) = number.map(|number| &mut streams[number].framing) else {
+            machine.set_waiting(id, false);
+            return Ok(None);
+        };
+        let Some(content) = waiting.as_mut() else { return Ok(None) };
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        match machine.write_content_prefix(id, content.size(), output.tail()) {
+            Admission::Bytes(admitted) => {
+                content.pass_on(admitted, output)?;
+                content.recount();
+            }
+            Admission::Blocked => {
+                line.trim(outputs);
+                return Ok(None);
+            }
+            Admission::Dropped => *waiting = None,
+        }
+        if waiting.as_ref().is_some_and(|content| content.is_empty()) {
+            *waiting = None;
+        }
+        // As on every connection: a client that takes a few bytes now and then has not more time than one that takes none.
+        let progressed = waiting.as_ref().map(|content| content.progress >= WRITE_PROGRESS);
+        if progressed.is_none() {
+            machine.set_waiting(id, false);
+        }
+        line.trim(outputs);
+        let Some(number) = number else { return Ok(None) };
+        if progressed == Some(true) {
+            self.allow_time(number);
+        }
+        Ok(Some(number))
+    }
+
+    /// Nothing of a stream waits any more: ends it if its response ends there.
+    fn all_is_framed(&mut self, index: u32, number: u32) {
+        self.stream_deadlines.clear(number);
+        let Self { connections, streams, outputs, .. } = self;
+        let stream = &mut streams[number];
+        let StreamFraming::Http2(Frames { id, ends: true, trailers, .. }) = &mut stream.framing else { return };
+        let (id, trailers) = (*id, trailers.take());
+        let trailers = trailers.as_ref().map_or_else(Vec::new, |trailers| trailers.fields().collect());
+        let Connection { line, state, .. } = &mut connections[index];
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            finish(machine, id, &trailers, line.output.get_or_insert_with(|| outputs.take()).tail());
+            line.trim(outputs);
+        }
+        let lent = stream.answering().is_some_and(|(_, _, answer)| answer.is_lent());
+        self.leave_carrier(index, id);
+        if !lent {
+            self.conclude_stream(number);
+            self.forget_stream(number);
+        }
+    }
+
+    /// Content of a stream has waited for as long as a client may make it wait. If the client has room for it and has taken content
+    /// of other streams in that time, it goes on waiting for its turn; otherwise the client gets no more of this response.
+    pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
+        let Self { connections, streams, outputs, tally, .. } = self;
+        let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
+        let index = *connection;
+        let Connection { line, state, .. } = &mut connections[index];
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            let sent = machine.content_sent() - frames.sent_before;
+            if machine.has_room(frames.id) && sent >= WRITE_PROGRESS as u64 {
+                return self.allow_time(number);
+            }
+            tally.count(Counter::Http2Stalled);
+            tally.count(Counter::Http2ResetsByServer);
+            tally.count(Counter::LimitWriteTimeout);
+            machine.reset(frames.id, ErrorCode::CANCEL, line.output.get_or_insert_with(|| outputs.take()).tail());
+            line.trim(outputs);
+        }
+        frames.waiting = None;
+        log::info!("a client took too long to receive a response");
+        self.lose_stream(number);
+        if self.flush(index) == Still::Open {
+            let _ = self.end_or_rest(index);
+        }
+    }
+}

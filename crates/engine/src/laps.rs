@@ -1,0 +1,164 @@
+//! When what happened to a request, and how long its parts took.
+//!
+//! ```text
+//! complete        taken          first byte from the app      last byte from the app       last byte sent
+//!    |--- queue ----|---- first ----------|                            |                         |
+//!                   |---- app ----------------------------------------|---- send ---------------|
+//! ```
+
+use super::moment::Moment;
+use oribi_log::Parts;
+use oribi_stats::totals::Tally;
+use std::time::Duration;
+
+/// When what happened to a request that was handed out. There is one of these for each connection, so it is small: of the first two times,
+/// which follow one another closely, at most 71 minutes are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laps {
+    /// The request was complete.
+    complete: Moment,
+    /// So many microseconds later a worker took it.
+    queue: u32,
+    /// So many microseconds later the final response began.
+    first: u32,
+    /// The app's part of the response ended.
+    ended: Moment,
+}
+
+/// How a request has waited for a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// How long after it was complete it was taken.
+    pub nanoseconds: u64,
+    /// The process that took it, if that is known and somebody asks.
+    pub worker: Option<u32>,
+}
+
+/// Nanoseconds as microseconds, as many as fit.
+#[inline]
+fn microseconds(nanoseconds: u64) -> u32 {
+    u32::try_from(nanoseconds / 1000).unwrap_or(u32::MAX)
+}
+
+/// Appends nanoseconds as milliseconds with three places, such as `0.057`: each response may need two of them, and formatting floating-point
+/// numbers takes a thousand instructions.
+fn append_milliseconds(nanoseconds: u64, text: &mut Vec<u8>) {
+    let mut rest = (nanoseconds.saturating_add(500)) / 1000;
+    // All digits of the largest number, and the point.
+    let mut digits = [b'0'; 18];
+    let point = digits.len() - 4;
+    let mut start = digits.len();
+    while rest > 0 || start >= point {
+        start -= 1;
+        if start == point {
+            digits[start] = b'.';
+        } else {
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+    }
+    text.extend_from_slice(&digits[start..]);
+}
+
+impl Laps {
+    /// `now` a lane takes the request, or gives it to those who answer.
+    #[inline]
+    pub(super) fn new(complete: Moment, now: Duration) -> Self {
+        let queue = microseconds(Moment::from(now).since(complete));
+        Self { complete, queue, first: 0, ended: Moment::NEVER }
+    }
+
+    /// A worker took it so many nanoseconds after it was complete.
+    #[inline]
+    pub(super) fn wait(&mut self, wait: u64) {
+        self.queue = microseconds(wait);
+    }
+
+    /// How long after it was complete it was taken.
+    pub(super) fn queue_time(&self) -> Duration {
+        Duration::from_micros(self.queue.into())
+    }
+
+    #[inline]
+    fn taken(&self) -> Moment {
+        self.complete.after(u64::from(self.queue) * 1000)
+    }
+
+    /// The final response begins.
+    #[inline]
+    pub(super) fn begin_response(&mut self, now: Duration) {
+        self.first = microseconds(Moment::from(now).since(self.taken())).max(1);
+    }
+
+    /// How long ago the request was complete.
+    pub(super) fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.complete.time())
+    }
+
+    /// The app has said everything.
+    #[inline]
+    pub(super) fn end_app(&mut self, now: Duration) {
+        self.ended = now.into();
+    }
+}
+
+impl Laps {
+    /// The parts of a response whose last byte was sent, or whose client left, at `now`. An app that has not finished by then ends there.
+    pub(super) fn parts(&self, now: Moment) -> Parts {
+        let ended = self.ended.min(now);
+        // Another process says when it took the request.
+        let taken = self.taken().min(ended);
+        let time = |from: Moment, to: Moment| Duration::from_nanos(to.since(from));
+        let app = time(taken, ended);
+        let first = if self.first == 0 { app } else { app.min(Duration::from_micros(self.first.into())) };
+        Parts { queue: time(self.complete, taken), first, app, send: time(ended, now) }
+    }
+
+    /// Writes how long the request has waited and its app has run until `now`, as the value of a field Server-Timing, in milliseconds.
+    pub(super) fn write_timing(&self, now: Duration, value: &mut Vec<u8>) {
+        let now = Moment::from(now);
+        let ended = self.ended.min(now);
+        let taken = self.taken().min(ended);
+        value.clear();
+        value.extend_from_slice(b"queue;dur=");
+        append_milliseconds(taken.since(self.complete), value);
+        value.extend_from_slice(b", app;dur=");
+        append_milliseconds(ended.since(taken), value);
+    }
+
+    /// Nanoseconds of all parts together, of a response whose last byte was sent at `now`.
+    #[inline]
+    pub(super) const fn total(&self, now: Moment) -> u64 {
+        now.since(self.complete)
+    }
+
+    #[inline]
+    pub(super) fn count(&self, now: Moment, tally: &Tally) {
+        let ended = self.ended.min(now);
+        let taken = self.taken().min(ended);
+        tally.timed([taken.since(self.complete), ended.since(taken), now.since(ended), self.total(now)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::append_milliseconds;
+
+    #[test]
+    fn milliseconds_have_three_places() {
+        for (nanoseconds, text) in [
+            (0, "0.000"),
+            (499, "0.000"),
+            (500, "0.001"),
+            (57_000, "0.057"),
+            (999_500, "1.000"),
+            (30_000_000, "30.000"),
+            (1_234_567_890, "1234.568"),
+            (u64::MAX, "18446744073709.551"),
+        ] {
+            let mut written = b"x".to_vec();
+            append_milliseconds(nanoseconds, &mut written);
+            assert_eq!(String::from_utf8_lossy(&written), format!("x{text}"));
+        }
+    }
+}

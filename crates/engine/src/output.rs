@@ -1,0 +1,470 @@
+//! Response bytes that wait for room in the socket.
+//!
+//! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
+//! is written directly into the last segment; see [`Output::tail`]. Where too much waits, segments move to a file (`spooled`).
+
+pub(super) mod spooled;
+
+use super::answer::Unsent;
+use super::bounds::{Budget, Share};
+use super::spool::Block;
+use oribi_config::memory_allowed;
+use oribi_host::Piece;
+use oribi_io::{Attempt, Backend};
+use oribi_stats::totals::Tally;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// A segment takes at most this many bytes, plus the framing of its content.
+pub(super) const SEGMENT_BYTES: usize = 64 << 10;
+
+/// The most segments that one call sends: a megabyte, which is more than a socket takes at once.
+const GATHERED_SEGMENTS: usize = 16;
+
+/// The most bytes of a file that one turn of a connection sends, so that a fast reader does not keep others waiting.
+const FILE_TURN: usize = 1 << 20;
+
+/// Outputs that are kept for the next responses; more are freed.
+const POOLED: usize = 64;
+
+/// The most memory that a kept output may own: most responses fit.
+const POOLED_BYTES: usize = 16 << 10;
+
+/// Bytes that another queue takes over without copying them, at least: for fewer a segment of their own costs more.
+const SHARED_BYTES: usize = 4 << 10;
+
+/// Unused outputs. The last one given back is used first, because it is most likely in the cache.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "a connection without output has room for no more than a pointer")]
+pub(super) struct Pool(Vec<Box<Output>>);
+
+impl Pool {
+    #[inline]
+    pub(super) fn take(&mut self) -> Box<Output> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// Keeps an output that has been sent completely.
+    #[inline(always)]
+    pub(super) fn give(&mut self, mut output: Box<Output>) {
+        debug_assert!(output.is_empty(), "an output is given back with bytes in it");
+        if self.0.len() < POOLED {
+            output.progress = 0;
+            output.timed = false;
+            if output.tail.capacity() + output.spare.capacity() > POOLED_BYTES {
+                (output.tail, output.spare) = (Vec::new(), Vec::new());
+            }
+            self.0.push(output);
+        }
+    }
+}
+
+/// A queue of bytes and files.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    /// The segments before the last one.
+    closed: VecDeque<Segment>,
+    /// Bytes in memory in them.
+    closed_bytes: usize,
+    /// The last segment, which is written to; mostly the only one.
+    tail: Vec<u8>,
+    /// Bytes of the first segment that have been sent.
+    sent: usize,
+    /// Bytes sent since the deadline for writing was last set.
+    pub(super) progress: usize,
+    /// The deadline for writing has been set.
+    pub(super) timed: bool,
+    /// The memory of a segment that has been sent.
+    spare: Vec<u8>,
+    /// Responses in it that are complete.
+    pub(super) unsent: Vec<Unsent>,
+    /// Bytes that wait in the spool.
+    spooled: u64,
+    /// Its part of the memory that responses hold; of an output that a socket has taken at once, nothing.
+    pub(super) share: Share,
+    /// Files in it that nobody has looked at: they may be in memory.
+    unknown_files: bool,
+    /// Memory of files in it.
+    of_files: u64,
+    /// Something of it has been in the spool.
+    pub(super) was_spooled: bool,
+    /// The spool has refused something of it.
+    pub(super) was_refused: bool,
+}
+
+/// A segment that is not written to any more; never empty.
+#[derive(Debug)]
+enum Segment {
+    Bytes(Vec<u8>),
+    /// A part of a segment that was passed on from another queue: see [`Output::pass_on`].
+    Part {
+        bytes: Arc<Vec<u8>>,
+        start: usize,
+        end: usize,
+    },
+    File {
+        file: Arc<File>,
+        offset: u64,
+        left: u64,
+        /// The memory that it holds.
+        memory: u64,
+    },
+    /// The bytes of a block in the spool, from `start` on.
+    Spooled {
+        block: Block,
+        start: usize,
+    },
+}
+
+/// The result of sending everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// All was sent.
+    All,
+    /// The socket is full; an event will say when to go on.
+    Later,
+    /// A long file has used its turn; go on without waiting for an event.
+    Turn,
+    /// The connection is broken.
+    Broken,
+    /// A file ended before its promised size.
+    FileEnded,
+}
+
+impl Output {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail.is_empty() && self.closed.is_empty()
+    }
+
+    /// Bytes in memory that wait.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.closed_bytes + self.tail.len() - self.sent
+    }
+
+    /// The end of the queue, for appending. Not a segment of which a part has been sent, because the writer may still change
+    /// its last bytes.
+    #[inline]
+    pub(super) fn tail(&mut self) -> &mut Vec<u8> {
+        if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
+            self.close_tail();
+        }
+        &mut self.tail
+    }
+
+    /// Starts a new last segment.
+    #[cold]
+    fn close_tail(&mut self) {
+        let next = std::mem::take(&mut self.spare);
+        let bytes = std::mem::replace(&mut self.tail, next);
+        self.closed_bytes += bytes.len();
+        self.closed.push_back(Segment::Bytes(bytes));
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let tail = self.tail();
+        if piece.len() <= SEGMENT_BYTES - tail.len() {
+            return tail.extend_from_slice(piece);
+        }
+        self.push_in_segments(piece);
+    }
+
+    #[inline(never)]
+    fn push_in_segments(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() {
+            let tail = self.tail();
+            let (now, rest) = piece.split_at(piece.len().min(SEGMENT_BYTES - tail.len()));
+            tail.extend_from_slice(now);
+            piece = rest;
+        }
+    }
+
+    /// Appends a piece of content.
+    #[inline]
+    pub(super) fn push_piece(&mut self, piece: &Piece<'_>) {
+        match *piece {
+            Piece::Bytes(bytes) => self.push(bytes),
+            Piece::File { file, offset, size } => self.push_file(file, offset, size),
+        }
+    }
+
+    fn push_file(&mut self, file: &Arc<File>, offset: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
+        if !self.tail.is_empty() {
+            self.close_tail();
+        }
+        self.unknown_files = true;
+        self.closed.push_back(Segment::File { file: file.clone(), offset, left: size, memory: 0 });
+    }
+
+    /// Whether a response that has been written completely is still to be sent, because the socket had no room for it.
+    #[inline]
+    pub(super) fn holds_responses_back(&self) -> bool {
+        // Only a socket that does not take everything gets a deadline for that.
+        self.timed
+    }
+
+    /// The bytes that wait in memory and in files.
+    pub(super) fn size(&self) -> u64 {
+        let of_files = self.closed.iter().map(|segment| if let Segment::File { left, .. } = segment { *left } else { 0 });
+        self.waiting() as u64 + self.spooled + of_files.sum::<u64>()
+    }
+
+    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts in memory are not copied: both
+    /// queues have them until this one has passed on the rest of their segment.
+    ///
+    /// # Errors
+    /// The disk cannot be read: some of the bytes are missing.
+    pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) -> io::Result<()> {
+        while size > 0 {
+            let count = match self.closed.front_mut() {
+                Some(Segment::Spooled { block, start }) => {
+                    let count = size.min((block.len() - *start) as u64);
+                    block.read(*start, count as usize, to.tail())?;
+                    count
+                }
+                Some(Segment::File { file, offset, left, .. }) => {
+                    let count = size.min(*left);
+                    to.push_file(file, *offset, count);
+                    count
+                }
+                Some(Segment::Part { bytes, start, end }) => {
+                    let count = size.min((*end - *start) as u64);
+                    to.push_part(bytes, *start, *start + count as usize);
+                    count
+                }
+                Some(Segment::Bytes(bytes)) if size < SHARED_BYTES as u64 => push_some(&bytes[self.sent..], size, to),
+                Some(Segment::Bytes(bytes)) => {
+                    let (start, end) = (std::mem::take(&mut self.sent), bytes.len());
+                    let bytes = Arc::new(std::mem::take(bytes));
+                    self.closed_bytes -= start;
+                    self.closed[0] = Segment::Part { bytes, start, end };
+                    continue;
+                }
+                None if size >= SHARED_BYTES as u64 && self.tail.len() - self.sent >= SHARED_BYTES => {
+                    self.close_tail();
+                    continue;
+                }
+                None => push_some(&self.tail[self.sent..], size, to),
+            };
+            if count == 0 {
+                return Ok(());
+            }
+            self.left(count as usize);
+            size -= count;
+        }
+        if self.closed.is_empty() && self.sent == self.tail.len() {
+            self.tail.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    fn push_part(&mut self, bytes: &Arc<Vec<u8>>, start: usize, end: usize) {
+        if end - start < SHARED_BYTES {
+            return self.push(&bytes[start..end]);
+        }
+        if !self.tail.is_empty() {
+            self.close_tail();
+        }
+        self.closed_bytes += end - start;
+        self.closed.push_back(Segment::Part { bytes: bytes.clone(), start, end });
+    }
+
+    /// Whether everything that waits is one segment of which nothing has been sent. It can be sent together with bytes that are
+    /// not copied.
+    #[inline]
+    pub(super) fn is_one_segment(&self) -> bool {
+        self.closed.is_empty() && self.sent == 0
+    }
+
+    /// That single segment, of any length.
+    #[inline]
+    pub(super) fn only_segment(&mut self) -> &mut Vec<u8> {
+        debug_assert!(self.is_one_segment(), "there are others");
+        &mut self.tail
+    }
+
+    /// Takes that segment out.
+    pub(super) fn take_only_segment(&mut self) -> Vec<u8> {
+        debug_assert!(self.is_one_segment(), "there are others");
+        std::mem::take(&mut self.tail)
+    }
+
+    /// Keeps memory for the next segment.
+    pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        if self.tail.capacity() == 0 {
+            self.tail = bytes;
+        } else if bytes.capacity() > self.spare.capacity() && bytes.capacity() <= 2 * SEGMENT_BYTES {
+            self.spare = bytes;
+        }
+    }
+
+    /// Sends what the socket takes now, which `tally` counts. With `last`, the end of the connection follows at once.
+    #[inline]
+    pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool, tally: &Tally) -> Flushed {
+        if !self.closed.is_empty() {
+            let flushed = self.flush_closed(backend, socket, tally);
+            if flushed != Flushed::All {
+                return flushed;
+            }
+        }
+        while self.sent < self.tail.len() {
+            let rest = &self.tail[self.sent..];
+            match if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) } {
+                Attempt::Done(count) if count == rest.len() => {
+                    tally.sent(count);
+                    break;
+                }
+                Attempt::Done(count) => {
+                    tally.sent(count);
+                    self.progress += count;
+                    self.sent += count;
+                }
+                Attempt::Later => return Flushed::Later,
+                Attempt::End | Attempt::Broken => return Flushed::Broken,
+            }
+        }
+        self.tail.clear();
+        self.sent = 0;
+        Flushed::All
+    }
+
+    /// Sends everything before the last segment.
+    #[inline(never)]
+    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, tally: &Tally) -> Flushed {
+        let mut file_turn = FILE_TURN;
+        if self.unknown_files && Budget::of_process().spares_sockets(memory_allowed()) {
+            self.look_at_files();
+        }
+        loop {
+            let attempt = match self.closed.front() {
+                None => return Flushed::All,
+                Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
+                Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
+                Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
+                    // Its pages, in the queue of a socket, would still be memory that nobody counts.
+                    let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
+                    self.spare.resize(count, 0);
+                    let read = file.read_exact_at(&mut self.spare, *offset);
+                    let attempt = read.map_or(Attempt::End, |()| backend.send(socket, &self.spare));
+                    self.spare.clear();
+                    attempt
+                }
+                Some(Segment::File { file, offset, left, .. }) => {
+                    let size = usize::try_from(*left).unwrap_or(file_turn).min(file_turn);
+                    backend.send_file(socket, file.as_fd(), *offset, size)
+                }
+                Some(Segment::Spooled { block, start }) => {
+                    let count = (block.len() - *start).min(file_turn);
+                    // An error of the disk ends the response as a file does that is too short.
+                    block.with_bytes(*start, count, |bytes| backend.send(socket, bytes)).unwrap_or(Attempt::End)
+                }
+            };
+            match attempt {
+                Attempt::Done(count) => {
+                    tally.sent(count);
+                    file_turn -= self.left(count).min(file_turn);
+                }
+                Attempt::Later => return Flushed::Later,
+                Attempt::End => return Flushed::FileEnded,
+                Attempt::Broken => return Flushed::Broken,
+            }
+        }
+    }
+
+    /// Sends the bytes at the front of the queue, as many as one call takes.
+    fn send_several<B: Backend>(&self, backend: &mut B, socket: &mut B::Socket) -> Attempt {
+        let mut slices = [IoSlice::new(&[]); GATHERED_SEGMENTS];
+        let mut count = 0;
+        let mut bytes = self.closed.iter().map_while(|segment| match segment {
+            Segment::Bytes(bytes) => Some(&bytes[..]),
+            Segment::Part { bytes, start, end } => Some(&bytes[*start..*end]),
+            Segment::File { .. } | Segment::Spooled { .. } => None,
+        });
+        for slice in &mut slices {
+            let Some(bytes) = bytes.next() else { break };
+            *slice = IoSlice::new(if count == 0 { &bytes[self.sent..] } else { bytes });
+            count += 1;
+        }
+        if count == self.closed.len() && count < GATHERED_SEGMENTS && !self.tail.is_empty() {
+            slices[count] = IoSlice::new(&self.tail);
+            count += 1;
+        }
+        backend.send_gathered(socket, &slices[..count])
+    }
+
+    /// Removes what has been sent; returns how much of it was from a file.
+    fn left(&mut self, mut count: usize) -> usize {
+        self.progress += count;
+        loop {
+            match self.closed.front_mut() {
+                Some(Segment::File { offset, left, memory, .. }) => {
+                    *offset += count as u64;
+                    *left -= count as u64;
+                    if *left == 0 {
+                        self.of_files -= *memory;
+                        self.closed.pop_front();
+                    }
+                    return count;
+                }
+                Some(Segment::Spooled { block, start }) => {
+                    *start += count;
+                    self.spooled -= count as u64;
+                    if *start == block.len() {
+                        self.closed.pop_front();
+                    }
+                    return count;
+                }
+                Some(Segment::Part { start, end, .. }) => {
+                    let sent = count.min(*end - *start);
+                    *start += sent;
+                    self.closed_bytes -= sent;
+                    count -= sent;
+                    if start == end {
+                        self.closed.pop_front();
+                    }
+                    if count == 0 {
+                        return 0;
+                    }
+                }
+                Some(Segment::Bytes(bytes)) if count >= bytes.len() - self.sent => {
+                    count -= bytes.len() - self.sent;
+                    self.closed_bytes -= bytes.len();
+                    self.sent = 0;
+                    if let Some(Segment::Bytes(bytes)) = self.closed.pop_front() {
+                        self.recycle(bytes);
+                    }
+                    if count == 0 {
+                        return 0;
+                    }
+                }
+                // A part of the first segment, or of the last one, which was sent together with those before it.
+                Some(Segment::Bytes(_)) | None => {
+                    self.sent += count;
+                    return 0;
+                }
+            }
+        }
+    }
+}
+
+/// Appends up to `size` of these bytes; returns how many.
+fn push_some(bytes: &[u8], size: u64, to: &mut Output) -> u64 {
+    let count = usize::try_from(size).map_or(bytes.len(), |size| size.min(bytes.len()));
+    to.push(&bytes[..count]);
+    count as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Spans of sampled requests (`--trace-export`): what is told of each when its line of the access log would be written, all of a turn in one
+//! message.
+
+use super::access::{CLIENT_GONE, Subject};
+use super::answer::Outcome;
+use super::trace::Traces;
+use super::{Engine, Exchange};
+use oribi_config::Settings;
+use oribi_io::Backend;
+use oribi_ipc::spans::Way;
+use oribi_log::{Ending, Parts};
+use oribi_message::{KnownField, RequestHead, Version};
+use oribi_otlp::{Outbox, Record};
+use std::time::Duration;
+
+/// How long it is believed what time it was when the backend's clock began. The system's clock may be set.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// What one lane tells of its requests.
+#[derive(Debug)]
+pub(super) struct Spans {
+    way: Way,
+    outbox: Outbox,
+    /// The names of routes, by their numbers.
+    routes: Vec<String>,
+    /// What time it was when the backend's clock began, and when that was looked at.
+    origin: Option<(Duration, Duration)>,
+}
+
+impl Spans {
+    /// `None`: nothing is told.
+    pub(super) fn new(settings: &Settings) -> Option<Self> {
+        if !settings.traces || settings.trace_export.endpoint.is_none() {
+            return None;
+        }
+        let routes = settings.route_names().into_iter().map(str::to_owned).collect();
+        Some(Self { way: Way::of_process()?, outbox: Outbox::default(), routes, origin: None })
+    }
+
+    /// Sends what is there. Nobody waits.
+    #[inline]
+    fn flush(&mut self) {
+        if !self.outbox.is_empty() {
+            self.outbox.flush(|message| self.way.send(message));
+        }
+    }
+}
+
+impl Drop for Spans {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// Whether something is to be told of a request.
+    #[inline]
+    pub(super) fn tells_span(&self, head: &RequestHead<'_>) -> bool {
+        self.spans.is_some() && Traces::is_sampled(head)
+    }
+
+    /// Notes that a request is handed out: when its app has finished is to be known exactly, if that is told.
+    #[inline]
+    pub(super) fn note_span(&mut self, exchange: &Exchange) {
+        if self.spans.is_some() {
+            self.measures_one |= self.tells_span(&exchange.head());
+        }
+    }
+
+    /// Sends what is told of the requests of a turn.
+    #[inline]
+    pub(super) fn end_turn_of_spans(&mut self) {
+        if let Some(spans) = &mut self.spans {
+            spans.flush();
+            // As long as any is out, it may be one of which something is told.
+            self.measures_one &= self.answering > 0;
+        }
+    }
+
+    /// Tells of a request that has come to its end.
+    #[inline]
+    pub(super) fn tell_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
+        if let Some((head, _)) = &subject.request
+            && self.tells_span(head)
+        {
+            self.add_span(subject, outcome, ending);
+        }
+    }
+
+    fn add_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
+        let now = self.backend.now();
+        let Some(((head, listener), laps, spans)) = subject
+            .request
+            .as_ref()
+            .zip(outcome.laps)
+            .zip(self.spans.as_mut())
+            .map(|((request, laps), spans)| (*request, laps, spans))
+        else {
+            return;
+        };
+        let Some(place) = Traces::place_of(&head) else { return };
+        let known = spans.origin.filter(|(_, seen)| now < *seen + BELIEVED);
+        let (origin, _) = *spans.origin.insert(known.unwrap_or_else(|| (self.backend.wall_clock().saturating_sub(now), now)));
+        let Parts { queue, first, app, send } = laps.parts(now.into());
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let gone = ending == Ending::Aborted;
+        // The first name is that of all that are on no route.
+        let route = spans.routes.get(usize::from(outcome.route)).filter(|_| outcome.route > 0).map_or("", String::as_str);
+        // Without an edge, this process runs the app.
+        let worker = if self.lost.is_none() { Some(std::process::id()) } else { subject.worker };
+        let record = Record {
+            trace: place.trace,
+            span: place.span,
+            parent: place.parent,
+            begin: nanoseconds((origin + now).saturating_sub(laps.age(now))),
+            queue: nanoseconds(queue),
+            first: nanoseconds(first),
+            app: nanoseconds(app),
+            send: nanoseconds(send),
+            sent: outcome.sent,
+            worker: worker.unwrap_or(0),
+            status: if gone && outcome.status == CLIENT_GONE { 0 } else { outcome.status },
+            version: match head.version() {
+                Version::Http10 => oribi_otlp::Version::Http10,
+                Version::Http11 => oribi_otlp::Version::Http11,
+                Version::Http2 => oribi_otlp::Version::Http2,
+            },
+            https: subject.https,
+            gone,
+            method: head.method(),
+            path: head.path(),
+            route: route.as_bytes(),
+            host: head.field(KnownField::Host).unwrap_or_else(|| self.listeners[usize::from(listener)].endpoint().address),
+            client: subject.remote.address(),
+            peer: subject.peer.map_or(&[], |peer| peer.address()),
+        };
+        spans.outbox.add(&record, |message| spans.way.send(message));
+    }
+}

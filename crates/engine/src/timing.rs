@@ -1,0 +1,191 @@
+//! Measures how long the parts of requests take: see [`super::laps`].
+//!
+//! The engine reads no clock for that: it takes the time of its turn, which backends read anyway, and which a lane reads again when an app
+//! has answered. "Sent" means that the socket has taken it. What leaves together with other responses in the same turn counts as sent
+//! at once; if the socket has no room, the response is [`Unsent`] until there has been enough, and so is its line of the access log.
+
+use super::access::TAKEN;
+use super::answer::{Counted, LateLine, Lost, Unsent};
+use super::laps::Wait;
+use super::respond::Target;
+use super::stream::Stream;
+use super::{Engine, Exchange};
+use oribi_host::ExchangeId;
+use oribi_io::Backend;
+use oribi_log::Ending;
+use std::time::Duration;
+
+impl<B: Backend> Engine<'_, B> {
+    /// From now on the times of all requests are counted, whatever the settings are.
+    pub fn measure_times(&mut self) {
+        self.measures = true;
+    }
+
+    /// An app has taken its time for the rest of a response.
+    #[inline]
+    pub(super) fn read_clock_to_measure(&mut self) {
+        if self.measures || self.measures_one {
+            self.backend.read_clock();
+        }
+    }
+
+    /// The request of an exchange had to wait for a worker.
+    #[inline]
+    pub fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
+        if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
+            target.response.answer.waited(wait);
+        }
+    }
+
+    /// How long the request of an exchange has waited until it was lent.
+    pub(crate) fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
+        let target = Target::find(&mut self.connections, &mut self.streams, exchange).ok()?;
+        Some(target.response.answer.laps.queue_time())
+    }
+
+    /// No worker takes the request of an exchange: it has waited until now.
+    pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
+        let now = self.backend.now();
+        if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
+            let laps = &mut target.response.answer.laps;
+            laps.wait(laps.total(now.into()));
+        }
+    }
+
+    /// Counts the times of a response that has been sent, or whose client has left. Returns the nanoseconds of all of them together.
+    #[inline]
+    pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
+        let now = self.backend.now().into();
+        let took = laps.total(now);
+        if self.measures {
+            laps.count(now, &self.tally);
+            if self.routes.is_some() {
+                self.tally.routed(*route, *status, took);
+            }
+        }
+        took
+    }
+
+    /// Notes on which route an exchange is that is handed out now.
+    pub(super) fn note_route(&mut self, exchange: &Exchange) {
+        if let Some(routes) = &self.routes
+            && let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange.id)
+        {
+            target.response.answer.route = routes.of(exchange.head().path());
+        }
+    }
+
+    /// The response on a connection, whose host has returned before, has been written completely. Counts its times and writes its line,
+    /// or does that when the socket has taken the rest.
+    #[inline]
+    pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
+        // Of a request that has a line something is told.
+        if !self.measures && line.is_none() {
+            return;
+        }
+        let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut());
+        match output.filter(|output| output.holds_responses_back()) {
+            Some(output) => output.unsent.push(Unsent { counted, line }),
+            None => {
+                let took = self.count_times(&counted);
+                match line {
+                    // Most requests are not slow, which shows only now.
+                    Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
+                    Some(_) => {
+                        let ending = self.ending_of(index);
+                        self.record_late(line, ending);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The same for a response on a stream.
+    pub(super) fn conclude_stream(&mut self, number: u32) {
+        if let Some((connection, _, answer)) = self.streams.get_mut(number).and_then(Stream::answering) {
+            let (counted, line) = (answer.counted(), answer.late_line());
+            self.conclude(connection, counted, line);
+        }
+    }
+
+    /// The same for a response whose host returns now.
+    #[inline]
+    pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
+        if !self.measures && !self.tells_span(&exchange.head()) {
+            return;
+        }
+        let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_ref());
+        if output.is_some_and(|output| output.holds_responses_back()) {
+            return self.conclude_later(index, exchange, counted);
+        }
+        let took = self.count_times(&counted);
+        if self.tells_of(&exchange.head(), took)
+            && let Some(outcome) = self.outcome_of(exchange)
+        {
+            self.record(exchange, Some((outcome, index)));
+        }
+    }
+
+    /// The same when the socket has taken the rest.
+    #[cold]
+    fn conclude_later(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
+        let draft = self.draft(exchange);
+        let line = draft.and_then(|draft| Some(LateLine { draft, outcome: self.outcome_of(exchange)? }));
+        if let Some(output) = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut()) {
+            output.unsent.push(Unsent { counted, line });
+        }
+    }
+
+    /// A client has gone before its request was answered.
+    pub(super) fn lose(&mut self, lost: Lost) {
+        match &mut self.lost {
+            Some(list) => list.push(lost),
+            None => self.conclude_lost(lost, None),
+        }
+    }
+
+    /// Counts the times of a request whose client has gone, and writes its line. `known`: how it has waited for a worker, if it did.
+    pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
+        let Lost { mut counted, mut line, lent, exchange } = lost;
+        if let Some(Wait { nanoseconds, worker }) = known {
+            counted.laps.wait(nanoseconds);
+            if let Some(LateLine { outcome, draft }) = &mut line {
+                (outcome.laps, draft.worker) = (Some(counted.laps), worker);
+            }
+        }
+        self.count_times(&counted);
+        // Whoever returns the request asks for that otherwise.
+        if !lent && self.was_taken(exchange) {
+            if let Some(LateLine { outcome, .. }) = &mut line {
+                (outcome.status, outcome.finished) = (TAKEN, true);
+            }
+            return self.record_late(line, Ending::Closes);
+        }
+        self.record_late(line, Ending::Aborted);
+    }
+
+    /// Everything in an output has been sent, or its client has gone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn conclude_unsent(&mut self, unsent: &mut Vec<Unsent>, ending: Ending) {
+        for Unsent { counted, line } in unsent.drain(..) {
+            self.count_times(&counted);
+            self.record_late(line, ending);
+        }
+    }
+
+    /// The engine ends: whatever has not been sent will not be.
+    pub(super) fn conclude_all(&mut self) {
+        while let Some(lost) = self.take_lost() {
+            self.conclude_lost(lost, None);
+        }
+        let indices: Vec<u32> = self.connections.indices().collect();
+        for index in indices {
+            if let Some(output) = &mut self.connections[index].line.output {
+                let mut unsent = std::mem::take(&mut output.unsent);
+                self.conclude_unsent(&mut unsent, Ending::Aborted);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The sockets over which connections pass.
+
+use super::record::{LARGEST, Record};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::time::Timespec;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The old edge's end. Several edges may have copies of it.
+#[derive(Debug)]
+pub struct Sender(OwnedFd);
+
+/// The new edge's end.
+#[derive(Debug)]
+pub struct Receiver(OwnedFd);
+
+/// Whether a record can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is.
+    Yes,
+    /// The other edge has not read what was sent.
+    Later,
+    /// The other edge has ended.
+    Gone,
+}
+
+/// What has come.
+#[derive(Debug)]
+pub enum Receipt {
+    /// A connection, with its socket.
+    Connection(Record, OwnedFd),
+    /// A message that makes no sense, or without a descriptor.
+    Nonsense,
+    /// Nothing has come yet.
+    Nothing,
+    /// All who could send have ended.
+    End,
+}
+
+/// Both ends of a new line.
+///
+/// # Errors
+/// The system refuses.
+pub fn pair() -> io::Result<(Sender, Receiver)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    Ok((Sender(sender), Receiver(receiver)))
+}
+
+impl Sender {
+    /// The end of a line, by its socket.
+    pub const fn new(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Whether there is room for another connection.
+    pub fn room(&self) -> Room {
+        let mut polled = [PollFd::new(&self.0, PollFlags::OUT)];
+        if poll(&mut polled, Some(&Timespec::default())).is_err() {
+            return Room::Later;
+        }
+        match polled[0].revents() {
+            found if found.intersects(PollFlags::HUP | PollFlags::ERR) => Room::Gone,
+            found if found.contains(PollFlags::OUT) => Room::Yes,
+            _ => Room::Later,
+        }
+    }
+
+    /// Sends the record of a connection and a copy of its descriptor.
+    ///
+    /// # Errors
+    /// It was not sent: there is no room now, or the other edge has ended, or the record is too large.
+    pub fn send(&self, record: &Record, connection: BorrowedFd<'_>) -> io::Result<()> {
+        let bytes = record.encode().ok_or(io::ErrorKind::InvalidInput)?;
+        send_with_descriptor(&self.0, &bytes, Some(connection))
+    }
+}
+
+impl Receiver {
+    /// The next connection, without waiting.
+    pub fn next(&self) -> Receipt {
+        let mut bytes = vec![0; LARGEST];
+        match receive_with_descriptor(&self.0, &mut bytes) {
+            Ok((0, _)) => Receipt::End,
+            Ok((size, Some(descriptor))) => match Record::decode(&bytes[..size]) {
+                Ok(record) => Receipt::Connection(record, descriptor),
+                Err(_) => Receipt::Nonsense,
+            },
+            Ok((_, None)) => Receipt::Nonsense,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Receipt::Nothing,
+            Err(_) => Receipt::End,
+        }
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends one message, and a copy of `descriptor` with it, without waiting.
+///
+/// # Errors
+/// It was not sent.
+pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.as_slice();
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// Receives one message, without waiting: its size, 0 at the end, and the descriptor that came with it.
+///
+/// # Errors
+/// `WouldBlock`: there is none. Otherwise an error of the system.
+pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let size = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            received => break received?.bytes,
+        }
+    };
+    let rights = |message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    };
+    let descriptor = control.drain().find_map(rights);
+    Ok((size, descriptor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LARGEST_UNREAD;
+    use super::*;
+    use oribi_config::Protocol;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn record(unread: &[u8]) -> Record {
+        let (address, port) = (b"192.0.2.7".to_vec(), b"1".to_vec());
+        let listener = "unix:/a".to_owned();
+        Record {
+            protocol: Protocol::Http,
+            listener,
+            greeted: true,
+            requests: 1,
+            left: 1,
+            address,
+            port,
+            unread: unread.to_vec(),
+        }
+    }
+
+    #[test]
+    fn connections_arrive_with_their_records_and_what_makes_no_sense_is_told() {
+        let _deadline = oribi_test_support::waits_for("the end of a connection");
+        let (sender, receiver) = pair().expect("sockets");
+        let (mut client, server) = UnixStream::pair().expect("sockets");
+        assert!(matches!(receiver.next(), Receipt::Nothing));
+        assert_eq!(sender.room(), Room::Yes);
+        sender.send(&record(b"GET"), server.as_fd()).expect("there is room");
+        drop(server);
+        send_with_descriptor(&sender.0, b"nonsense", Some(client.as_fd())).expect("there is room");
+        send_with_descriptor(&sender.0, &record(b"").encode().expect("it is small"), None).expect("there is room");
+        let Receipt::Connection(found, descriptor) = receiver.next() else { panic!("it was sent") };
+        assert_eq!(found, record(b"GET"));
+        UnixStream::from(descriptor).write_all(b"hello").expect("the client is there");
+        let mut text = String::new();
+        client.read_to_string(&mut text).expect("nobody else has the connection");
+        assert_eq!(text, "hello");
+        assert!(matches!(receiver.next(), Receipt::Nonsense) && matches!(receiver.next(), Receipt::Nonsense));
+        drop(sender);
+        assert!(matches!(receiver.next(), Receipt::End));
+    }
+
+    #[test]
+    fn who_sends_learns_when_to_wait_and_when_to_give_up() {
+        let (sender, receiver) = pair().expect("sockets");
+        let (_client, server) = UnixStream::pair().expect("sockets");
+        let large = record(&[7; LARGEST_UNREAD]);
+        let mut sent = 0;
+        while sender.room() == Room::Yes && sender.send(&large, server.as_fd()).is_ok() {
+            sent += 1;
+            assert!(sent < 1000, "it has no limit");
+        }
+        assert!(sent > 0);
+        for _ in 0..sent {
+            assert!(matches!(receiver.next(), Receipt::Connection(..)));
+        }
+        assert_eq!(sender.room(), Room::Yes);
+        drop(receiver);
+        assert_eq!(sender.room(), Room::Gone);
+        assert!(sender.send(&large, server.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! The sockets from which a lane takes connections.
+//!
+//! A listener has one socket, at which all lanes wait, or as many as there were lanes when it was opened. In the second case a
+//! lane has the sockets of its *seat*: a number that a worker takes over from the worker that it replaces, so that the queue of
+//! each socket is always emptied. The process that opened the sockets keeps them open, so no connection is lost between the two
+//! workers.
+
+use super::listener::Listener;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One of several places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its number, counted from 0.
+    pub number: usize,
+    /// How many seats there are.
+    pub of: usize,
+}
+
+impl Seat {
+    /// The only one.
+    pub const ONLY: Self = Self { number: 0, of: 1 };
+
+    /// One of the `parts` seats into which this one is divided.
+    #[must_use]
+    #[inline]
+    pub const fn part(self, number: usize, parts: usize) -> Self {
+        Self { number: self.number * parts + number, of: self.of * parts }
+    }
+
+    /// Whether the socket with this number, one of `sockets`, belongs to this seat. Each socket belongs to a seat, and each
+    /// seat has a socket, even if there are more or fewer sockets than seats.
+    const fn has(self, socket: usize, sockets: usize) -> bool {
+        if sockets < self.of { socket == self.number % sockets } else { socket % self.of == self.number }
+    }
+}
+
+/// A socket that a lane takes connections from.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'a> {
+    /// The number of the listener that it belongs to.
+    pub listener: usize,
+    /// The socket.
+    pub socket: BorrowedFd<'a>,
+    /// Whether lanes in other seats take connections from this socket, too.
+    pub shared: bool,
+}
+
+/// The doors of a lane in `seat`.
+#[must_use]
+pub fn doors(listeners: &[Listener], seat: Seat) -> Vec<Door<'_>> {
+    let mut found = Vec::new();
+    for (number, listener) in listeners.iter().enumerate() {
+        let sockets = listener.sockets().count();
+        let mine = listener.sockets().enumerate().filter(|(socket, _)| seat.has(*socket, sockets));
+        found.extend(mine.map(|(_, socket)| Door {
+            listener: number,
+            socket: socket.as_fd(),
+            shared: sockets == 1 || sockets < seat.of,
+        }));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_socket_has_a_seat_and_every_seat_a_socket() {
+        for (sockets, seats) in [(1, 1), (1, 4), (4, 4), (4, 2), (4, 3), (2, 4), (3, 4)] {
+            let has = |number, socket| Seat { number, of: seats }.has(socket, sockets);
+            for socket in 0..sockets {
+                let takers = (0..seats).filter(|&number| has(number, socket)).count();
+                assert!(if sockets < seats { takers > 0 } else { takers == 1 }, "socket {socket} of {sockets}, {seats} seats");
+            }
+            assert!((0..seats).all(|number| (0..sockets).any(|socket| has(number, socket))), "{sockets} {seats}");
+        }
+    }
+
+    #[test]
+    fn a_divided_seat_covers_what_it_did_before() {
+        let mut parts: Vec<_> = (0..2).flat_map(|worker| (0..3).map(move |lane| (worker, lane))).collect();
+        parts.sort_unstable();
+        let seats: Vec<_> = parts.iter().map(|&(worker, lane)| Seat { number: worker, of: 2 }.part(lane, 3).number).collect();
+        assert_eq!(seats, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(Seat::ONLY.part(1, 4), Seat { number: 1, of: 4 });
+    }
+}

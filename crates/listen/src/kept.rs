@@ -1,0 +1,85 @@
+//! Listening sockets that were kept open while this server was restarted.
+
+use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Sockets by the names under which they were kept. A server that opens an address takes the socket of that address from here.
+#[derive(Debug, Default)]
+pub struct Kept(Vec<(String, OwnedFd)>);
+
+impl Kept {
+    /// These sockets, each with the name of its address.
+    pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
+        Self(sockets)
+    }
+
+    /// The socket that listens on `address`.
+    pub(super) fn take_tcp(&mut self, address: SocketAddr) -> Option<OwnedFd> {
+        self.take(|bound| SocketAddr::try_from(bound).is_ok_and(|bound| bound == address))
+    }
+
+    /// The socket that listens at `path`, if clients find it there.
+    pub(super) fn take_unix(&mut self, path: &Path) -> Option<OwnedFd> {
+        let address = SocketAddrUnix::new(path).ok()?;
+        // The folder of a socket may have been removed while the server was restarted (RuntimeDirectory= of systemd).
+        if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            return None;
+        }
+        self.take(|bound| SocketAddrUnix::try_from(bound).is_ok_and(|bound| bound == address))
+    }
+
+    fn take(&mut self, is_it: impl Fn(SocketAddrAny) -> bool) -> Option<OwnedFd> {
+        let listens = |socket: &OwnedFd| sockopt::socket_acceptconn(socket) == Ok(true);
+        let place = self.0.iter().position(|(_, socket)| listens(socket) && getsockname(socket).is_ok_and(&is_it))?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    /// Closes the sockets that nobody has taken, in all processes that share them, and gives their names: clients that connect
+    /// there are refused from now on.
+    pub fn close_others(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(|(name, socket)| {
+            // The descriptor that was inherited stays open beside this copy. It fails for what does not listen, which does no
+            // harm.
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read);
+            name
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_socket_is_found_by_its_address_and_once() {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = tcp.local_addr().expect("it is bound");
+        let silent = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+        let sockets = vec![("silent".to_owned(), silent.expect("a socket")), ("tcp".to_owned(), tcp.into())];
+        let mut kept = Kept::new(sockets);
+        assert!(kept.take_tcp("127.0.0.1:1".parse().expect("an address")).is_none());
+        assert!(kept.take_tcp(address).is_some());
+        assert!(kept.take_tcp(address).is_none());
+        assert_eq!(kept.close_others().collect::<Vec<_>>(), ["silent"]);
+    }
+
+    #[test]
+    fn a_unix_socket_without_its_file_is_of_no_use() {
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let path = folder.path().join("app.sock");
+        let kept = || Kept::new(vec![("app".to_owned(), UnixListener::bind(&path).expect("the folder is ours").into())]);
+        let mut first = kept();
+        assert!(first.take_unix(&folder.path().join("other.sock")).is_none());
+        assert!(first.take_unix(&path).is_some());
+        std::fs::remove_file(&path).expect("it is there");
+        let mut second = kept();
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(second.take_unix(&path).is_none());
+        assert_eq!(second.close_others().count(), 1);
+    }
+}

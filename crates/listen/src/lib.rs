@@ -1,0 +1,13 @@
+//! Where connections arrive: listeners, and the doors at which a lane takes connections from them.
+#![forbid(unsafe_code)]
+
+mod door;
+mod handshakes;
+mod kept;
+mod listener;
+mod secure;
+
+pub use door::{Door, Seat, doors};
+pub use kept::Kept;
+pub use listener::{Listener, handshake_begun, is_any_lent};
+pub use secure::{Vault, answer_in_handshakes, expiries, open, open_or_take, proof, read_again, secure};

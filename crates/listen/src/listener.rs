@@ -1,0 +1,558 @@
+//! Listening sockets: opening, naming and removing them.
+
+use super::handshakes;
+use super::kept::Kept;
+use oribi_config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_host::Endpoint;
+use oribi_tls::Server;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many ports to try when the port that the kernel chose for one address is taken on another.
+const PORT_CHOICES: usize = 16;
+
+/// A listening address. Workers never unlink its sockets or shut them down.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket, non-blocking and listening.
+    pub socket: OwnedFd,
+    /// Further sockets bound to the same address, so that each lane has its own (SO_REUSEPORT).
+    pub others: Vec<OwnedFd>,
+    /// The name for users: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
+    pub display: String,
+    /// The protocol of the clients.
+    pub protocol: Protocol,
+    /// Whether connections begin with a PROXY header.
+    pub proxy_protocol: ProxyProtocol,
+    /// SERVER_NAME of requests that arrive here.
+    pub server_name: String,
+    /// SERVER_PORT of requests that arrive here; `0` for a Unix socket.
+    pub server_port: String,
+    /// Whether it is a Unix socket.
+    pub unix: bool,
+    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
+    /// while this server stops must not be turned away.
+    pub lent: bool,
+    /// What is to be read for a listener whose connections are encrypted.
+    pub offer: Option<Offer>,
+    /// What it offers to its clients, then.
+    pub tls: Option<Arc<Server>>,
+    /// What stands behind the tokens in the answers to challenges of ACME; `None`: they are requests like all others.
+    pub thumbprint: Option<Arc<str>>,
+    /// The file of a Unix socket that this process (or the one it was forked from) made.
+    file: Option<SocketFile>,
+}
+
+/// A socket file, with what distinguishes it from one that another server has put in its place.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+/// Whether another server may take connections from one of these before or after this one.
+pub fn is_any_lent(listeners: &[Listener]) -> bool {
+    listeners.iter().any(|listener| listener.lent)
+}
+
+impl Listener {
+    /// SERVER_NAME and SERVER_PORT of requests that arrive here.
+    #[inline]
+    pub fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint { address: self.server_name.as_bytes(), port: self.server_port.as_bytes() }
+    }
+
+    /// A listener that another process opened. `host` is the host that it was asked to listen on, empty if unknown; `protocol`
+    /// is the protocol of its clients, which the socket does not tell.
+    ///
+    /// # Errors
+    /// The descriptor is not a listening stream socket.
+    pub fn adopted(socket: OwnedFd, host: &str, protocol: Protocol) -> Result<Self, String> {
+        match sockopt::socket_acceptconn(&socket) {
+            Ok(true) => {}
+            Ok(false) => return Err("the descriptor is not a listening socket".to_owned()),
+            Err(error) => return Err(words(error)),
+        }
+        if sockopt::socket_type(&socket).map_err(words)? != SocketType::STREAM {
+            return Err("the descriptor is not a stream socket".to_owned());
+        }
+        // Non-blocking, because a lane that blocked in accept would answer nobody.
+        rustix::io::ioctl_fionbio(&socket, true).map_err(words)?;
+        let address = rustix::net::getsockname(&socket).map_err(words)?;
+        let internet = SocketAddr::try_from(address.clone()).ok();
+        if internet.is_some() {
+            send_at_once(&socket).map_err(words)?;
+        }
+        let (display, server_name, server_port) = match internet {
+            Some(bound) => {
+                let host = if host.is_empty() { bound.ip().to_string() } else { host.to_owned() };
+                (display_tcp((protocol, None), bound), server_name(&host, bound.ip()), bound.port().to_string())
+            }
+            None => (display_unix(protocol, &name_of_unix(address)), "localhost".to_owned(), "0".to_owned()),
+        };
+        Ok(Self {
+            socket,
+            others: Vec::new(),
+            display,
+            protocol,
+            proxy_protocol: ProxyProtocol::Off,
+            server_name,
+            server_port,
+            unix: internet.is_none(),
+            lent: false,
+            offer: None,
+            tls: None,
+            thumbprint: None,
+            file: None,
+        })
+    }
+
+    /// Has connections begin with a PROXY header, or not; those of web servers never do.
+    pub fn expect_greeting(&mut self, choice: ProxyProtocol) {
+        self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
+    }
+
+    /// From now on its clients speak TLS.
+    pub fn encrypt(&mut self, offer: Offer) {
+        if let Some(rest) = self.display.strip_prefix("http://") {
+            self.display = format!("https://{rest}");
+        }
+        self.offer = Some(offer);
+    }
+
+    /// All sockets, the first one first.
+    pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
+        std::iter::once(&self.socket).chain(&self.others)
+    }
+
+    /// Whether a connection waits to be accepted.
+    pub fn has_waiting(&self) -> bool {
+        let poll = |socket| rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN);
+        let mut polled: Vec<_> = self.sockets().map(poll).collect();
+        matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
+    }
+
+    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does not
+    /// permit it: then connections keep coming until the socket is closed.
+    pub fn turn_away(&self) -> bool {
+        let turn_away =
+            |socket| oribi_io::ignore_new_connections(socket).or_else(|_| oribi_io::refuse_new_connections(socket)).is_ok();
+        // Clients find a Unix socket by its file, which is removed.
+        self.unix || self.sockets().all(turn_away)
+    }
+
+    /// Called at the end of the process that opened it: removes its file and closes it in all processes that share it. A child
+    /// that the app has forked without exec has a copy, which must not make the next server find the address in use. A lent
+    /// listener stays open for the next server.
+    pub fn end(&mut self) {
+        self.remove_file();
+        if !self.lent {
+            self.close();
+        }
+    }
+
+    /// Closes the socket in all processes that share it: from now on connections are refused, and waiting ones are reset.
+    pub fn close(&self) {
+        if !self.unix {
+            // It fails if the socket does not listen any more, which does no harm.
+            for socket in self.sockets() {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
+            }
+        }
+    }
+
+    /// Makes `user` and `group` the owners of the file of a Unix socket that this process made.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
+        let Some(SocketFile { path, .. }) = &self.file else { return Ok(()) };
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+        rustix::fs::chownat(rustix::fs::CWD, path, Some(user), Some(group), flags)
+            .map_err(|error| format!("cannot give {} to user {}: {}", path.display(), user.as_raw(), words(error)))
+    }
+
+    /// Makes this process responsible for the file of a Unix socket that another process has made, unless the listener is lent.
+    pub fn own_file(&mut self) {
+        let address = rustix::net::getsockname(&self.socket).ok().and_then(|address| SocketAddrUnix::try_from(address).ok());
+        let path = address.as_ref().and_then(SocketAddrUnix::path_bytes);
+        if self.lent || !self.unix {
+            return;
+        }
+        self.file = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path))).and_then(|path| {
+            let found = std::fs::symlink_metadata(&path).ok()?;
+            Some(SocketFile { path, device: found.dev(), inode: found.ino() })
+        });
+    }
+
+    /// Somebody else keeps a copy of the socket from now on, for the next server.
+    #[inline]
+    pub fn lend(&mut self) {
+        self.lent = true;
+        self.file = None;
+    }
+
+    /// Removes the file of a Unix socket, if this process made it and it has not been replaced.
+    pub fn remove_file(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let same = |found: &std::fs::Metadata| found.dev() == file.device && found.ino() == file.inode;
+        if std::fs::symlink_metadata(&file.path).is_ok_and(|found| same(&found)) {
+            // If it cannot be removed, the next start finds it stale and removes it.
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
+}
+
+/// Whether a client is in the middle of its handshake with one of these listeners.
+pub fn handshake_begun(listeners: &[Listener]) -> bool {
+    let internet = listeners.iter().filter(|listener| !listener.unix);
+    let ports: Vec<u16> = internet.filter_map(|listener| listener.server_port.parse().ok()).collect();
+    handshakes::begun(&ports)
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// As [`super::open`], before anything is encrypted; takes sockets from `kept` for the addresses that these listen on.
+///
+/// # Errors
+/// The same as for [`super::open`].
+pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    for address in &settings.listen {
+        let protocol = address.protocol.unwrap_or(settings.protocol);
+        let before = listeners.len();
+        let opened = match &address.socket {
+            SocketAddress::Tcp { host, port } => {
+                let offer = settings.offer_of(address);
+                let speech = (protocol, offer.as_ref());
+                open_tcp(settings, speech, (host, *port), kept, &mut listeners)
+            }
+            SocketAddress::Unix { path, mode } => {
+                let mode = mode.or(settings.socket_mode);
+                match kept.take_unix(path) {
+                    Some(socket) => taken(settings, protocol, "", socket),
+                    None => open_unix(settings, protocol, path, mode),
+                }
+                .map(|listener| listeners.push(listener))
+            }
+        };
+        if let Err(message) = opened {
+            listeners.iter_mut().for_each(Listener::remove_file);
+            return Err(message);
+        }
+        let choice = address.proxy_protocol.unwrap_or(settings.proxy_protocol);
+        listeners[before..].iter_mut().for_each(|listener| listener.expect_greeting(choice));
+    }
+    if listeners.is_empty() {
+        return Err("there is no address to listen on".to_owned());
+    }
+    Ok(listeners)
+}
+
+fn open_tcp(
+    settings: &Settings,
+    (protocol, offer): Speech<'_>,
+    (host, port): (&str, u16),
+    kept: &mut Kept,
+    listeners: &mut Vec<Listener>,
+) -> Result<(), String> {
+    let mut addresses = addresses_of(host, port)?;
+    let before = listeners.len();
+    for address in &addresses {
+        if let Some(socket) = kept.take_tcp(*address) {
+            let mut listener = taken(settings, protocol, host, socket)?;
+            if let Some(offer) = offer {
+                listener.encrypt(offer.clone());
+            }
+            listeners.push(listener);
+        }
+    }
+    // Those that were kept need not be opened.
+    addresses.retain(|address| {
+        !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, offer), *address))
+    });
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    // With port 0 the kernel chooses for the first address; the others use the same port.
+    let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
+    loop {
+        choices -= 1;
+        match open_together(settings, (protocol, offer), host, &addresses, listeners) {
+            Ok(opened) => {
+                listeners.extend(opened);
+                return Ok(());
+            }
+            Err((_, Errno::ADDRINUSE)) if choices > 0 => {}
+            Err((address, error)) => return Err(refusal(host, address, error)),
+        }
+    }
+}
+
+/// A listener whose socket was kept while the server was restarted.
+fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -> Result<Listener, String> {
+    rustix::net::listen(&socket, queue_length(settings.backlog)).map_err(words)?;
+    let mut listener = Listener::adopted(socket, host, protocol)?;
+    listener.lent = true;
+    log::info!("{} was kept open, and is taken over", listener.display);
+    if let Some(name) = &settings.server_name {
+        listener.server_name.clone_from(name);
+    }
+    Ok(listener)
+}
+
+/// The addresses that `host` means, in the system's order of preference.
+fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if matches!(host, "" | "*" | "::") {
+        return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
+    }
+    let mut addresses = Vec::new();
+    let found = (host, port).to_socket_addrs().map_err(|error| format!("cannot listen on {host}: {error}"))?;
+    for address in found {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err(format!("cannot listen on {host}: the name has no address")) } else { Ok(addresses) }
+}
+
+/// Opens `addresses` on one port. Addresses of a family or an interface that this machine lacks are left out as long as another
+/// works; addresses that an earlier listener covers are not opened twice.
+fn open_together(
+    settings: &Settings,
+    (protocol, offer): Speech<'_>,
+    host: &str,
+    addresses: &[SocketAddr],
+    before: &[Listener],
+) -> Result<Vec<Listener>, (SocketAddr, Errno)> {
+    let mut opened: Vec<Listener> = Vec::new();
+    let mut covered = false;
+    let mut absent = None;
+    let mut chosen_port = None;
+    for address in addresses {
+        let mut address = *address;
+        if let Some(port) = chosen_port {
+            address.set_port(port);
+        }
+        let display = display_tcp((protocol, offer), address);
+        if before.iter().any(|listener| listener.display == display) {
+            covered = true;
+            continue;
+        }
+        match bind_tcp(address, settings) {
+            Ok((sockets, bound)) => {
+                chosen_port = Some(bound.port());
+                let (socket, others) = sockets;
+                opened.push(Listener {
+                    socket,
+                    others,
+                    display: display_tcp((protocol, offer), bound),
+                    protocol,
+                    proxy_protocol: ProxyProtocol::Off,
+                    server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
+                    server_port: bound.port().to_string(),
+                    unix: false,
+                    lent: false,
+                    offer: offer.cloned(),
+                    tls: None,
+                    thumbprint: None,
+                    file: None,
+                });
+            }
+            Err(error @ (Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) => absent = absent.or(Some((address, error))),
+            Err(error) => return Err((address, error)),
+        }
+    }
+    match absent {
+        Some(refused) if opened.is_empty() && !covered => Err(refused),
+        _ => Ok(opened),
+    }
+}
+
+/// Opens the sockets of one address, and returns it with its port.
+fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
+    let count = settings.sockets_of_address();
+    // Sharing with our own sockets is enabled only when the address is ours: otherwise two servers could share it unnoticed.
+    let first = bind_one(address, settings.reuse_port)?;
+    let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
+    if count > 1 {
+        sockopt::set_socket_reuseport(&first, true)?;
+    }
+    let others = (1..count).map(|_| bind_one(bound, true)).collect::<Result<Vec<_>, _>>()?;
+    // They listen in the order of their numbers, by which the kernel knows them.
+    for socket in std::iter::once(&first).chain(&others) {
+        rustix::net::listen(socket, queue_length(settings.backlog))?;
+    }
+    Ok(((first, others), bound))
+}
+
+fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if reuse_port {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    send_at_once(&socket)?;
+    // TCP_DEFER_ACCEPT stays off: it would keep silent connections where none of our deadlines applies, and closing the
+    // listener would drop them.
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Sends small parts of responses without waiting for the client's acknowledgement of earlier ones. A connection inherits this
+/// option, which saves a call for each. Only a connection that was made before the option was set, even if not accepted yet,
+/// lacks it.
+fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)
+}
+
+/// A protocol and, if it is spoken over TLS, what is offered.
+type Speech<'a> = (Protocol, Option<&'a Offer>);
+
+fn display_tcp((protocol, offer): Speech<'_>, address: SocketAddr) -> String {
+    match protocol {
+        Protocol::Http if offer.is_some() => format!("https://{address}"),
+        Protocol::Http => format!("http://{address}"),
+        Protocol::FastCgi => format!("fcgi://{address}"),
+    }
+}
+
+fn display_unix(protocol: Protocol, name: &str) -> String {
+    match protocol {
+        Protocol::Http => format!("unix:{name}"),
+        Protocol::FastCgi => format!("fcgi+unix:{name}"),
+    }
+}
+
+/// The name of a Unix socket for users. A socket without a path is rare, but the parent program may have made one.
+fn name_of_unix(address: SocketAddrAny) -> String {
+    let address = SocketAddrUnix::try_from(address).ok();
+    let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(String::from_utf8_lossy);
+    let name = address.as_ref().and_then(SocketAddrUnix::abstract_name).map(String::from_utf8_lossy);
+    match (path, name) {
+        (Some(path), _) => path.into_owned(),
+        (None, Some(name)) => format!("@{name}"),
+        (None, None) => String::new(),
+    }
+}
+
+fn queue_length(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+/// SERVER_NAME for clients that send no Host: the host as the user wrote it, an address of IPv6 in brackets, or, for all interfaces,
+/// the name of this machine.
+fn server_name(host: &str, bound: IpAddr) -> String {
+    if !bound.is_unspecified() {
+        return if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    }
+    let system = rustix::system::uname();
+    match system.nodename().to_str() {
+        Ok(name) if !name.is_empty() => name.to_owned(),
+        _ => "localhost".to_owned(),
+    }
+}
+
+fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
+    let hint = match error {
+        Errno::ADDRINUSE => "; is another server running? choose another with --port",
+        Errno::ADDRNOTAVAIL => "; no interface of this machine has it",
+        Errno::ACCESS if address.port() < 1024 => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        _ => "",
+    };
+    let meaning =
+        if host.parse::<IpAddr>().is_ok() || address.ip().is_unspecified() { String::new() } else { format!(" ({host})") };
+    format!("cannot listen on {address}{meaning}: {}{hint}", words(error))
+}
+
+/// The message of an error, without the number that `io::Error` adds, beginning in lower case.
+pub(crate) fn words(error: Errno) -> String {
+    let text = io::Error::from(error).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<u32>) -> Result<Listener, String> {
+    let refused = |why: &str| format!("cannot listen on {}: {why}", path.display());
+    let address = SocketAddrUnix::new(path).map_err(|error| match error {
+        Errno::NAMETOOLONG => refused("the path of a socket must be shorter than 108 bytes"),
+        _ => refused(&words(error)),
+    })?;
+    make_room(path, &address).map_err(|why| refused(&why))?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+            .map_err(|error| refused(&words(error)))?;
+    // The file must never have more permissions than requested, not even until a chmod.
+    let umask_before = mode.map(|mode| rustix::process::umask(Mode::from_raw_mode(!mode & 0o777)));
+    let bound = rustix::net::bind(&socket, &address);
+    if let Some(umask) = umask_before {
+        rustix::process::umask(umask);
+    }
+    bound.map_err(|error| refused(&words(error)))?;
+    let file = std::fs::symlink_metadata(path)
+        .map(|found| SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+        .map_err(|error| refused(&error.to_string()))?;
+    let mut listener = Listener {
+        socket,
+        others: Vec::new(),
+        display: display_unix(protocol, &path.display().to_string()),
+        protocol,
+        proxy_protocol: ProxyProtocol::Off,
+        server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
+        server_port: "0".to_owned(),
+        unix: true,
+        lent: false,
+        offer: None,
+        tls: None,
+        thumbprint: None,
+        file: Some(file),
+    };
+    if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {
+        listener.remove_file();
+        return Err(refused(&words(error)));
+    }
+    Ok(listener)
+}
+
+/// Removes the socket file that a crashed server has left at `path`; refuses to touch anything else.
+fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err("something that is not a socket is there; remove it or choose another path".to_owned());
+        }
+        Ok(_) => {}
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(words)?;
+    match rustix::net::connect(&probe, address) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(|error| error.to_string()),
+        Err(Errno::NOENT) => Ok(()),
+        // EAGAIN: a server is listening, and its queue is full.
+        Ok(()) | Err(Errno::AGAIN) => Err("another server is listening there".to_owned()),
+        Err(error) => Err(words(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

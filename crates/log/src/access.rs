@@ -1,0 +1,154 @@
+//! The access log: one line for each request.
+//!
+//! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of a turn cost one
+//! system call.
+
+use super::entry::{AccessEntry, Noted, Parts};
+use super::escape::{append_json, append_quoted};
+use super::pattern::{append_by, append_request_line, note};
+use super::sink::LineSink;
+use super::stamp::Stamp;
+use oribi_config::{AccessFormat, LogTarget};
+use oribi_message::{FieldPair, KnownField};
+use std::fs::File;
+use std::io::{self, Write as _};
+
+/// The access log of one lane.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: AccessFormat,
+    stamp: Stamp,
+    sink: LineSink,
+}
+
+impl AccessLog {
+    /// Opens the log; several lanes and processes may have the same file open.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(target: &LogTarget, format: &AccessFormat) -> io::Result<Self> {
+        Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
+    }
+
+    /// The same for a process of a server that starts, while log rotation may just have moved the file away: then it waits for a moment
+    /// until the first process has made the next one.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_in_time(target: &LogTarget, format: &AccessFormat) -> io::Result<Self> {
+        Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_in_time(target)? })
+    }
+
+    /// The same for a server that serves already: a file that cannot be opened is tried again later.
+    pub fn open_or_wait(target: &LogTarget, format: &AccessFormat) -> Self {
+        Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }
+    }
+
+    /// Opens the file again by its name, after log rotation has moved the old one away. Lines gathered so far go to the old
+    /// file.
+    ///
+    /// # Errors
+    /// The file cannot be opened; then the old one stays.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.sink.reopen()
+    }
+
+    /// Goes on with `file`, which is the same log, opened again by somebody else. Lines gathered so far go to the old file.
+    pub fn replace(&mut self, file: File) {
+        self.sink.replace(file);
+    }
+
+    /// From now on only somebody else opens the file: see [`AccessLog::replace`].
+    pub fn expect_file(&mut self) {
+        self.sink.expect_file();
+    }
+
+    /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if many lines have been gathered.
+    pub fn record(&mut self, entry: &AccessEntry<'_>) {
+        let Self { format, stamp, sink } = self;
+        sink.add(|line| append_entry(format, entry, stamp, line));
+    }
+
+    /// What the line will tell of a response that begins with these fields; `None`: nothing.
+    pub fn note<'a>(&self, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
+        match &self.format {
+            AccessFormat::Pattern(pattern) => note(pattern, fields),
+            AccessFormat::Common | AccessFormat::Combined | AccessFormat::Rack | AccessFormat::Json => None,
+        }
+    }
+
+    /// Writes the gathered lines; for a file by one system call. What a slow reader of a pipe cannot take yet waits for the
+    /// next call.
+    pub fn flush(&mut self) {
+        self.sink.flush();
+    }
+}
+
+fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+    match format {
+        AccessFormat::Common => append_common(entry, stamp, line),
+        AccessFormat::Combined => {
+            append_common(entry, stamp, line);
+            for field in [KnownField::Referer, KnownField::UserAgent] {
+                line.extend_from_slice(b" \"");
+                append_quoted(entry.head.and_then(|head| head.field(field)).unwrap_or(b"-"), line);
+                line.push(b'"');
+            }
+        }
+        AccessFormat::Rack => {
+            append_common(entry, stamp, line);
+            // Writing into memory does not fail.
+            let _ = write!(line, " {:.4}", entry.duration.as_secs_f64());
+        }
+        AccessFormat::Json => append_object(entry, stamp, line),
+        AccessFormat::Pattern(pattern) => append_by(pattern, entry, stamp, line),
+    }
+}
+
+/// Apache's `%h %l %u %t "%r" %>s %b`.
+fn append_common(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+    append_quoted(if entry.remote.is_empty() { b"-" } else { entry.remote.as_bytes() }, line);
+    line.extend_from_slice(b" - - [");
+    stamp.append_common(entry.time, line);
+    line.extend_from_slice(b"] \"");
+    append_request_line(entry.head, line);
+    // Writing into memory does not fail.
+    let _ = match entry.bytes_sent {
+        0 => write!(line, "\" {} -", entry.status),
+        bytes => write!(line, "\" {} {bytes}", entry.status),
+    };
+}
+
+/// A JSON object of one line.
+fn append_object(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+    line.extend_from_slice(b"{\"time\":\"");
+    stamp.append_iso(entry.time, line);
+    line.push(b'"');
+    let texts = [
+        ("remote", Some(entry.remote.as_bytes()).filter(|text| !text.is_empty())),
+        ("request_id", entry.id),
+        ("trace_id", entry.trace.map(|ids| ids.trace)),
+        ("span_id", entry.trace.map(|ids| ids.span)),
+        ("method", entry.head.map(|head| head.method())),
+        ("target", entry.head.map(|head| head.target())),
+        ("version", entry.head.map(|head| head.version().as_str().as_bytes())),
+        ("referer", entry.head.and_then(|head| head.field(KnownField::Referer))),
+        ("user_agent", entry.head.and_then(|head| head.field(KnownField::UserAgent))),
+    ];
+    for (name, text) in texts {
+        let Some(text) = text else { continue };
+        let _ = write!(line, ",\"{name}\":\"");
+        append_json(text, line);
+        line.push(b'"');
+    }
+    let (status, bytes, duration) = (entry.status, entry.bytes_sent, entry.duration);
+    let (seconds, microseconds) = (duration.as_secs(), duration.subsec_micros());
+    let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration\":{seconds}.{microseconds:06}");
+    for (name, time) in entry.parts.iter().flat_map(Parts::named) {
+        let _ = write!(line, ",\"{name}\":{}.{:06}", time.as_secs(), time.subsec_micros());
+    }
+    line.push(b'}');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,375 @@
+//! The error log: the destination of the messages of the `log` facade.
+//!
+//! It is always standard error. If there is a log file, it replaces standard error, so that messages of the app, its modules
+//! and the C library go to the same file, in every process that is forked from now on. If there is a daemon that takes messages, those of
+//! the server go to it, and standard error stays what it was.
+//!
+//! No message stops the server: what a full disk or a pipe that nobody reads does not take is lost, and counted.
+
+use super::escape::Message;
+use super::messenger::{Composer, Failure, Messenger, Severity};
+use super::output::{self, Kind, has_room, reason};
+use super::stamp::Stamp;
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use oribi_config::LogTarget;
+use oribi_io::process::environment;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// The longest message in bytes, beyond which it is cut: the stack trace of a deep app fits, but a whole response that an app died with
+/// does not.
+const MESSAGE_BYTES: usize = 32 << 10;
+
+/// How long the reader of a pipe is waited for that has stopped reading: the messages of a moment fit into no pipe. Once it has been
+/// waited for in vain, it is not waited for again until it reads.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A second call
+/// changes both.
+///
+/// # Errors
+/// The file cannot be opened; then messages go to standard error.
+pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
+    // It fails if there is a logger already: ours, or that of a program that contains Oribi, which takes precedence.
+    let _ = log::set_logger(&SINK);
+    log::set_max_level(level);
+    SINK.look();
+    let messenger = if let LogTarget::System(log) = target { Some(Messenger::open(log)?) } else { None };
+    if let Some(messenger) = &messenger
+        && let Some(trouble) = messenger.trouble()
+    {
+        log::warn!("nobody takes the error log at {} yet: {trouble}; messages are lost until somebody does", messenger.name());
+    }
+    if let Ok(mut place) = MESSENGER.write() {
+        *place = messenger;
+    }
+    reopen(target)
+}
+
+/// Opens the file again by its name, after log rotation has moved the old one away. Does nothing without a file.
+///
+/// # Errors
+/// The file cannot be opened; then the old one stays.
+pub fn reopen(target: &LogTarget) -> io::Result<()> {
+    match target {
+        LogTarget::File(path) => replace(output::open(path)?),
+        LogTarget::Standard | LogTarget::System(_) => {
+            SINK.look();
+            Ok(())
+        }
+    }
+}
+
+/// Goes on with `file`, which is the same log, opened again.
+///
+/// # Errors
+/// An error of the system; then the old one stays.
+pub fn replace(file: File) -> io::Result<()> {
+    rustix::stdio::dup2_stderr(file)?;
+    SINK.torn.store(false, Ordering::Relaxed);
+    SINK.look();
+    Ok(())
+}
+
+/// Whether standard error is the journal: JOURNAL_STREAM then names its device and inode (systemd.exec(5)).
+fn stderr_is_journal() -> bool {
+    let Ok(stat) = rustix::fs::fstat(rustix::stdio::stderr()) else { return false };
+    environment::variable("JOURNAL_STREAM").is_some_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+static SINK: Sink = Sink::new();
+
+/// What takes messages in the place of standard error. It is written to while a process has one thread, and only read where others could
+/// be forked from it.
+static MESSENGER: RwLock<Option<Messenger>> = RwLock::new(None);
+
+/// Standard error as a sink for messages. It is written to by every thread, and copied by a fork.
+struct Sink {
+    to_journal: AtomicBool,
+    /// It is a file, which is always as fast as it can be.
+    is_file: AtomicBool,
+    is_socket: AtomicBool,
+    /// The last written byte is not the end of a line.
+    torn: AtomicBool,
+    /// The process that has lost messages, how many, and the number of the last error.
+    loser: AtomicU32,
+    lost: AtomicU64,
+    why: AtomicI32,
+}
+
+thread_local! {
+    /// The line and the clock are reused: a server in trouble should not allocate for each message.
+    static LINE: RefCell<Paper> = RefCell::new(Paper::new());
+}
+
+/// What a message is written on.
+struct Paper {
+    line: Vec<u8>,
+    stamp: Stamp,
+    composer: Composer,
+}
+
+impl Paper {
+    fn new() -> Self {
+        Self { line: Vec::new(), stamp: Stamp::new(), composer: Composer::new() }
+    }
+}
+
+impl Sink {
+    const fn new() -> Self {
+        Self {
+            to_journal: AtomicBool::new(false),
+            is_file: AtomicBool::new(false),
+            is_socket: AtomicBool::new(false),
+            torn: AtomicBool::new(false),
+            loser: AtomicU32::new(0),
+            lost: AtomicU64::new(0),
+            why: AtomicI32::new(Errno::AGAIN.raw_os_error()),
+        }
+    }
+
+    /// Looks at what standard error is.
+    fn look(&self) {
+        let kind = Kind::of(rustix::stdio::stderr());
+        self.is_file.store(kind == Kind::File, Ordering::Relaxed);
+        self.is_socket.store(kind == Kind::Socket, Ordering::Relaxed);
+        self.to_journal.store(stderr_is_journal(), Ordering::Relaxed);
+    }
+
+    fn kind(&self) -> Kind {
+        match (self.is_file.load(Ordering::Relaxed), self.is_socket.load(Ordering::Relaxed)) {
+            (true, _) => Kind::File,
+            (_, true) => Kind::Socket,
+            _ => Kind::Stream,
+        }
+    }
+
+    /// Makes the line of `record` in `line`, and writes it. A message that cannot be written is lost and counted; the next one
+    /// that can be says so.
+    fn write(&self, record: &Record<'_>, paper: &mut Paper) {
+        if let Ok(messenger) = MESSENGER.try_read()
+            && let Some(messenger) = &*messenger
+        {
+            return self.send(messenger, record, paper);
+        }
+        let Paper { line, stamp, .. } = paper;
+        let (process, time, to_journal) = (std::process::id(), SystemTime::now(), self.to_journal.load(Ordering::Relaxed));
+        line.clear();
+        if self.torn.load(Ordering::Relaxed) {
+            line.push(b'\n');
+        }
+        let lost = self.lost_by(process);
+        if lost > 0 {
+            let report = &mut |report: &Record<'_>| append_line(report, to_journal, process, time, stamp, line);
+            self.report(lost, report);
+        }
+        append_line(record, to_journal, process, time, stamp, line);
+        match self.put(line, lost == 0) {
+            Ok(()) if lost > 0 => {
+                // Another thread may have lost more meanwhile.
+                self.lost.fetch_sub(lost, Ordering::Relaxed);
+            }
+            Ok(()) => {}
+            Err(error) => self.lose(process, error),
+        }
+    }
+
+    /// Sends `record` as a message; the same as [`Sink::write`] for a daemon.
+    fn send(&self, messenger: &Messenger, record: &Record<'_>, Paper { line, composer, .. }: &mut Paper) {
+        let process = std::process::id();
+        let lost = self.lost_by(process);
+        if lost > 0 {
+            let mut told = false;
+            self.report(lost, &mut |report| {
+                append_message(report, line);
+                told = messenger.send(severity(report.level()), line, false, composer).is_ok();
+            });
+            if told {
+                self.lost.fetch_sub(lost, Ordering::Relaxed);
+            }
+        }
+        append_message(record, line);
+        match messenger.send(severity(record.level()), line, lost == 0, composer) {
+            Ok(()) => {}
+            Err(Failure::Full) => self.lose(process, Errno::AGAIN),
+            Err(Failure::Earlier) => self.lose(process, Errno::CONNREFUSED),
+            Err(Failure::Lost(error)) => self.lose(process, error),
+        }
+    }
+
+    /// How many messages this process has lost. What its parent has lost is not for a forked process to say.
+    fn lost_by(&self, process: u32) -> u64 {
+        if self.loser.load(Ordering::Relaxed) == process { self.lost.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    fn lose(&self, process: u32, why: Errno) {
+        if self.loser.swap(process, Ordering::Relaxed) != process {
+            self.lost.store(0, Ordering::Relaxed);
+        }
+        self.why.store(why.raw_os_error(), Ordering::Relaxed);
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Passes the message that `lost` messages were lost to `write`.
+    fn report(&self, lost: u64, write: &mut dyn FnMut(&Record<'_>)) {
+        let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
+        let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
+        write(&Record::builder().level(Level::Warn).args(text).build());
+    }
+
+    /// Writes `line`; `waits` says whether its reader may be waited for.
+    fn put(&self, mut line: &[u8], waits: bool) -> Result<(), Errno> {
+        let (kind, patience) = (self.kind(), if waits { PATIENCE } else { Duration::ZERO });
+        loop {
+            let written = match output::write(rustix::stdio::stderr(), kind, line) {
+                Ok(written) => written,
+                Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), patience) => {
+                    // Others may have been faster. Who reads so slowly is not waited for a second time.
+                    output::write(rustix::stdio::stderr(), kind, line)?
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(last) = written.checked_sub(1) {
+                self.torn.store(line[last] != b'\n', Ordering::Relaxed);
+            }
+            line = &line[written..];
+            if line.is_empty() {
+                return Ok(());
+            }
+            if kind == Kind::File || written == 0 {
+                return Err(Errno::NOSPC);
+            }
+        }
+    }
+}
+
+impl Log for Sink {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let most = log::max_level();
+        metadata.level() <= most && (most >= LevelFilter::Debug || !is_remark(metadata))
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let kept = LINE.try_with(|kept| {
+            kept.try_borrow_mut().map(|mut kept| {
+                self.write(record, &mut kept);
+            })
+        });
+        // A message that logs while it is being formatted, or a thread that is ending: rare enough to allocate.
+        if !matches!(kept, Ok(Ok(()))) {
+            self.write(record, &mut Paper::new());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Whether this is a remark of a library about what somebody else does, perhaps again and again: a client that names an address where
+/// TLS wants a host, an authority that is slow. Such a message is for those who look for an error.
+fn is_remark(metadata: &Metadata<'_>) -> bool {
+    const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
+    let is_of = |library: &&str| metadata.target().starts_with(*library);
+    metadata.level() > Level::Error && LIBRARIES.iter().any(is_of)
+}
+
+/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
+/// it knows the time and reads the priority from the front (sd-daemon(3)).
+fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
+    let (name, priority) = (name(record.level()), severity(record.level()) as u8);
+    // Writing into memory does not fail; an argument whose display fails has written what it could.
+    if to_journal {
+        let _ = write!(line, "<{priority}>");
+    } else {
+        stamp.append_iso(time, line);
+        line.push(b' ');
+    }
+    let _ = write!(line, "[{name}] [{process}] ");
+    let _ = Message::new(line, MESSAGE_BYTES).write_fmt(*record.args());
+    line.push(b'\n');
+}
+
+/// Makes `line` the text of a message: `[error] message`. Time and process are in front of it already.
+fn append_message(record: &Record<'_>, line: &mut Vec<u8>) {
+    line.clear();
+    // Writing into memory does not fail.
+    let _ = write!(line, "[{}] ", name(record.level()));
+    let _ = Message::new(line, MESSAGE_BYTES).write_fmt(*record.args());
+}
+
+const fn name(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}
+
+const fn severity(level: Level) -> Severity {
+    match level {
+        Level::Error => Severity::Error,
+        Level::Warn => Severity::Warning,
+        Level::Info => Severity::Informational,
+        Level::Debug | Level::Trace => Severity::Debug,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn line(level: Level, to_journal: bool, text: &str) -> String {
+        let time = UNIX_EPOCH + Duration::from_millis(784_111_777_123);
+        let mut line = Vec::new();
+        let arguments = format_args!("{text}");
+        let record = Record::builder().level(level).args(arguments).build();
+        append_line(&record, to_journal, 4711, time, &mut Stamp::new(), &mut line);
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    #[test]
+    fn lines() {
+        assert_eq!(line(Level::Error, false, "no\nway\n"), "1994-11-06T08:49:37.123Z [error] [4711] no\\nway\n");
+        assert_eq!(line(Level::Info, false, "\u{1b}[2J"), "1994-11-06T08:49:37.123Z [info] [4711] \\x1b[2J\n");
+        for (level, expected) in [
+            (Level::Error, "<3>[error] [4711] x\n"),
+            (Level::Warn, "<4>[warn] [4711] x\n"),
+            (Level::Info, "<6>[info] [4711] x\n"),
+            (Level::Debug, "<7>[debug] [4711] x\n"),
+            (Level::Trace, "<7>[trace] [4711] x\n"),
+        ] {
+            assert_eq!(line(level, true, "x"), expected);
+        }
+    }
+
+    #[test]
+    fn remarks_of_libraries_are_told_from_messages_of_the_server() {
+        for (target, level, expected) in [
+            ("rustls::msgs::handshake", Level::Warn, true),
+            ("ureq_proto::client", Level::Info, true),
+            ("rustls::msgs::handshake", Level::Error, false),
+            ("oribi_engine::receive", Level::Warn, false),
+            ("oribi_tls", Level::Info, false),
+        ] {
+            assert_eq!(is_remark(&Metadata::builder().target(target).level(level).build()), expected, "{target} {level}");
+        }
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let line = line(Level::Error, false, &format!("GET /: the app died: {}", "x".repeat(MESSAGE_BYTES)));
+        assert!(line.contains(" GET /: the app died: xxx") && line.ends_with("xxx...\n"), "{line}");
+        assert!((MESSAGE_BYTES..MESSAGE_BYTES + 100).contains(&line.len()), "{}", line.len());
+    }
+}

@@ -1,0 +1,123 @@
+//! Opening and writing log files and pipes. Whoever reads a log, or does not, never stops the server: nothing here waits.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+use rustix::net::SendFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// The offset that means the present position, and the only one that a pipe accepts (pwritev2(2)).
+const HERE: u64 = u64::MAX;
+
+/// How an output accepts lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// At once, whole, or not at all.
+    File,
+    /// A pipe or a terminal: as fast as its reader.
+    Stream,
+    /// The same, and the system can be asked not to wait.
+    Socket,
+}
+
+impl Kind {
+    pub(super) fn of(output: impl AsFd) -> Self {
+        match rustix::fs::fstat(output).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Socket) => Self::Socket,
+            Ok(FileType::Fifo | FileType::CharacterDevice) => Self::Stream,
+            _ => Self::File,
+        }
+    }
+}
+
+/// Opens a log to append to it. A missing file is made.
+///
+/// A named pipe is opened for reading as well, which the system permits at any time (fifo(7)). So opening it neither waits for a
+/// reader nor fails for want of one, as it would again and again while the log collector is restarted; what is written
+/// meanwhile waits in the pipe.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+        match options.clone().read(true).create(false).open(path) {
+            // It may be written to and not read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            opened => return opened,
+        }
+    }
+    options.open(path)
+}
+
+/// Whether `output` takes something within `patience`.
+pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
+    let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+    matches!(poll(&mut [PollFd::new(&output, PollFlags::OUT)], Some(&wait)), Ok(1))
+}
+
+/// Writes as much as the output takes now.
+///
+/// # Errors
+/// `AGAIN`: nothing. Any other error of the system.
+pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize, Errno> {
+    retry_on_intr(|| match kind {
+        Kind::File => rustix::io::write(&output, bytes),
+        Kind::Socket => rustix::net::send(&output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+        Kind::Stream => match pwritev2(&output, &[IoSlice::new(bytes)], HERE, ReadWriteFlags::NOWAIT) {
+            // A terminal, or a pipe before Linux 6.4. Another process may take the room in between, and then this waits after all.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) if has_room(&output, Duration::ZERO) => {
+                rustix::io::write(&output, bytes)
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) => Err(Errno::AGAIN),
+            written => written,
+        },
+    })
+}
+
+/// Why lines were lost, in words.
+pub(super) fn reason(error: Errno) -> String {
+    match error {
+        Errno::AGAIN => "its reader is too slow".to_owned(),
+        error => io::Error::from(error).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, mknodat};
+    use std::io::Read;
+
+    #[test]
+    fn a_named_pipe_without_a_reader_is_opened_and_keeps_what_it_can() {
+        let _deadline = oribi_test_support::waits_for("the end of a named pipe");
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("it is writable");
+        let pipe = open(&path).expect("nothing is waited for");
+        assert_eq!(Kind::of(&pipe), Kind::Stream);
+        assert_eq!(write(&pipe, Kind::Stream, b"first\n"), Ok(6));
+        let mut reader = OpenOptions::new().read(true).open(&path).expect("there is a writer");
+        drop(pipe);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("UTF-8");
+        assert_eq!(text, "first\n");
+    }
+
+    #[test]
+    fn a_full_pipe_or_socket_is_not_waited_for() {
+        let (_reader, pipe) = io::pipe().expect("a pipe");
+        let (_peer, socket) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        for (output, kind) in [(pipe.as_fd(), Kind::Stream), (socket.as_fd(), Kind::Socket)] {
+            assert_eq!(Kind::of(output), kind);
+            let taken = std::iter::from_fn(|| write(output, kind, &[b'x'; 1000]).ok()).sum::<usize>();
+            assert!(taken > 10_000, "{taken}");
+            assert_eq!(write(output, kind, b"x".repeat(5000).as_slice()), Err(Errno::AGAIN));
+            assert!(!has_room(output, Duration::from_millis(1)));
+        }
+    }
+}

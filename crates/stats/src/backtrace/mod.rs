@@ -1,0 +1,65 @@
+//! Where apps are: what a worker tells of it when it is asked, and what the system tells of a worker.
+//!
+//! Each worker has an area of the memory that it shares with the first process. A question is a signal with a number
+//! (`oribi_io::process::asking`); nothing looks at it while nobody asks. The language finds a moment that is safe and tells here, from
+//! each thread that runs an app, which frames it is in. An answer carries the number of its question and a checksum: one that is
+//! incomplete, too late or torn is none.
+
+mod look;
+mod record;
+
+pub use look::{SystemThread, is_running, state_of, threads_of};
+pub(crate) use record::Area;
+pub use record::{LINES, ThreadTold, Told, Way};
+
+pub use oribi_io::process::asking::waits;
+
+use oribi_host::Tracing;
+use oribi_io::process::asking;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+/// The area of this process.
+static AREA: OnceLock<Area> = OnceLock::new();
+
+/// In a new worker: has it hear questions. `alone`: the app runs on the first thread of the process.
+///
+/// # Errors
+/// An error of the system.
+pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
+    let Some(tracing) = tracing else {
+        area.announce(Way::Mute);
+        return Ok(());
+    };
+    let _ = AREA.set(area);
+    let way = if alone && tracing.disturbs() { Way::WhileRunning } else { Way::Anytime };
+    asking::hear(Box::new(move |question| tracing.trace(question)))?;
+    area.announce(way);
+    Ok(())
+}
+
+/// That many threads of this worker are going to answer a question, or have done so. May be called in signal handlers.
+pub fn expect(question: u32, threads: u32) {
+    if let Some(area) = AREA.get() {
+        area.expect(question, threads);
+    }
+}
+
+/// Answers a question for a thread, which is the calling one if `thread` is `None`: `about` is the request, `frames` are where its
+/// app is, the innermost first, and `more` says how many others there are; no frames at all: it runs no app any more.
+pub fn tell(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
+    if let Some(area) = AREA.get() {
+        area.tell(question, thread.unwrap_or_else(own_thread), about, frames, more);
+    }
+}
+
+/// Answers a question for the calling thread: it runs no app any more. May be called in signal handlers.
+pub fn tell_nothing(question: u32) {
+    if let Some(area) = AREA.get() {
+        area.tell_nothing(question, own_thread());
+    }
+}
+
+fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}

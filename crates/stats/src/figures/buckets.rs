@@ -1,0 +1,40 @@
+//! The buckets of apps' histograms. They depend on the name alone, so that what processes, generations and programs have counted can be
+//! added.
+
+/// Bounds of a histogram. One bucket is up to each, and one is for what is above all.
+pub(crate) const BOUNDS: usize = 14;
+
+/// Of times, in seconds: those that the server has for its own.
+const SECONDS: [f64; BOUNDS] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 50.0];
+
+/// Of everything else, such as bytes and numbers of rows: powers of four.
+const OTHERS: [f64; BOUNDS] = {
+    let mut bounds = [1.0; BOUNDS];
+    let mut index = 1;
+    while index < BOUNDS {
+        bounds[index] = bounds[index - 1] * 4.0;
+        index += 1;
+    }
+    bounds
+};
+
+/// The bounds of a histogram with this name.
+pub fn bounds(name: &str) -> &'static [f64; BOUNDS] {
+    if name.ends_with("_seconds") { &SECONDS } else { &OTHERS }
+}
+
+/// The bucket of a value.
+pub(super) fn bucket(name: &str, value: f64) -> usize {
+    bounds(name).partition_point(|bound| *bound < value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_in_the_bucket_of_the_first_bound_that_is_no_smaller() {
+        assert_eq!([0.0, 0.001, 0.0011, 50.0, 51.0].map(|value| bucket("a_seconds", value)), [0, 0, 1, 13, 14]);
+        assert_eq!([0.0, 1.0, 1.5, 67_108_864.0, 1e300].map(|value| bucket("a_bytes", value)), [0, 0, 1, 13, 14]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Figures that apps count by themselves, and a few that the runtimes of their languages have, for `--metrics`.
+//!
+//! * Each worker counts in a `Table` of its own in memory that it shares with the first process. That takes no system call, nobody
+//!   waits, and nothing is allocated. The next worker in the same place goes on with the table, so nothing is lost with a process.
+//! * The first process believes nothing that stands there. It copies a table, leaves out what is not in order, and adds what the rest has
+//!   grown by to the `FigureTotals`, which outlive workers, generations and upgrades.
+//! * Room is bounded: there are `table::SERIES` figures for a server, and as many for a worker. What finds none is counted.
+//!
+//! Where there are no metrics, and outside of workers, nothing is counted.
+
+mod buckets;
+mod key;
+mod table;
+mod totals;
+
+pub use buckets::bounds;
+pub use key::{Kind, told};
+pub use table::{Context, Contexts, Sums};
+pub(crate) use table::{LINES, Table, Told};
+pub use totals::{Figure, FigureTotals, Figures, Seen};
+
+use key::Key;
+use std::sync::OnceLock;
+
+/// A label: its name and its value.
+pub type Label<'a> = (&'a [u8], &'a [u8]);
+
+/// The table of this process.
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+/// In a new worker of a server with metrics.
+pub fn begin(table: Table) {
+    let _ = TABLE.set(table);
+}
+
+/// Whether this process counts figures. It does not change during the life of a worker.
+#[inline]
+pub fn are_counted() -> bool {
+    TABLE.get().is_some()
+}
+
+/// Adds to a counter. Any thread may do so; where nobody counts, nothing happens.
+///
+/// # Errors
+/// What is wrong with a name or with the amount.
+pub fn count(name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), String> {
+    TABLE.get().map_or(Ok(()), |table| counted_in(table, name, amount, labels))
+}
+
+/// Adds a value to a histogram.
+///
+/// # Errors
+/// What is wrong with a name or with the value.
+pub fn observe(name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), String> {
+    TABLE.get().map_or(Ok(()), |table| observed_in(table, name, value, labels))
+}
+
+/// Ruby has collected garbage so often, and that long.
+pub fn note_collections(collections: u64, nanoseconds: u64) {
+    if let Some(table) = TABLE.get() {
+        table.add_sums(Sums { refused: 0, collecting: nanoseconds, collections });
+    }
+}
+
+/// A context of a language has come (1), or gone (-1).
+pub fn note_context(context: Context, by: i32) {
+    if let Some(table) = TABLE.get() {
+        table.change_contexts(context, by);
+    }
+}
+
+fn counted_in(table: &Table, name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), String> {
+    let amount = checked(amount, "a counter is added to by")?;
+    if let Some(place) = place(table, &Key::new(Kind::Counter, name, labels)?)? {
+        table.add_to_sum(place, amount);
+        table.add(place, 1, 1);
+    }
+    Ok(())
+}
+
+fn observed_in(table: &Table, name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), String> {
+    let value = checked(value, "a histogram has")?;
+    let key = Key::new(Kind::Histogram, name, labels)?;
+    if let Some(place) = place(table, &key)? {
+        let name = key.named().map_or("", |named| named.name);
+        table.add(place, 1 + buckets::bucket(name, value), 1);
+        table.add_to_sum(place, value);
+    }
+    Ok(())
+}
+
+/// Also makes zero of negative zero.
+fn checked(number: f64, what: &str) -> Result<f64, String> {
+    if number.is_finite() && number >= 0.0 {
+        Ok(number + 0.0)
+    } else {
+        Err(format!("{what} finite numbers from 0 on, not {number}"))
+    }
+}
+
+/// The place of a figure; `None`: there is no room, which is counted.
+fn place(table: &Table, key: &Key) -> Result<Option<usize>, String> {
+    if let Some(place) = table.find(key) {
+        return Ok(Some(place));
+    }
+    if table.has_other_kind(key) {
+        return Err(format!("{} is a figure of the other kind already", key.named().map_or("", |named| named.name)));
+    }
+    let place = table.place(key).ok();
+    if place.is_none() {
+        table.add_sums(Sums { refused: 1, ..Sums::default() });
+    }
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_io::process::SharedLine;
+
+    #[test]
+    fn numbers_that_no_figure_can_have_are_refused() {
+        let table = Table::in_lines(Vec::leak((0..LINES).map(|_| SharedLine::default()).collect()));
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -f64::MIN_POSITIVE] {
+            counted_in(&table, b"orders", number, &[]).expect_err("no counter shrinks");
+            observed_in(&table, b"payment_seconds", number, &[]).expect_err("there are buckets from 0 on");
+        }
+        let why = counted_in(&table, b"orders", -1.0, &[]).expect_err("no counter shrinks");
+        assert_eq!(why, "a counter is added to by finite numbers from 0 on, not -1");
+        assert_eq!(table.told(), Some(Told::default()), "nothing was counted");
+        counted_in(&table, b"orders", -0.0, &[]).expect("that is zero");
+        assert_ne!(table.told(), Some(Told::default()));
+    }
+
+    #[test]
+    fn nothing_is_counted_where_nobody_wants_to_know() {
+        assert!(!are_counted());
+        assert_eq!(count(b"-", f64::NAN, &[]), Ok(()), "not even looked at");
+        assert_eq!(observe(b"orders", 1.0, &[]), Ok(()));
+        note_collections(1, 1);
+        note_context(Context::LuaState, 1);
+    }
+}

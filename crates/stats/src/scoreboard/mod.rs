@@ -1,0 +1,402 @@
+//! The shared memory of the supervisor and its workers: one slot of atomics for each worker.
+
+mod bell;
+mod prospect;
+mod rows;
+pub mod running;
+mod shown;
+mod standing;
+
+pub use bell::Bell;
+pub use prospect::Prospect;
+pub use rows::{Board, Row};
+pub use shown::Shown;
+pub use standing::{Connections, Numbers, PLACES, Standing};
+
+use crate::backtrace::{self, Area, Way};
+use crate::figures::{self, Contexts, Table, Told};
+use crate::totals::{Account, Counts};
+use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
+use running::RunningLine;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What a worker is doing. Written by the worker, and by the supervisor before it forks and after the worker has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WorkerState {
+    /// No process uses this slot.
+    Vacant = 0,
+    /// Forked, not yet accepting.
+    Starting = 1,
+    /// Accepting.
+    Ready = 2,
+    /// Still accepting, and asks to be replaced: it has answered as many requests as it should.
+    Retiring = 3,
+}
+
+/// What a worker is told to do. Written by the supervisor, or by the worker's own signal handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WorkerCommand {
+    /// Accept and answer.
+    Serve = 0,
+    /// Accept what waits in the queue of the listeners, close them, answer what has been accepted, then end.
+    Drain = 1,
+    /// Stop accepting but leave the queue to the other workers; answer what has been accepted, then end.
+    Retire = 2,
+    /// End now.
+    Quit = 3,
+    /// Stop accepting and leave the queue to the next server. Hand connections over to it as soon as they are between two requests,
+    /// then end. Only edges are told this.
+    HandOver = 4,
+}
+
+/// What lanes of other workers want to know of a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Presence {
+    /// Connections open now.
+    pub connections: &'static AtomicU32,
+    /// Lanes that have nothing to do.
+    pub idle: &'static AtomicU32,
+}
+
+/// A worker's part of the scoreboard: names for the atomics in a cache line of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSlot {
+    /// The process id, 0 in a vacant slot.
+    pub pid: &'static AtomicU32,
+    /// A [`WorkerState`].
+    pub state: &'static AtomicU32,
+    /// A [`WorkerCommand`].
+    pub command: &'static AtomicU32,
+    /// Connections open now.
+    pub connections: &'static AtomicU32,
+    /// Requests answered since the worker started.
+    pub requests: &'static AtomicU64,
+    /// Open connections of all workers.
+    pub all_connections: &'static AtomicU32,
+    /// Lanes of this worker that have nothing to do.
+    pub idle: &'static AtomicU32,
+    /// How often the loop of an edge has turned: see [`WorkerSlot::turn`].
+    turns: &'static AtomicU32,
+    /// What all workers have, for lanes that share listeners with theirs.
+    pub workers: &'static [Presence],
+    /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
+    pub bell: Option<&'static Bell>,
+    /// How often all workers were told to open their log files again.
+    pub log_opening: &'static AtomicU32,
+    /// How often they had been when the worker was forked: it has inherited the error log from then.
+    inherited_opening: u32,
+    /// A [`Prospect`] of all workers.
+    prospect: &'static AtomicU32,
+    /// What the threads of the worker are running, one line each; empty if nobody watches.
+    pub running: &'static [RunningLine],
+    /// Where the worker says where its apps are, when it is asked.
+    pub backtraces: Area,
+    /// Where the worker counts the figures of its apps.
+    pub figures: Table,
+    /// What the worker counts, and those before it have counted.
+    pub account: Account,
+    /// What the connections are doing.
+    pub standing: Standing,
+    /// What the process counts that starts the workers.
+    pub keeper: Account,
+    /// The line with the numbers above.
+    line: &'static SharedLine,
+}
+
+/// What all slots share.
+#[derive(Clone, Copy)]
+struct Common {
+    line: &'static SharedLine,
+    keeper: Account,
+}
+
+impl WorkerSlot {
+    const fn of(
+        line: &'static SharedLine,
+        account: Account,
+        standing: &'static SharedLine,
+        running: &'static [RunningLine],
+        common: Common,
+    ) -> Self {
+        let Common { line: common, keeper } = common;
+        let [pid, state, command, connections, idle, turns, ..] = &line.halves;
+        let [requests, ..] = &line.words;
+        let [all_connections, log_opening, prospect, ..] = &common.halves;
+        let (workers, bell): (&[Presence], _) = (&[], None);
+        Self {
+            pid,
+            state,
+            command,
+            connections,
+            requests,
+            all_connections,
+            idle,
+            turns,
+            workers,
+            bell,
+            log_opening,
+            inherited_opening: 0,
+            prospect,
+            running,
+            backtraces: Area(&[]),
+            figures: Table::in_lines(&[]),
+            account,
+            standing: Standing(standing),
+            keeper,
+            line,
+        }
+    }
+
+    /// A slot that is not shared, for a lane without a supervisor.
+    #[must_use]
+    pub fn unshared() -> Self {
+        let common = Common { line: Box::leak(Box::default()), keeper: Account::unshared() };
+        Self::of(Box::leak(Box::default()), Account::unshared(), Box::leak(Box::default()), &[], common)
+    }
+
+    /// What the worker is doing.
+    #[must_use]
+    pub fn state(&self) -> WorkerState {
+        match self.state.load(Acquire) {
+            0 => WorkerState::Vacant,
+            1 => WorkerState::Starting,
+            2 => WorkerState::Ready,
+            _ => WorkerState::Retiring,
+        }
+    }
+
+    /// Sets what the worker is doing.
+    pub fn set_state(&self, state: WorkerState) {
+        self.state.store(state as u32, Release);
+    }
+
+    /// What the worker is told to do.
+    #[must_use]
+    pub fn command(&self) -> WorkerCommand {
+        match self.command.load(Acquire) {
+            0 => WorkerCommand::Serve,
+            1 => WorkerCommand::Drain,
+            2 => WorkerCommand::Retire,
+            4 => WorkerCommand::HandOver,
+            _ => WorkerCommand::Quit,
+        }
+    }
+
+    /// Whether the worker was told to end when it has answered what it has, each with `Connection: close`.
+    #[inline]
+    #[must_use]
+    pub fn is_to_stop(&self) -> bool {
+        (WorkerCommand::Drain as u32..=WorkerCommand::Quit as u32).contains(&self.command.load(Acquire))
+    }
+
+    /// Sets the worker's command. The worker reads it when it is woken.
+    pub fn set_command(&self, command: WorkerCommand) {
+        self.command.store(command as u32, Release);
+    }
+
+    /// An edge's loop has turned.
+    #[inline]
+    pub fn turn(&self) {
+        self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// How often it has.
+    #[inline]
+    pub fn turns(&self) -> u32 {
+        self.turns.load(Relaxed)
+    }
+
+    /// Whether the server is about to end.
+    #[must_use]
+    pub fn prospect(&self) -> Prospect {
+        Prospect::read(self.prospect)
+    }
+
+    /// Tells all workers whether the server is about to end. They read it when they are woken.
+    pub fn foresee(&self, prospect: Prospect) {
+        prospect.write(self.prospect);
+    }
+
+    /// Tells a worker that still serves to retire; does not change another command. Returns whether it changed the command.
+    pub fn retire_if_serving(&self) -> bool {
+        let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
+        self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Has a worker that serves replaced, as if it had asked for that itself. Returns whether it had not.
+    pub fn ask_for_replacement(&self) -> bool {
+        let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
+        self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
+    }
+
+    /// This slot, for a process that is about to be forked: when it has set up what it needs, the log files may have been opened once
+    /// more, and it has not heard of that.
+    pub fn for_heir(self) -> Self {
+        Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
+    }
+
+    /// How often the log files had been opened when this process inherited them.
+    pub const fn inherited_opening(&self) -> u32 {
+        self.inherited_opening
+    }
+
+    /// Prepares the slot for a worker that is about to be forked.
+    pub fn occupy(&self, command: WorkerCommand) {
+        self.connections.store(0, Relaxed);
+        self.requests.store(0, Relaxed);
+        self.idle.store(0, Relaxed);
+        self.standing.clear();
+        self.running.iter().for_each(running::clear);
+        self.backtraces.announce(Way::NotYet);
+        self.figures.pass_on();
+        self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
+        self.set_command(command);
+        self.set_state(WorkerState::Starting);
+    }
+
+    /// What its worker does, in the slot with this index; `None`: there is no worker.
+    pub(crate) fn row(&self, index: usize) -> Option<Row> {
+        Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.standing.0))
+    }
+
+    /// Frees the slot of a worker that has ended.
+    pub fn vacate(&self) {
+        self.pid.store(0, Relaxed);
+        // What it has counted stays there for the next one.
+        self.account.close_connections();
+        self.figures.close_contexts();
+        self.requests.store(0, Relaxed);
+        // A worker that was killed has left its connections in the sum.
+        self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
+        self.idle.store(0, Relaxed);
+        self.standing.clear();
+        self.set_state(WorkerState::Vacant);
+    }
+}
+
+/// All slots. Made before the first fork; it cannot grow.
+#[derive(Debug)]
+pub struct Scoreboard {
+    slots: Vec<WorkerSlot>,
+    /// What the process counts that starts the workers.
+    pub keeper: Account,
+}
+
+impl Scoreboard {
+    /// Slots for `count` workers, with `threads` watched threads each, that count requests by that many `routes`. `accepting` says
+    /// whether several of their lanes may accept connections.
+    pub fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
+    }
+
+    /// The same in a file that another process reads.
+    pub fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(lines_of_file(file, rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
+    }
+
+    fn on(lines: &'static [SharedLine], count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
+        let (lines, behind) = lines.split_at(rows::lines(count, threads));
+        let (areas, behind) = behind.split_at(count * backtrace::LINES);
+        let (tables, routes) = behind.split_at(count * figures::LINES);
+        let account = |lines: &'static [SharedLine]| {
+            let (line, lines) = lines.split_first()?;
+            Some((line, Account::first_of(lines)?, &lines[Account::LINES..]))
+        };
+        let (line, keeper, lines) = account(lines).ok_or(io::ErrorKind::InvalidInput)?;
+        let slot = |lines: &'static [SharedLine]| {
+            let (own, account, rest) = account(lines)?;
+            let (standing, running) = rest.split_first()?;
+            Some(WorkerSlot::of(own, account, standing, running.as_chunks().0, Common { line, keeper }))
+        };
+        let mut slots: Vec<WorkerSlot> = lines.chunks(rows::lines_each(threads)).filter_map(slot).collect();
+        slots.iter_mut().zip(areas.chunks(backtrace::LINES)).for_each(|(slot, area)| slot.backtraces = Area(area));
+        let routes = routes.chunks((routes.len() / count.max(1)).max(1));
+        slots.iter_mut().zip(routes).for_each(|(slot, routes)| slot.account = slot.account.with_routes(routes));
+        slots.iter_mut().zip(tables.chunks(figures::LINES)).for_each(|(slot, table)| slot.figures = Table::in_lines(table));
+        let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
+        let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
+        let bell: Option<&Bell> = if accepting { Some(Box::leak(Box::new(Bell::new()?))) } else { None };
+        slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, bell));
+        Ok(Self { slots, keeper })
+    }
+
+    /// What the workers are doing.
+    pub fn rows(&self) -> Vec<Row> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
+    }
+
+    /// What the process has counted that starts the workers and, with `workers`, what these have counted.
+    pub fn counts(&self, workers: bool) -> Counts {
+        let slots = if workers { &self.slots[..] } else { &[] };
+        slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
+    }
+
+    /// What each worker, and those before it, have counted for their apps.
+    pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
+        self.slots.iter().map(|slot| slot.figures.told())
+    }
+
+    /// The contexts of languages that each worker has.
+    pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
+        self.slots.iter().map(|slot| slot.figures.contexts())
+    }
+
+    /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
+    pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
+        let area = number.checked_sub(1).and_then(|index| self.slots.get(index)).map_or(&[][..], |slot| slot.backtraces.0);
+        area.iter().take(count).flat_map(rows::bytes).collect()
+    }
+
+    /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
+    #[inline]
+    pub fn slots(&self) -> &[WorkerSlot] {
+        &self.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_heir_has_logs_from_before_it_was_forked() {
+        let scoreboard = Scoreboard::new(1, 0, 0, false).expect("memory is there");
+        let slot = scoreboard.slots()[0];
+        slot.log_opening.fetch_add(1, Relaxed);
+        let heir = slot.for_heir();
+        slot.log_opening.fetch_add(1, Relaxed);
+        assert_eq!((heir.inherited_opening(), heir.log_opening.load(Relaxed)), (1, 2));
+    }
+
+    #[test]
+    fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {
+        let scoreboard = Scoreboard::new(2, 3, 0, true).expect("memory is to be had");
+        let slot = scoreboard.slots()[1];
+        assert_eq!((scoreboard.slots().len(), slot.running.len()), (2, 3));
+        assert_eq!(slot.state(), WorkerState::Vacant);
+        slot.requests.store(7, Relaxed);
+        slot.occupy(WorkerCommand::Drain);
+        assert_eq!(
+            (slot.state(), slot.command(), slot.requests.load(Relaxed)),
+            (WorkerState::Starting, WorkerCommand::Drain, 0)
+        );
+        assert_eq!(scoreboard.slots()[0].state(), WorkerState::Vacant);
+        slot.vacate();
+        assert_eq!(slot.state(), WorkerState::Vacant);
+    }
+
+    #[test]
+    fn a_worker_retires_by_itself_only_while_it_is_told_nothing_else() {
+        let slot = WorkerSlot::unshared();
+        assert!(slot.retire_if_serving());
+        assert_eq!(slot.command(), WorkerCommand::Retire);
+        slot.set_command(WorkerCommand::Drain);
+        assert!(!slot.retire_if_serving());
+        assert_eq!(slot.command(), WorkerCommand::Drain);
+    }
+}

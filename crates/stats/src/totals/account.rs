@@ -1,0 +1,164 @@
+//! The numbers of one process, in memory that its keeper reads.
+
+use super::counter::{COUNTERS, Counter, Counts, in_words};
+use super::routes::{RouteCounts, RoutesAccount};
+use super::times::{TIMES_LINES, Times, TimesAccount};
+use oribi_io::process::SharedLine;
+use std::array;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Numbers in a line.
+const EACH: usize = 4;
+
+/// Lines of the first counters.
+const COUNTER_LINES: usize = 16;
+
+/// Lines of those that came when the first lines were full, some of which are left for new ones. They stand behind the histograms, so
+/// that everything older has kept its place, where other versions of this program find it.
+const MORE_LINES: usize = 16;
+
+const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each counter has a place");
+
+/// Lines of an account: the first counters, the histograms, and more counters.
+pub(crate) const ACCOUNT_LINES: usize = COUNTER_LINES + TIMES_LINES + MORE_LINES;
+
+/// The numbers of one process, or of several one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Account {
+    counters: &'static [SharedLine; COUNTER_LINES],
+    pub(super) times: TimesAccount,
+    more: &'static [SharedLine; MORE_LINES],
+    /// They stand elsewhere: see [`Account::with_routes`].
+    pub(super) routes: RoutesAccount,
+}
+
+impl Account {
+    /// Lines of an account.
+    pub const LINES: usize = ACCOUNT_LINES;
+
+    /// The account in the first of `lines`; `None`: there are too few.
+    pub fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
+        let (counters, rest) = lines.split_first_chunk()?;
+        let (times, rest) = rest.split_first_chunk()?;
+        let (times, more) = (TimesAccount::in_lines(times), rest.first_chunk()?);
+        Some(Self { counters, times, more, routes: RoutesAccount::default() })
+    }
+
+    /// The same, with the routes in these lines.
+    pub fn with_routes(self, lines: &'static [SharedLine]) -> Self {
+        Self { routes: RoutesAccount::in_lines(lines), ..self }
+    }
+
+    /// One that nobody else reads.
+    pub fn unshared() -> Self {
+        let times = Box::leak(Box::new(array::from_fn(|_| SharedLine::default())));
+        Self {
+            counters: Box::leak(Box::default()),
+            times: TimesAccount::in_lines(times),
+            more: Box::leak(Box::default()),
+            routes: RoutesAccount::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn word(&self, counter: Counter) -> &'static AtomicU64 {
+        let line = counter as usize / EACH;
+        let line = if line < COUNTER_LINES { &self.counters[line] } else { &self.more[line - COUNTER_LINES] };
+        &line.words[counter as usize % EACH]
+    }
+
+    /// Adds to a number. Threads of the process may do so at the same time.
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.word(counter).fetch_add(amount, Relaxed);
+    }
+
+    /// Adds to a number that no other thread adds to.
+    #[inline]
+    pub(super) fn bump(&self, counter: Counter, amount: u64) {
+        let word = self.word(counter);
+        word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Takes a number that no other thread adds to, and leaves zero.
+    pub(super) fn take(&self, counter: Counter) -> u64 {
+        self.word(counter).swap(0, Relaxed)
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn count(&self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Raises a number that is the longest of several.
+    pub fn raise(&self, counter: Counter, to: u64) {
+        self.word(counter).fetch_max(to, Relaxed);
+    }
+
+    /// A copy of the present numbers.
+    pub fn read(&self) -> Counts {
+        let mut counts = Counts { times: Box::new(self.times.read()), routes: self.routes.read(), ..Counts::default() };
+        in_words().zip(&mut counts.counters).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
+        counts
+    }
+
+    /// The process has ended, or is about to begin: connections that it has neither closed nor passed on have closed with it.
+    pub(crate) fn close_connections(&self) {
+        let counts = self.read();
+        let came = counts.of(Counter::ConnectionsAccepted).saturating_add(counts.of(Counter::ConnectionsTakenOver));
+        let went = counts.of(Counter::ConnectionsClosed).saturating_add(counts.of(Counter::ConnectionsHandedOver));
+        self.add(Counter::ConnectionsClosed, came.saturating_sub(went));
+    }
+
+    /// The account in a copy of the words of its lines, and of those of its routes.
+    pub(crate) fn read_copy(lines: &[[u64; EACH]], routes: &[[u64; EACH]]) -> Counts {
+        let (counters, rest) = lines.split_at(lines.len().min(COUNTER_LINES));
+        let (times, more) = rest.split_at(rest.len().min(TIMES_LINES));
+        let mut counts =
+            Counts { times: Box::new(Times::read_copy(times)), routes: RouteCounts::read_copy(routes), ..Counts::default() };
+        let words = counters.iter().chain(more).flatten();
+        words.zip(&mut counts.counters).for_each(|(word, number)| *number = *word);
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::totals::Part;
+
+    #[test]
+    fn an_account_has_a_place_for_each_counter() {
+        let account = Account::unshared();
+        for counter in in_words() {
+            account.add(counter, counter as u64 + 1);
+        }
+        let counts = account.read();
+        assert!(in_words().all(|counter| counts.of(counter) == counter as u64 + 1), "{counts:?}");
+        account.times.count_one(Part::App, 3_000_000, true);
+        let counts = counts.and(&account.read()).less(&counts);
+        assert_eq!(counts.times.of(Part::App).count(), 1);
+        let lines = account.counters.iter().chain(account.times.lines()).chain(account.more);
+        let copy: Vec<[u64; EACH]> = lines.map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
+        assert_eq!(Account::read_copy(&copy, &[]), counts);
+    }
+
+    #[test]
+    fn connections_close_with_their_process() {
+        let account = Account::unshared();
+        account.add(Counter::ConnectionsAccepted, 7);
+        account.add(Counter::ConnectionsTakenOver, 2);
+        account.add(Counter::ConnectionsClosed, 3);
+        account.add(Counter::ConnectionsHandedOver, 1);
+        for _ in 0..2 {
+            account.close_connections();
+            assert_eq!(account.read().of(Counter::ConnectionsClosed), 8);
+        }
+        account.add(Counter::ConnectionsClosed, u64::MAX / 2);
+        let before = account.read();
+        account.close_connections();
+        assert_eq!(account.read(), before, "nonsense");
+    }
+}

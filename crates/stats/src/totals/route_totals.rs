@@ -1,0 +1,201 @@
+//! The sums of what was counted for routes, by the names of these, in a file in memory that is passed on to the next program.
+//!
+//! Which routes there are may change with the program. So each name has a place of its own in the file, which it keeps: a program
+//! finds the places of its routes by their names, and takes free ones for new names. What others have counted stays where it is, and is
+//! found again when a later program has that route. As a program looks for its places before it serves, no two of them do so at
+//! the same time.
+
+use super::routes::{ROUTE_LINES, RouteAccount, RouteCounts};
+use super::times::EACH;
+use oribi_config::ROUTE_NAME_BYTES as NAME_BYTES;
+use oribi_io::process::{KeptLines, SharedLine, shared_file};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Names that find a place during the life of a server. Places that nobody has used take no memory.
+const PLACES: usize = 128;
+
+/// Lines of a name: its length and 1, then its bytes in words.
+const NAME_LINES: usize = 2;
+const _: () = assert!(NAME_BYTES == (NAME_LINES * EACH - 1) * size_of::<u64>());
+
+const PLACE_LINES: usize = NAME_LINES + ROUTE_LINES;
+/// The first line says what the file is.
+const LINES: usize = 1 + PLACES * PLACE_LINES;
+
+/// "OribiRou", and below it the version.
+const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiRou");
+/// Another version of this program with the same number can go on with the file.
+const PRESENT_VERSION: u64 = 1;
+
+/// The sums for the routes of this program.
+#[derive(Debug)]
+pub struct RouteTotals {
+    /// By the numbers of the routes; `None`: there was no place for this one.
+    places: Vec<Option<RouteAccount>>,
+    /// `None`: they are this process's alone.
+    file: Option<(OwnedFd, KeptLines)>,
+}
+
+impl RouteTotals {
+    /// Sums for routes with these names, for a process that nobody takes over from; `None`: there are no routes.
+    pub(crate) fn of_this_process(names: &[&str]) -> Option<Self> {
+        let lines = || Vec::leak((0..1 + names.len() * PLACE_LINES).map(|_| SharedLine::default()).collect());
+        (!names.is_empty()).then(|| Self { places: places(lines(), names), file: None })
+    }
+
+    /// Sums that can be passed on. They go on with those in the file of the process before, if it has left one that can be read.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn in_file(names: &[&str], left: Option<OwnedFd>) -> io::Result<Option<Self>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        match left.map(|file| Self::adopt(names, file)) {
+            Some(Ok(totals)) => return Ok(Some(totals)),
+            Some(Err(error)) => {
+                log::warn!("the counters of routes begin anew: those of the server before cannot be read: {error}");
+            }
+            None => {}
+        }
+        let file = shared_file("oribi-routes", LINES)?;
+        let kept = KeptLines::of_file(&file, LINES)?;
+        for (word, value) in kept.lines()[0].words.iter().zip([MAGIC_NUMBER, PRESENT_VERSION]) {
+            word.store(value, Relaxed);
+        }
+        Ok(Some(Self { places: places(kept.lines(), names), file: Some((file, kept)) }))
+    }
+
+    fn adopt(names: &[&str], file: OwnedFd) -> io::Result<Self> {
+        let kept = KeptLines::of_file(&file, LINES)?;
+        let lines = kept.lines();
+        if [0, 1].map(|word| lines[0].words[word].load(Relaxed)) != [MAGIC_NUMBER, PRESENT_VERSION] {
+            // The process before may still use it.
+            kept.leave()?;
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Self { places: places(lines, names), file: Some((file, kept)) })
+    }
+
+    /// The file, for a process that goes on with it.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(|(file, _)| file.as_fd())
+    }
+
+    /// In a child: leaves the file, so that this process cannot write there.
+    ///
+    /// # Errors
+    /// An error of the system: then it still can.
+    pub(super) fn leave(self) -> io::Result<()> {
+        self.file.map_or(Ok(()), |(_, lines)| lines.leave())
+    }
+
+    /// Adds what routes have grown by.
+    pub(super) fn add(&self, routes: &[RouteCounts]) {
+        for (place, counts) in self.places.iter().zip(routes) {
+            place.iter().for_each(|place| place.add(counts));
+        }
+    }
+
+    pub(super) fn read(&self) -> Vec<RouteCounts> {
+        self.places.iter().map(|place| place.map(RouteAccount::read).unwrap_or_default()).collect()
+    }
+}
+
+/// The places of these names.
+fn places(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccount>> {
+    let lines: &[[SharedLine; PLACE_LINES]] = lines.get(1..).unwrap_or_default().as_chunks().0;
+    let find = |name: &&str| {
+        let place = place(lines, &words(name));
+        if place.is_none() {
+            log::warn!("the requests of route {name} are not counted: there were {PLACES} other routes since the server began");
+        }
+        place
+    };
+    names.iter().map(find).collect()
+}
+
+/// The place of the name that is written so.
+fn place(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * EACH]) -> Option<RouteAccount> {
+    let words = |place: &'static [SharedLine; PLACE_LINES]| place[..NAME_LINES].iter().flat_map(|line| &line.words);
+    let own = lines.iter().find(|place| words(place).zip(name).all(|(word, value)| word.load(Relaxed) == *value));
+    let free = || lines.iter().find(|place| words(place).all(|word| word.load(Relaxed) == 0));
+    let place = own.or_else(free)?;
+    words(place).zip(name).for_each(|(word, value)| word.store(*value, Relaxed));
+    RouteAccount::in_lines(place.last_chunk()?)
+}
+
+/// A name as it stands in memory: its length and 1, as no place that is taken begins with zero, and its bytes.
+fn words(name: &str) -> [u64; NAME_LINES * EACH] {
+    let mut bytes = [0; NAME_BYTES];
+    bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+    let mut words = [0; NAME_LINES * EACH];
+    words[0] = name.len() as u64 + 1;
+    words[1..].iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(by: u64) -> RouteCounts {
+        RouteCounts { classes: [by; 5], ..RouteCounts::default() }
+    }
+
+    fn told(totals: &RouteTotals) -> Vec<u64> {
+        totals.read().iter().map(|route| route.classes[0]).collect()
+    }
+
+    fn next(before: &RouteTotals, names: &[&str]) -> RouteTotals {
+        let file = before.descriptor().and_then(|file| file.try_clone_to_owned().ok());
+        RouteTotals::in_file(names, file).expect("a file in memory").expect("there are routes")
+    }
+
+    #[test]
+    fn the_next_program_finds_its_routes_by_their_names() {
+        let first =
+            RouteTotals::in_file(&["other", "/api", "shop"], None).expect("a file in memory").expect("there are routes");
+        first.add(&[grown(1), grown(2), grown(3)]);
+        let second = next(&first, &["other", "shop", "/new"]);
+        assert_eq!(told(&second), [1, 3, 0]);
+        second.add(&[grown(10), grown(10), grown(10)]);
+        first.add(&[grown(0), grown(5), grown(5)]);
+        assert_eq!(told(&second), [11, 18, 10], "both may add");
+        let third = next(&second, &["other", "/api", "/new"]);
+        assert_eq!(told(&third), [11, 7, 10], "a route that comes back has what it had");
+        assert!(RouteTotals::in_file(&[], None).is_ok_and(|none| none.is_none()));
+    }
+
+    #[test]
+    fn who_has_left_them_does_not_change_them_and_what_is_no_such_file_is_left_alone() {
+        let first = RouteTotals::in_file(&["other"], None).expect("a file in memory").expect("there are routes");
+        let child = next(&first, &["other"]);
+        let place = child.places[0].expect("it has one");
+        child.leave().expect("there is memory");
+        place.add(&grown(7));
+        assert_eq!(told(&first), [0]);
+        first.add(&[grown(1)]);
+        let (file, lines) = first.file.as_ref().expect("it has a file");
+        lines.lines()[0].words[1].store(PRESENT_VERSION + 1, Relaxed);
+        let error = RouteTotals::adopt(&["other"], file.try_clone().expect("a descriptor")).expect_err("another version");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(RouteTotals::adopt(&["other"], shared_file("x", LINES - 1).expect("a file in memory")).is_err());
+        assert_eq!(told(&next(&first, &["other"])), [0], "it begins anew");
+    }
+
+    #[test]
+    fn a_route_without_a_place_is_not_counted_and_disturbs_no_other() {
+        let names: Vec<String> = (0..PLACES + 1).map(|number| format!("/{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let totals = RouteTotals::in_file(&names, None).expect("a file in memory").expect("there are routes");
+        totals.add(&vec![grown(1); PLACES + 1]);
+        let told = told(&totals);
+        assert_eq!((told.iter().sum::<u64>(), told[PLACES]), (PLACES as u64, 0));
+        let long = "x".repeat(NAME_BYTES);
+        assert_ne!(words(&long), words(&long[1..]));
+        assert_ne!(words("a"), words("a\0"));
+    }
+}

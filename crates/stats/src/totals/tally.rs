@@ -1,0 +1,245 @@
+//! What an engine counts for each request.
+
+use super::{Account, Counter, Part};
+use oribi_message::Version;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The counters that change with each request, in their order in memory.
+const EACH_REQUEST: [Counter; 12] = [
+    Counter::Responses2xx,
+    Counter::BytesReceived,
+    Counter::BytesSent,
+    Counter::RequestsQueued,
+    Counter::Responses1xx,
+    Counter::Responses3xx,
+    Counter::Responses4xx,
+    Counter::Responses5xx,
+    Counter::RequestsHttp10,
+    Counter::RequestsHttp11,
+    Counter::RequestsHttp2,
+    Counter::RequestsFastCgi,
+];
+
+/// The numbers of one lane. Only its thread adds to them, so that takes no more than a load and a store.
+#[derive(Debug)]
+pub struct Tally {
+    /// Where this lane counts: the account of its process, or one of its own if the process has several lanes.
+    own: Account,
+    /// The account of a process with several lanes: see [`Tally::settle`].
+    all: Option<Account>,
+    /// Bytes that [`Tally::settle`] has taken out of `own`.
+    settled: Cell<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { own: Account::unshared(), all: None, settled: Cell::new(0) }
+    }
+}
+
+impl Tally {
+    /// That of the only lane of a process.
+    pub const fn alone(account: Account) -> Self {
+        Self { own: account, all: None, settled: Cell::new(0) }
+    }
+
+    /// That of one of several lanes.
+    pub fn one_of_many(account: Account) -> Self {
+        Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
+    }
+
+    /// Counts what does not happen for each request.
+    #[inline]
+    pub fn count(&self, counter: Counter) {
+        self.all.unwrap_or(self.own).count(counter);
+    }
+
+    /// Counts an amount that does not come with each request.
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.all.unwrap_or(self.own).add(counter, amount);
+    }
+
+    /// A final response has begun.
+    #[inline]
+    pub fn responded(&self, status: u16) {
+        if (200..300).contains(&status) { self.own.bump(Counter::Responses2xx, 1) } else { self.responded_otherwise(status) }
+    }
+
+    #[cold]
+    fn responded_otherwise(&self, status: u16) {
+        let class = match status {
+            0..200 => Counter::Responses1xx,
+            200..300 => Counter::Responses2xx,
+            300..400 => Counter::Responses3xx,
+            400..500 => Counter::Responses4xx,
+            500.. => Counter::Responses5xx,
+        };
+        self.own.bump(class, 1);
+    }
+
+    /// So many bytes have come from clients.
+    #[inline]
+    pub fn received(&self, bytes: usize) {
+        self.own.bump(Counter::BytesReceived, bytes as u64);
+    }
+
+    /// A socket has taken so many bytes.
+    #[inline]
+    pub fn sent(&self, bytes: usize) {
+        self.own.bump(Counter::BytesSent, bytes as u64);
+    }
+
+    /// Bytes that this lane has received and sent; those of lanes before it may be among them.
+    #[inline]
+    pub fn moved(&self) -> u64 {
+        self.settled.get().wrapping_add(self.in_own())
+    }
+
+    #[inline]
+    fn in_own(&self) -> u64 {
+        let number = |counter| self.own.word(counter).load(Relaxed);
+        number(Counter::BytesReceived).wrapping_add(number(Counter::BytesSent))
+    }
+
+    /// The head of a request of HTTP/1 has been read.
+    #[inline]
+    pub fn asked(&self, version: Version) {
+        if version == Version::Http11 { self.own.bump(Counter::RequestsHttp11, 1) } else { self.asked_otherwise() }
+    }
+
+    #[cold]
+    fn asked_otherwise(&self) {
+        self.own.bump(Counter::RequestsHttp10, 1);
+    }
+
+    /// The head of a request of HTTP/2 has been read, which has opened a stream.
+    #[inline]
+    pub fn asked_by_http2(&self) {
+        self.own.bump(Counter::RequestsHttp2, 1);
+        self.count(Counter::Http2Streams);
+    }
+
+    /// A request of FastCGI has begun.
+    #[inline]
+    pub fn asked_by_web_server(&self) {
+        self.own.bump(Counter::RequestsFastCgi, 1);
+    }
+
+    /// A request waits to be answered.
+    #[inline]
+    pub fn queued(&self) {
+        self.own.bump(Counter::RequestsQueued, 1);
+    }
+
+    /// The parts of a request took so many nanoseconds, in the order of [`Part::ALL`].
+    #[inline]
+    pub fn timed(&self, parts: [u64; Part::ALL.len()]) {
+        match self.all {
+            None => self.own.times.count(parts, true),
+            Some(all) => Self::timed_by_many(all, parts),
+        }
+    }
+
+    // Apart, so that the code for a lane alone, which stands where it is called, is not there twice.
+    #[inline(never)]
+    fn timed_by_many(all: Account, parts: [u64; Part::ALL.len()]) {
+        all.times.count(parts, false);
+    }
+
+    /// One part of a request took so many nanoseconds.
+    pub fn timed_one(&self, part: Part, nanoseconds: u64) {
+        self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
+    }
+
+    /// A request of a route came to its end after so long. `status`: that of its response; 0 if there is none.
+    #[inline]
+    pub fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
+        match self.all {
+            None => self.own.routes.count(route, status, nanoseconds, true),
+            Some(all) => all.routes.count(route, status, nanoseconds, false),
+        }
+    }
+
+    /// One of several lanes tells others what it has counted: before it waits, and before an app may end the process.
+    #[inline]
+    pub fn settle(&self) {
+        if let Some(all) = self.all {
+            self.settle_with(all);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_with(&self, all: Account) {
+        self.settled.set(self.moved());
+        for counter in EACH_REQUEST {
+            let number = self.own.take(counter);
+            if number > 0 {
+                all.add(counter, number);
+            }
+        }
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(tally: &Tally) {
+        for status in [101, 200, 206, 304, 404, 499, 502, 999] {
+            tally.responded(status);
+        }
+        tally.received(1000);
+        tally.sent(70);
+        tally.queued();
+        tally.asked(Version::Http11);
+        (0..2).for_each(|_| tally.asked(Version::Http10));
+        (0..3).for_each(|_| tally.asked_by_http2());
+        (0..4).for_each(|_| tally.asked_by_web_server());
+    }
+
+    /// What that makes of them.
+    const COUNTED: [u64; EACH_REQUEST.len()] = [2, 1000, 70, 1, 1, 1, 2, 2, 2, 1, 3, 4];
+
+    fn known(account: Account) -> [u64; EACH_REQUEST.len()] {
+        let counts = account.read();
+        EACH_REQUEST.map(|counter| counts.of(counter))
+    }
+
+    #[test]
+    fn a_lane_that_is_alone_has_told_everything_at_once() {
+        let account = Account::unshared();
+        let tally = Tally::alone(account);
+        count(&tally);
+        assert_eq!(known(account), COUNTED);
+        drop(tally);
+        assert_eq!(known(account), COUNTED);
+    }
+
+    #[test]
+    fn one_of_several_lanes_tells_everything_once() {
+        let account = Account::unshared();
+        let (tally, other) = (Tally::one_of_many(account), Tally::one_of_many(account));
+        count(&tally);
+        assert_eq!(known(account), [0; EACH_REQUEST.len()], "nothing is known yet");
+        for _ in 0..2 {
+            tally.settle();
+            other.settle();
+            assert_eq!(known(account), COUNTED);
+        }
+        assert_eq!([tally.moved(), other.moved()], [1070, 0], "it has been told and is still known");
+        tally.timed_one(Part::App, 5_000_000);
+        other.timed_one(Part::App, 6_000_000);
+        assert_eq!(account.read().times.of(Part::App).count(), 2, "times are known at once");
+        other.responded(200);
+        drop(other);
+        assert_eq!(known(account)[0], 3, "an engine that ends has told everything");
+    }
+}

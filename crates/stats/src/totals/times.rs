@@ -1,0 +1,350 @@
+//! How long the parts of requests took: a histogram of each part, in memory that its keeper reads.
+//!
+//! The buckets are always the same, fine enough for percentiles, so that numbers of processes, of generations and of programs can be
+//! added. Which of their bounds Prometheus is shown is a setting ([`Bound`]).
+
+use oribi_config::bounds::{BOUNDS, Bound, NANOSECONDS};
+use oribi_io::process::SharedLine;
+use std::array;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A part of the time that a request takes, from when it is complete until its response has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Part {
+    /// It waits for a worker.
+    Queue,
+    /// Its app runs.
+    App,
+    /// The app has finished, and the client has not yet taken all of the response.
+    Send,
+    /// All of them.
+    Total,
+}
+
+impl Part {
+    /// All parts, in the order in which they are counted.
+    pub const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
+
+    /// The name by which users know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::App => "app",
+            Self::Send => "send",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// One bucket up to each bound, and one for what is above all.
+const BUCKETS: usize = BOUNDS + 1;
+
+/// Numbers in a line.
+pub(super) const EACH: usize = 4;
+
+/// Lines of a histogram: its buckets, and the sum of all times in nanoseconds.
+pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
+
+/// Lines of the histograms of all parts.
+pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
+
+/// The bits behind the leading one by which the search for a bucket begins: few bounds have them in common.
+const STEP_BITS: u32 = 3;
+const STEPS: usize = 1 << STEP_BITS;
+
+/// Where to begin among the bounds, for each number of bits of a time and for the first bits behind the leading one.
+const FIRST_OF_STEP: [u8; 65 * STEPS] = {
+    let mut first = [0; 65 * STEPS];
+    let (mut bits, mut index) = (STEP_BITS + 1, 0);
+    while bits <= 64 {
+        let mut step = 0;
+        while step < STEPS {
+            // The shortest time of this step.
+            let least = (STEPS as u64 + step as u64) << (bits - STEP_BITS - 1);
+            while index < BOUNDS && NANOSECONDS[index] < least {
+                index += 1;
+            }
+            first[bits as usize * STEPS + step] = index as u8;
+            step += 1;
+        }
+        bits += 1;
+    }
+    first
+};
+
+/// The bucket of a time.
+#[inline]
+fn bucket(nanoseconds: u64) -> usize {
+    // Most requests do not wait, and most responses are sent at once.
+    if nanoseconds <= NANOSECONDS[0] {
+        return 0;
+    }
+    let bits = 64 - nanoseconds.leading_zeros();
+    let step = (nanoseconds >> (bits - STEP_BITS - 1)) as usize % STEPS;
+    let mut index = usize::from(FIRST_OF_STEP[bits as usize * STEPS + step]);
+    while index < BOUNDS && NANOSECONDS[index] < nanoseconds {
+        index += 1;
+    }
+    index
+}
+
+/// A time as histograms count it.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    bucket: usize,
+    nanoseconds: u64,
+}
+
+impl Sample {
+    #[inline]
+    fn of(nanoseconds: u64) -> Self {
+        Self { bucket: bucket(nanoseconds), nanoseconds }
+    }
+}
+
+/// Adds to a word that others may add to at the same time.
+pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
+    let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount)));
+}
+
+/// A histogram of one process, or of several one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HistogramAccount(&'static [SharedLine; HISTOGRAM_LINES]);
+
+impl HistogramAccount {
+    /// The one in `lines`.
+    pub(super) const fn in_lines(lines: &'static [SharedLine; HISTOGRAM_LINES]) -> Self {
+        Self(lines)
+    }
+
+    #[inline]
+    fn word(self, index: usize) -> &'static AtomicU64 {
+        &self.0[index / EACH].words[index % EACH]
+    }
+
+    /// Counts a time. `alone`: no other thread does, so that takes no more than loads and stores.
+    #[inline]
+    pub(super) fn count(self, nanoseconds: u64, alone: bool) {
+        self.count_sample(Sample::of(nanoseconds), alone);
+    }
+
+    #[inline]
+    fn count_sample(self, Sample { bucket, nanoseconds }: Sample, alone: bool) {
+        for (index, amount) in [(bucket, 1), (BUCKETS, nanoseconds)] {
+            let word = self.word(index);
+            if alone {
+                word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+            } else {
+                word.fetch_add(amount, Relaxed);
+            }
+        }
+    }
+
+    /// Adds what others have counted.
+    pub(super) fn add(self, histogram: &Histogram) {
+        for (index, amount) in histogram.numbers().enumerate().filter(|(_, amount)| *amount > 0) {
+            add_saturating(self.word(index), amount);
+        }
+    }
+
+    pub(super) fn read(self) -> Histogram {
+        Histogram::of(|index| self.word(index).load(Relaxed))
+    }
+}
+
+/// The histograms of all parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimesAccount(&'static [SharedLine; TIMES_LINES]);
+
+impl TimesAccount {
+    /// Those in `lines`.
+    pub(super) const fn in_lines(lines: &'static [SharedLine; TIMES_LINES]) -> Self {
+        Self(lines)
+    }
+
+    #[inline]
+    fn of(self, part: Part) -> HistogramAccount {
+        HistogramAccount(&self.0.as_chunks().0[part as usize])
+    }
+
+    /// Counts the nanoseconds of each part of a request: see [`HistogramAccount::count`].
+    #[inline(always)]
+    pub(super) fn count(self, [queue, app, send, total]: [u64; Part::ALL.len()], alone: bool) {
+        let app_sample = Sample::of(app);
+        // If neither a worker nor the client had to be waited for, it is the same.
+        let total_sample = if total == app { app_sample } else { Sample::of(total) };
+        self.of(Part::Queue).count(queue, alone);
+        self.of(Part::App).count_sample(app_sample, alone);
+        self.of(Part::Send).count(send, alone);
+        self.of(Part::Total).count_sample(total_sample, alone);
+    }
+
+    /// Counts a part alone.
+    pub(super) fn count_one(self, part: Part, nanoseconds: u64, alone: bool) {
+        self.of(part).count(nanoseconds, alone);
+    }
+
+    #[cfg(test)]
+    pub(super) fn lines(&self) -> impl Iterator<Item = &SharedLine> {
+        self.0.iter()
+    }
+
+    /// Adds what others have counted.
+    pub(super) fn add(self, times: &Times) {
+        Part::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
+    }
+
+    pub(super) fn read(self) -> Times {
+        Times(Part::ALL.map(|part| self.of(part).read()))
+    }
+}
+
+/// What one histogram has counted: a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: [u64; BUCKETS],
+    /// Nanoseconds: those of 584 years.
+    sum: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [0; BUCKETS], sum: 0 }
+    }
+}
+
+impl Histogram {
+    fn of(word: impl Fn(usize) -> u64) -> Self {
+        Self { buckets: array::from_fn(&word), sum: word(BUCKETS) }
+    }
+
+    /// The one in a copy of the words of its lines, which are the first of these.
+    pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
+        Self::of(|index| lines.get(index / EACH).map_or(0, |line| line[index % EACH]))
+    }
+
+    /// In their order in memory.
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.buckets.iter().copied().chain([self.sum])
+    }
+
+    pub(super) fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let buckets = array::from_fn(|index| join(self.buckets[index], other.buckets[index]));
+        Self { buckets, sum: join(self.sum, other.sum) }
+    }
+
+    /// How many times were counted.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+    }
+
+    /// All times together.
+    #[inline]
+    pub const fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum)
+    }
+
+    /// How many times are in each bucket: those up to each bound, and what is above all.
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
+        self.buckets.iter().copied()
+    }
+
+    /// How many of them are no longer than a bound.
+    pub fn up_to(&self, bound: Bound) -> u64 {
+        self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+    }
+
+    /// The buckets in which there is something: their bounds, and how many times are in them. `None`: what is above all bounds.
+    pub fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
+        let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
+        bounds.zip(self.buckets).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// What the histograms of all parts have counted: a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times([Histogram; Part::ALL.len()]);
+
+impl Times {
+    /// The histogram of one part.
+    #[inline]
+    pub const fn of(&self, part: Part) -> &Histogram {
+        &self.0[part as usize]
+    }
+
+    /// Those in a copy of the words of their lines.
+    pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
+        Self(array::from_fn(|part| Histogram::read_copy(lines.get(part * HISTOGRAM_LINES..).unwrap_or_default())))
+    }
+
+    pub(super) fn with(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        Self(array::from_fn(|part| self.0[part].with(&other.0[part], &join)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> TimesAccount {
+        TimesAccount::in_lines(Box::leak(Box::new(array::from_fn(|_| SharedLine::default()))))
+    }
+
+    #[test]
+    fn each_time_is_in_the_bucket_of_the_first_bound_that_is_no_shorter() {
+        assert_eq!(NANOSECONDS[0], 10_000);
+        assert_eq!(NANOSECONDS[BOUNDS - 1], 100_000_000_000);
+        assert!(NANOSECONDS.windows(2).all(|pair| pair[0] < pair[1] && pair[1] * 4 <= pair[0] * 5), "{NANOSECONDS:?}");
+        let slowly = |time: u64| NANOSECONDS.partition_point(|bound| *bound < time);
+        let near = NANOSECONDS.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
+        let powers = (0..64).flat_map(|bits| [(1 << bits) - 1, 1 << bits]);
+        for time in near.chain(powers).chain([0, u64::MAX]) {
+            assert_eq!(bucket(time), slowly(time), "{time}");
+        }
+    }
+
+    #[test]
+    fn each_part_is_counted_by_itself() {
+        for (parts, alone) in
+            [([1, 40_000_000, 2, 40_000_000], true), ([7_000_000, 40_000_000, 90_000_000, 137_000_000], false)]
+        {
+            let account = account();
+            account.count(parts, alone);
+            let read = account.read();
+            for (part, nanoseconds) in Part::ALL.into_iter().zip(parts) {
+                let mut expected = Histogram::default();
+                expected.buckets[bucket(nanoseconds)] = 1;
+                expected.sum = nanoseconds;
+                assert_eq!(read.of(part), &expected, "{}", part.name());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_read_and_added_and_copied() {
+        let times = [(Part::Queue, 3), (Part::App, 90), (Part::App, 91), (Part::App, 700_000), (Part::Total, 91)];
+        let account = account();
+        for (number, (part, milliseconds)) in times.into_iter().enumerate() {
+            account.count_one(part, milliseconds * 1_000_000, number % 2 == 0);
+        }
+        let read = account.read();
+        let app = read.of(Part::App);
+        assert_eq!((app.count(), app.sum()), (3, Duration::from_millis(700_181)));
+        let bound = |milliseconds| Bound::at(Duration::from_millis(milliseconds)).expect("there is such a bound");
+        assert_eq!([80, 90, 100].map(|milliseconds| app.up_to(bound(milliseconds))), [0, 1, 2]);
+        let filled: Vec<_> = app.filled().collect();
+        let milliseconds = |number| Some(Duration::from_millis(number));
+        assert_eq!(filled, [(milliseconds(90), 1), (milliseconds(100), 1), (None, 1)]);
+        assert_eq!([Part::Queue, Part::Send, Part::Total].map(|part| read.of(part).count()), [1, 0, 1]);
+        let lines: Vec<[u64; EACH]> =
+            account.lines().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
+        assert_eq!(Times::read_copy(&lines), read);
+        account.add(&read);
+        assert_eq!(account.read(), read.with(&read, u64::saturating_add));
+        assert_eq!(account.read().of(Part::App).count(), 6);
+    }
+}

@@ -1,0 +1,224 @@
+//! Listeners that a parent program has opened for this server: start_server of Server::Starter, systemd, or a web server or
+//! spawn-fcgi that launches FastCGI applications.
+//!
+//! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
+//! already. So this server never shuts them down, filters or unlinks them.
+//!
+//! Listeners that this server has opened itself, and that systemd has kept while it was restarted, come back in the same way. They
+//! are used only for the addresses that the settings name.
+
+use super::inheritance::inherit_vault;
+use super::notify;
+use oribi_config::value::show_accept_model;
+use oribi_config::{Protocol, Settings};
+use oribi_io::process::environment;
+use oribi_listen::{Kept, Listener};
+use rustix::net::SocketType;
+use rustix::net::sockopt::{socket_acceptconn, socket_type};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: the addresses that start_server listens on, and the descriptors.
+const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
+
+/// The number of descriptors that systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
+const LISTEN_FDS: &str = "LISTEN_FDS";
+/// The process that they are meant for, because children inherit the variables without the descriptors.
+const LISTEN_PID: &str = "LISTEN_PID";
+/// The names of the sockets in systemd's units, in the same order, separated by colons.
+const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
+const FIRST_OF_SYSTEMD: i32 = 3;
+
+/// Variables that are meant for this server, and for no program that its apps start.
+pub(super) const VARIABLES: [&str; 4] = [SERVER_STARTER, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES];
+
+/// The listeners that a parent program lends, or else newly opened ones for `settings`.
+///
+/// # Errors
+/// Says which listener could not be taken over or opened, and why.
+pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    let variable = |name: &str| environment::variable(name).filter(|value| !value.trim().is_empty());
+    let mut kept = Kept::default();
+    let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
+        (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")
+    } else if let Some(value) = variable(LISTEN_FDS)
+        && variable(LISTEN_PID).is_some_and(|process| process.trim() == std::process::id().to_string())
+    {
+        let names = variable(LISTEN_FDNAMES).unwrap_or_default();
+        let (stored, lent): (Vec<_>, Vec<_>) =
+            parse_systemd(&value, &names)?.into_iter().partition(|loan| notify::is_name_in_store(&loan.name));
+        // What cannot be taken over is opened anew.
+        let stored = stored.into_iter().filter_map(|loan| Some((loan.name, oribi_io::process::adopt(loan.number).ok()?)));
+        kept = Kept::new(stored.collect());
+        (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
+    } else if let Some(listener) = standard_input()? {
+        (vec![listener], "who started this (FastCGI on descriptor 0)")
+    } else {
+        (Vec::new(), "")
+    };
+    let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
+    // The server listened there before, and does not any more: nobody would answer the clients.
+    kept.close_others().for_each(|name| notify::remove_from_store(&name));
+    if let Some(opened) = opened {
+        return Ok(opened);
+    }
+    if settings.sockets_of_address() > 1 {
+        let model = show_accept_model(settings.accept);
+        return Err(format!(
+            "--accept {model} needs sockets that can be opened several times; those of {lender} are there once: leave --accept out"
+        ));
+    }
+    let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
+    log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    if let Some(offer) = settings.default_offer() {
+        let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
+        plain.for_each(|listener| listener.encrypt(offer.clone()));
+        oribi_listen::secure(&mut listeners, None)?;
+    }
+    listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
+    if let Some(server_name) = &settings.server_name {
+        listeners.iter_mut().for_each(|listener| listener.server_name.clone_from(server_name));
+    }
+    Ok(listeners)
+}
+
+/// The listeners of the server before, with what those that are encrypted offer: the certificates as they stand in their files
+/// now or stood in that server's configuration, and the secret of its session tickets.
+///
+/// # Errors
+/// Says what is wrong, and with which file.
+pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
+    let vault = inherit_vault();
+    let offers = listeners.iter_mut().filter_map(|listener| listener.offer.as_mut());
+    for (offer, material) in offers.zip(vault.iter().flat_map(|vault| &vault.materials)) {
+        material.lend_texts(&mut offer.files);
+    }
+    let vault = vault.map(|vault| oribi_listen::Vault { materials: Vec::new(), ..vault });
+    oribi_listen::secure(&mut listeners, vault)?;
+    Ok(listeners)
+}
+
+/// The socket that a FastCGI application gets in place of its standard input (FastCGI 1.0, section 2.2,
+/// FCGI_LISTENSOCK_FILENO), if there is one.
+fn standard_input() -> Result<Option<Listener>, String> {
+    let input = std::io::stdin();
+    if !matches!(socket_acceptconn(&input), Ok(true)) {
+        return Ok(None);
+    }
+    let failed = |why: String| format!("cannot listen on descriptor 0: {why}");
+    let socket = input.as_fd().try_clone_to_owned().map_err(|error| failed(error.to_string()))?;
+    // An app that reads its standard input must not get the listener.
+    let nothing = std::fs::File::open("/dev/null").map_err(|error| failed(error.to_string()))?;
+    rustix::stdio::dup2_stdin(nothing).map_err(|error| failed(error.to_string()))?;
+    let mut listener = Listener::adopted(socket, "", Protocol::FastCgi).map_err(failed)?;
+    listener.lent = true;
+    Ok(Some(listener))
+}
+
+/// A descriptor as the environment describes it.
+#[derive(Debug, PartialEq, Eq)]
+struct Loan {
+    number: i32,
+    /// Its name there.
+    name: String,
+    /// The host that was requested; empty: unknown.
+    host: String,
+}
+
+fn adopt_all(loans: Vec<Loan>, variable: &str, protocol: Protocol) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    for Loan { number, name, host } in loans {
+        let failed = |why: String| {
+            format!("cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not meant)")
+        };
+        let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
+        if is_datagram(&socket) {
+            log::warn!("{name} (descriptor {number} of {variable}) is for datagrams and is left alone");
+            continue;
+        }
+        let mut listener = Listener::adopted(socket, &host, protocol).map_err(failed)?;
+        listener.lent = true;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn is_datagram(socket: &OwnedFd) -> bool {
+    socket_type(socket) == Ok(SocketType::DGRAM)
+}
+
+/// Reads a value of SERVER_STARTER_PORT.
+fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
+    let one = |entry: &str| {
+        // A path may contain `=`; the descriptor follows the last one.
+        let (name, number) = entry.rsplit_once('=')?;
+        let number = number.trim().parse().ok().filter(|number| *number >= 0)?;
+        Some(Loan { number, name: name.to_owned(), host: host_of(name).to_owned() })
+    };
+    let entries = value.split(';').filter(|entry| !entry.trim().is_empty());
+    entries.map(|entry| one(entry).ok_or_else(|| format!("{SERVER_STARTER}: cannot understand {entry:?}"))).collect()
+}
+
+/// The host in `host:port` or `[v6]:port`; empty for a port or a path.
+fn host_of(name: &str) -> &str {
+    if name.contains('/') {
+        return "";
+    }
+    let host = name.rsplit_once(':').map_or("", |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Reads the values of LISTEN_FDS and LISTEN_FDNAMES.
+fn parse_systemd(count: &str, names: &str) -> Result<Vec<Loan>, String> {
+    // More than a thousand sockets are a mistake, and checking each descriptor takes time.
+    let count = count.trim().parse().ok().filter(|count| (0..=1024).contains(count));
+    let count: i32 = count.ok_or_else(|| format!("{LISTEN_FDS}: expected a whole number"))?;
+    let mut names = names.split(':');
+    let mut loan = |number| {
+        let name = names.next().filter(|name| !name.is_empty()).unwrap_or("a socket").to_owned();
+        Loan { number, name, host: String::new() }
+    };
+    Ok((FIRST_OF_SYSTEMD..FIRST_OF_SYSTEMD + count).map(&mut loan).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loan(number: i32, name: &str, host: &str) -> Loan {
+        Loan { number, name: name.to_owned(), host: host.to_owned() }
+    }
+
+    #[test]
+    fn server_starter_names_ports_hosts_and_paths() {
+        let value = "127.0.0.1:80=4;[::1]:80=5;8080=6;/run/a=b:c.sock=7;www.example.org:80=8;";
+        let expected = vec![
+            loan(4, "127.0.0.1:80", "127.0.0.1"),
+            loan(5, "[::1]:80", "::1"),
+            loan(6, "8080", ""),
+            loan(7, "/run/a=b:c.sock", ""),
+            loan(8, "www.example.org:80", "www.example.org"),
+        ];
+        assert_eq!(parse_server_starter(value), Ok(expected));
+        assert_eq!(parse_server_starter(";"), Ok(Vec::new()));
+        for value in ["80", "80=", "80=x", "80=-1", "80=4;x"] {
+            assert!(parse_server_starter(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn systemd_counts_from_three_and_may_give_names() {
+        let expected = vec![loan(3, "web", ""), loan(4, "a socket", ""), loan(5, "a socket", "")];
+        assert_eq!(parse_systemd("3", "web:"), Ok(expected));
+        assert_eq!(parse_systemd("0", ""), Ok(Vec::new()));
+        for count in ["", "-1", "x", "5000"] {
+            assert!(parse_systemd(count, "").is_err(), "{count:?}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_there_is_named() {
+        let message = adopt_all(vec![loan(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
+        assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
+        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
+    }
+}

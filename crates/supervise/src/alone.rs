@@ -1,0 +1,53 @@
+//! Serves with a single lane in this process, without a supervisor, workers or other threads.
+
+use super::privileges::Privileges;
+use super::{io_model, raise_descriptor_limit};
+use oribi_config::Settings;
+use oribi_host::{After, Host, Runtime};
+use oribi_listen::{Seat, doors, open};
+use oribi_stats::scoreboard::WorkerSlot;
+use oribi_worker::lane::{self, ContextSupply, LaneSetup, Renewal};
+use std::os::fd::AsFd;
+
+/// Opens the listeners, calls `announce` with their addresses and the I/O model, and serves as long as the process lives:
+/// signals have their default actions. Only the settings that concern one lane are used.
+///
+/// # Errors
+/// Why it cannot serve, or cannot go on. Why it cannot serve, or could not go on.
+pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl FnOnce(&[&str], &str)) -> Result<(), String> {
+    let io = io_model::explain(settings, runtime)?;
+    raise_descriptor_limit();
+    let privileges = Privileges::of(settings)?;
+    let listeners = open(settings)?;
+    privileges.hand_over(settings, &listeners)?;
+    privileges.drop_here()?;
+    let (wake, _writer) = std::io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+    announce(&listeners.iter().map(|listener| listener.display.as_str()).collect::<Vec<_>>(), &io);
+    let setup = LaneSetup {
+        settings,
+        listeners: &listeners,
+        doors: &doors(&listeners, Seat::ONLY),
+        slot: &WorkerSlot::unshared(),
+        running: &[],
+        wake: wake.as_fd(),
+        must_log: true,
+    };
+    lane::run(&setup, &mut Only(runtime)).map_err(|error| error.to_string())
+}
+
+/// Supplies one context, which is never replaced.
+struct Only<'a>(&'a dyn Runtime);
+
+impl ContextSupply for Only<'_> {
+    fn first(&mut self) -> Result<Box<dyn Host>, String> {
+        self.0.open(false)
+    }
+
+    fn due(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn renew(&mut self, present: Box<dyn Host>, _answered: u64, _after: After) -> Renewal {
+        Renewal::Serve(present, u64::MAX)
+    }
+}

@@ -1,0 +1,125 @@
+//! The files of certificates, which are read again when they change, as programs that renew certificates change them.
+
+use oribi_listen::Listener;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often the files are checked.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// What tells a file from the one that stood in its place before: device, inode, size and the times of its last changes in
+/// seconds and nanoseconds. A link that leads elsewhere makes another file. `None`: it cannot be seen.
+type Look = Option<[i64; 7]>;
+
+/// The files of all encrypted listeners, and how they looked.
+#[derive(Debug, Default)]
+pub(super) struct CertificateFiles {
+    paths: Vec<PathBuf>,
+    /// When they were read.
+    read: Vec<Look>,
+    /// At the last check.
+    seen: Vec<Look>,
+    next_look: Option<Instant>,
+}
+
+impl CertificateFiles {
+    /// Those of `listeners`, which have just been read.
+    pub(super) fn of(listeners: &[Listener], now: Instant) -> Self {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for offer in listeners.iter().filter_map(|listener| listener.offer.as_ref()) {
+            for files in &offer.files {
+                let pems = [&files.certificate, &files.key].into_iter().filter_map(|pem| Some(pem.path()?.to_owned()));
+                paths.extend(pems.chain(files.status.clone()));
+            }
+            paths.extend(offer.authorities.clone());
+        }
+        paths.sort();
+        paths.dedup();
+        let mut files = Self { next_look: (!paths.is_empty()).then_some(now + INTERVAL), paths, ..Self::default() };
+        files.were_read();
+        files
+    }
+
+    /// They are as they should be now.
+    pub(super) fn were_read(&mut self) {
+        self.read = self.look();
+        self.seen.clone_from(&self.read);
+    }
+
+    /// Whether any of them is another than the one that was read, and all have been left alone since the check before: a key and
+    /// its certificate are not replaced in one moment. Checks only when it is time.
+    pub(super) fn have_changed(&mut self, now: Instant) -> bool {
+        if self.next_look.is_none_or(|next| now < next) {
+            return false;
+        }
+        self.next_look = Some(now + INTERVAL);
+        let present = self.look();
+        let before = std::mem::replace(&mut self.seen, present);
+        if self.seen != before || self.seen == self.read {
+            return false;
+        }
+        // Even if they cannot be used, there is nothing to be said again before they change again.
+        self.read.clone_from(&self.seen);
+        true
+    }
+
+    /// The time until the next check.
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        self.next_look.map(|next| next.saturating_duration_since(now))
+    }
+
+    fn look(&self) -> Vec<Look> {
+        self.paths.iter().map(|path| look_at(path)).collect()
+    }
+}
+
+fn look_at(path: &Path) -> Look {
+    let facts = path.metadata().ok()?;
+    let (device, inode, size) = (facts.dev() as i64, facts.ino() as i64, facts.size() as i64);
+    Some([device, inode, size, facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_change_counts_once_and_when_it_is_over() {
+        let directory = tempfile::tempdir().expect("a directory is to be had");
+        let (certificate, key) = (directory.path().join("certificate"), directory.path().join("key"));
+        for path in [&certificate, &key] {
+            fs::write(path, "first").expect("the directory is ours");
+        }
+        let start = Instant::now();
+        let later = |looks: u32| start + INTERVAL * looks;
+        let mut files = CertificateFiles { paths: vec![certificate.clone(), key.clone()], ..CertificateFiles::default() };
+        files.next_look = Some(later(1));
+        files.were_read();
+        assert!(!files.have_changed(later(1)), "they are as they were");
+        fs::write(&certificate, "second").expect("it is ours");
+        assert!(!files.have_changed(later(1)), "they were just looked at");
+        assert!(!files.have_changed(later(2)), "the other one may follow");
+        fs::write(&key, "second").expect("it is ours");
+        assert!(!files.have_changed(later(3)));
+        assert!(files.have_changed(later(4)));
+        assert!(!files.have_changed(later(5)), "once");
+        // Whoever reads them for another reason has read them.
+        fs::remove_file(&key).expect("it is ours");
+        files.were_read();
+        assert!(!files.have_changed(later(6)) && !files.have_changed(later(7)));
+        // A link that leads elsewhere, as Kubernetes and certbot change their files.
+        let other = directory.path().join("other");
+        fs::write(&other, "first").expect("the directory is ours");
+        std::os::unix::fs::symlink(&other, &key).expect("the directory is ours");
+        assert!(!files.have_changed(later(8)));
+        assert!(files.have_changed(later(9)));
+    }
+
+    #[test]
+    fn without_files_nothing_is_waited_for() {
+        let mut files = CertificateFiles::of(&[], Instant::now());
+        assert!(files.wait(Instant::now()).is_none() && !files.have_changed(Instant::now() + INTERVAL));
+    }
+}

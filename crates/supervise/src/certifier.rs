@@ -1,0 +1,149 @@
+//! The certifier: the process that orders and renews certificates (ACME).
+//!
+//! It talks to an authority, waits for it and blocks, so the process that forks it, the master or a supervisor without one, need
+//! not. No request passes through it: lanes answer the authority's challenges by themselves, those that are made in a handshake from a
+//! file which it writes (`listen/secure.rs`). What it has ordered it writes into
+//! files, and the first process sees that they have changed. It keeps the rights that the server was started with, so that keys
+//! stay readable for that user alone.
+
+use super::companion::{Birth, Companion, Life, Orphan};
+use super::privileges::Privileges;
+use super::reopen_error_log;
+use super::signals::Signals;
+use oribi_acme::{Answers, Client, Done};
+use oribi_config::{Protocol, Settings};
+use oribi_io::process::{Fork, shared_lines};
+use oribi_listen::Listener;
+use oribi_stats::totals::{Account, Counter, Counts};
+use rustix::process::{Pid, WaitStatus};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The pause before the next start of a certifier that has failed. Nobody waits for it.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Makes what must be there before certificates are read: see [`oribi_acme::prepare`]. Returns what listeners need to answer
+/// challenges; `None`: no certificate is ordered.
+///
+/// # Errors
+/// Says which file or folder cannot be used, and why.
+pub(super) fn prepare(settings: &Settings) -> Result<Option<Answers>, String> {
+    let is_wanted = !settings.acme.certificates.is_empty();
+    is_wanted.then(|| oribi_acme::prepare(&settings.acme)).transpose()
+}
+
+/// Has challenges answered at these listeners.
+pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answers>) {
+    let thumbprint: Option<Arc<str>> = match answers {
+        Some(Answers::Http(thumbprint)) => Some(thumbprint.into()),
+        Some(Answers::TlsAlpn(file)) => {
+            oribi_listen::answer_in_handshakes(listeners, file);
+            None
+        }
+        None => None,
+    };
+    for listener in listeners.iter_mut().filter(|listener| listener.protocol == Protocol::Http) {
+        listener.thumbprint.clone_from(&thumbprint);
+    }
+}
+
+/// The certifier, in the process that has started it.
+#[derive(Debug)]
+pub(super) struct Certifier {
+    companion: Companion,
+    /// What it counts; `None`: there was no memory for that.
+    account: Option<Account>,
+}
+
+/// What a new certifier gets.
+pub(super) struct Newborn {
+    birth: Birth,
+    account: Option<Account>,
+}
+
+impl Certifier {
+    /// `None`: no certificate is ordered.
+    pub(super) fn new(settings: &Settings) -> Option<Self> {
+        let is_wanted = !settings.acme.certificates.is_empty();
+        let account = || shared_lines(Account::LINES).ok().and_then(Account::first_of);
+        let companion = Companion::new("the process that orders certificates", PAUSE);
+        is_wanted.then(|| Self { companion, account: account() })
+    }
+
+    /// What it has counted, and those before it.
+    pub(super) fn counts(&self) -> Counts {
+        self.account.map(|account| account.read()).unwrap_or_default()
+    }
+
+    /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
+    /// and calls [`Newborn::live`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
+        let birth = self.companion.keep_running(fork)?;
+        Some(Newborn { birth, account: self.account })
+    }
+
+    /// See [`Companion::reap`].
+    pub(super) fn reap(&mut self) {
+        self.companion.reap();
+    }
+
+    /// See [`Companion::ended`].
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
+        self.companion.ended(pid, status)
+    }
+
+    /// See [`Companion::reopen_logs`].
+    pub(super) fn reopen_logs(&self) {
+        self.companion.reopen_logs();
+    }
+
+    /// Ends it. It has nothing to finish: files are replaced as a whole, and what it has begun is begun anew.
+    pub(super) fn end(self) {
+        self.companion.end();
+    }
+
+    /// See [`Companion::descriptor`].
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.companion.descriptor()
+    }
+
+    /// See [`Companion::patience`].
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.companion.patience(now)
+    }
+}
+
+impl Newborn {
+    /// Runs the certifier, and ends the process only if it cannot go on.
+    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+        let Self { birth, account } = self;
+        birth.live(signals, |life| work(life, account, settings, privileges))
+    }
+}
+
+fn work(life: &Life, account: Option<Account>, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
+    life.follow_parent(Orphan::Ends)?;
+    Privileges::hold_in_certifier()?;
+    let mut client = Client::new(&settings.acme);
+    while !life.is_to_end() {
+        let until = Instant::now() + client.turn();
+        let Done { ordered, failed } = client.take_done();
+        if let Some(account) = account {
+            account.add(Counter::CertificatesOrdered, ordered);
+            account.add(Counter::CertificatesFailed, failed);
+        }
+        while !life.is_to_end() {
+            if life.is_to_reopen_log() {
+                reopen_error_log(settings, privileges);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            life.wait(None, Some(left));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! What is done with the listeners while a server stops: new connections are turned away, and those that have arrived, or whose
+//! handshakes have begun, are still answered. As long as such a handshake goes on, those who accept connections go on, too: only when
+//! all clients have come are they told to finish. So nobody waits in a queue until whoever has ended is followed by another process.
+
+use super::LOOK_FOR_HANDSHAKES;
+use oribi_listen::{Listener, handshake_begun};
+use oribi_stats::scoreboard::WorkerCommand;
+use std::time::{Duration, Instant};
+
+/// How many processes may be forked, one after the other, to empty the queues of the listeners after all others have ended.
+const LAST_PROCESSES: usize = 3;
+
+/// How long handshakes that have begun may take after new connections are turned away: enough for the first retransmission (RFC
+/// 6298, section 2.1).
+const HANDSHAKES: Duration = Duration::from_secs(1);
+
+/// The last phase of the listeners.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// No other process accepts connections after this server.
+    drains: bool,
+    /// Clients who have begun to come are still awaited by those who accept; `None`: all have come, or nobody is awaited.
+    arrivals: Option<Arrivals>,
+    /// How many processes may still be forked to empty the queues.
+    last_processes: usize,
+    /// When to close listeners whose queue is empty; `None`: never, or done.
+    close_at: Option<Instant>,
+    /// Until when to wait for handshakes that had begun.
+    handshakes_until: Option<Instant>,
+}
+
+/// How the last clients arrive.
+#[derive(Clone, Copy, Debug)]
+struct Arrivals {
+    /// When to look next.
+    look_at: Instant,
+    /// At the last look there was nobody. The kernel may have let a client pass while it took the filter: a second look finds it.
+    quiet: bool,
+}
+
+/// What is to be done after all processes that accept have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// Wait: a handshake has begun, or somebody may still come.
+    Wait,
+    /// Fork one more process, which answers those that wait. It is started with this command, and told to finish when all have come.
+    OneMore(WorkerCommand),
+}
+
+impl Closing {
+    /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these stay as they are.
+    pub(super) fn begin(&mut self, listeners: &mut [Listener]) {
+        let mut all = true;
+        for listener in listeners.iter_mut() {
+            listener.remove_file();
+            all &= listener.turn_away();
+        }
+        let now = Instant::now();
+        *self = Self {
+            drains: true,
+            arrivals: (!listeners.is_empty()).then_some(Arrivals { look_at: now, quiet: false }),
+            last_processes: LAST_PROCESSES,
+            close_at: all.then(|| now + HANDSHAKES),
+            // Both ends' timers delay the retransmission, by less than half a second.
+            handshakes_until: Some(now + HANDSHAKES * 3 / 2),
+        };
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn give_up(&mut self) {
+        *self = Self { drains: self.drains, ..Self::default() };
+    }
+
+    /// Whether those who accept are to go on, because clients may still arrive.
+    pub(super) const fn awaits_clients(&self) -> bool {
+        self.arrivals.is_some()
+    }
+
+    /// Nobody would answer those who still come.
+    pub(super) const fn await_nobody(&mut self) {
+        self.arrivals = None;
+    }
+
+    /// Whether all clients who had begun to come have been accepted, or have taken too long; true once.
+    pub(super) fn have_all_come(&mut self, listeners: &[Listener]) -> bool {
+        let now = Instant::now();
+        let Some(arrivals) = self.arrivals.as_mut().filter(|arrivals| now >= arrivals.look_at) else { return false };
+        let too_late = self.handshakes_until.is_none_or(|end| now >= end);
+        let quiet = !is_anybody_there(listeners);
+        let all = too_late || quiet && arrivals.quiet;
+        *arrivals = Arrivals { look_at: now + LOOK_FOR_HANDSHAKES, quiet };
+        if all {
+            self.arrivals = None;
+        }
+        all
+    }
+
+    /// When the listeners are to be looked at again.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.arrivals.map(|arrivals| arrivals.look_at).into_iter().chain(self.close_at).min()
+    }
+
+    /// Closes the listeners when nobody waits at them: a client that connects while the last requests take long is refused at
+    /// once instead of waiting.
+    pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
+        let now = Instant::now();
+        if self.close_at.is_none_or(|moment| now < moment) {
+            return;
+        }
+        let begun = self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
+        let waiting = begun || listeners.iter().any(Listener::has_waiting);
+        self.close_at = waiting.then(|| now + HANDSHAKES);
+        if !waiting {
+            listeners.iter().for_each(Listener::close);
+            // A socket that is closed looks as if somebody waited at it.
+            self.drains = false;
+        }
+    }
+
+    /// Called when all processes that accept have ended. They may have died, or have been told to end by others, and clients may be
+    /// left in the queues or in their handshakes, or may have passed while the kernel took the filter ([`Arrivals::quiet`]).
+    pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
+        let now = Instant::now();
+        // The handshakes first: one that completes between the two checks is found by the second.
+        let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
+        let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
+        let may_come = self.drains && self.arrivals.is_some();
+        if (begun || may_come) && !waiting && now < deadline {
+            return Rest::Wait;
+        }
+        if !waiting || self.last_processes == 0 || now >= deadline {
+            return Rest::Nothing;
+        }
+        self.last_processes -= 1;
+        Rest::OneMore(if may_come { WorkerCommand::Serve } else { WorkerCommand::Drain })
+    }
+}
+
+/// Whether a client waits to be accepted or is in its handshake. The handshakes first: one that completes between the two checks is
+/// found by the second.
+fn is_anybody_there(listeners: &[Listener]) -> bool {
+    handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_config::{ListenAddress, Settings};
+    use oribi_listen::open;
+    use std::net::{SocketAddr, TcpStream};
+    use std::thread::sleep;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A listener whose clients are about to be turned away.
+    fn listeners() -> Vec<Listener> {
+        let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
+        open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
+    }
+
+    fn address(listeners: &[Listener]) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], listeners[0].server_port.parse().expect("it is a port")))
+    }
+
+    /// Looks until those who accept may finish.
+    fn wait_for_all(closing: &mut Closing, listeners: &[Listener]) {
+        while !closing.have_all_come(listeners) {
+            sleep(LOOK_FOR_HANDSHAKES);
+        }
+    }
+
+    #[test]
+    fn one_look_for_clients_is_not_enough_although_nobody_is_left_to_accept() {
+        let mut listeners = listeners();
+        let mut closing = Closing::default();
+        closing.begin(&mut listeners);
+        let deadline = Instant::now() + LONG;
+        assert!(!closing.have_all_come(&listeners), "one look is not enough");
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Wait);
+        wait_for_all(&mut closing, &listeners);
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing);
+    }
+
+    #[test]
+    fn whoever_accepts_for_those_who_have_ended_serves_until_all_have_come() {
+        let mut listeners = listeners();
+        let _client = TcpStream::connect(address(&listeners)).expect("it listens");
+        let mut closing = Closing::default();
+        closing.begin(&mut listeners);
+        let deadline = Instant::now() + LONG;
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Serve));
+        // It has not come as far as accepting.
+        wait_for_all(&mut closing, &listeners);
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
+        assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
+        assert_eq!(closing.rest(&listeners, deadline), Rest::Nothing, "it ends each time");
+    }
+
+    #[test]
+    fn nobody_is_awaited_beyond_the_time_to_finish_or_for_another_server() {
+        let mut listeners = listeners();
+        let mut closing = Closing::default();
+        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing, "others accept there");
+        closing.begin(&mut listeners);
+        assert_eq!(closing.rest(&listeners, Instant::now()), Rest::Nothing);
+        closing.give_up();
+        assert_eq!(closing.rest(&listeners, Instant::now() + LONG), Rest::Nothing);
+    }
+}

@@ -1,0 +1,73 @@
+//! Runs the server in the background.
+
+use super::foreground;
+use oribi_config::directory::Directory as WorkingDirectory;
+use oribi_config::{LogTarget, Settings, SocketAddress};
+use oribi_io::process::{Fork, exit_now, fork};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::OpenOptions;
+use std::io;
+use std::sync::OnceLock;
+
+/// The directory that this process was started in, if it has detached.
+static STARTED_IN: OnceLock<WorkingDirectory> = OnceLock::new();
+
+/// The working directory of a process that has detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directory {
+    /// The root directory, as after daemon(3).
+    Root,
+    /// The one in which the server was started.
+    Same,
+}
+
+/// The directory that this process was started in.
+pub(super) fn started_in() -> WorkingDirectory {
+    STARTED_IN.get().cloned().unwrap_or_else(WorkingDirectory::current)
+}
+
+/// Detaches from the terminal and from the parent process: the caller continues in a new process with its standard streams at
+/// /dev/null. If there is a log file for standard error, that is left alone, whether the file has replaced it already or will.
+///
+/// The original process waits until the server serves, and ends with status 0. If the server ends before, it says where to find
+/// the reason, and ends with status 1.
+///
+/// Paths of sockets become absolute here; paths of files are absolute already.
+///
+/// # Errors
+/// An error of the system; then nothing or little has changed.
+pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
+    // Later in this process the path of the app would be looked for in the root directory.
+    STARTED_IN.get_or_init(WorkingDirectory::current);
+    if super::inheritance::is_upgrade() {
+        // The process before has detached, and waits for this one.
+        return Ok(());
+    }
+    for address in &mut settings.listen {
+        if let SocketAddress::Unix { path, .. } = &mut address.socket {
+            *path = oribi_config::directory::absolute(path)?;
+        }
+    }
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let (outcome, report) = pipe_with(PipeFlags::CLOEXEC)?;
+    if let Fork::Parent(_) = fork()? {
+        drop(report);
+        exit_now(foreground::wait(&outcome, &settings.error_log));
+    }
+    drop(outcome);
+    rustix::process::setsid()?;
+    // The leader of a session would get a terminal by opening one; its child does not.
+    if let Fork::Parent(_) = fork()? {
+        exit_now(0);
+    }
+    if directory == Directory::Root {
+        std::env::set_current_dir("/")?;
+    }
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    if !matches!(settings.error_log, LogTarget::File(_)) {
+        rustix::stdio::dup2_stderr(&nothing)?;
+    }
+    foreground::report_to(report);
+    Ok(())
+}

@@ -1,0 +1,522 @@
+//! The keeper's view of the edges: it forks them before any mold or worker, replaces those that die, and stops them first.
+//!
+//! The keeper is the process that has opened the listeners: the master, or a supervisor without one. Each edge has memory of its
+//! own, which it shares with all workers and which outlives it: the next edge takes it over, and no app is restarted.
+
+mod child;
+pub(super) mod pools;
+mod turning;
+
+pub(super) use child::Birth;
+use turning::Turning;
+
+use super::closing::{Closing, Rest};
+use super::describe_end;
+use super::foreground::leave_report;
+use super::pace::Pace;
+use oribi_config::{LogTarget, SandboxChoice, Settings, counted};
+use oribi_edge::keeper::{self, Plea, Pleas};
+use oribi_engine::shortage::explain;
+use oribi_io::process::{Fork, Heirs};
+use oribi_ipc::handover::{self, Sender};
+use oribi_listen::Vault;
+use oribi_listen::{Listener, is_any_lent};
+use oribi_log as log_file;
+use oribi_pool::Memory;
+use oribi_stats::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use oribi_stats::totals::{Counter, Counts};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The pause before the next start of edges that fail again and again; the first is replaced at once.
+const PAUSE: Duration = Duration::ZERO;
+
+/// How long to wait for edges that were killed.
+const AFTER_KILL: Duration = Duration::from_secs(60);
+
+/// The edges of a server, in the process that keeps them.
+pub(super) struct Edges<'a> {
+    settings: &'a Settings,
+    /// The memory of each edge.
+    pools: Vec<Memory>,
+    scoreboard: Scoreboard,
+    /// One for each edge.
+    places: Vec<Place>,
+    pace: Pace,
+    stage: Stage,
+    /// Edges of a server before will hand their connections over to these.
+    succeeds: bool,
+    /// An edge that has ended had begun to serve.
+    has_served: bool,
+}
+
+/// The place of one edge.
+#[derive(Default)]
+struct Place {
+    process: Option<Process>,
+    /// Its memory was used by an edge before.
+    used: bool,
+    turning: Turning,
+}
+
+/// An edge that has not been waited for yet.
+struct Process {
+    pid: Pid,
+    /// Readable when it has ended; `None` if the system has no descriptors for processes.
+    process: Option<OwnedFd>,
+    waker: OwnedFd,
+    /// What the edge asks for.
+    pleas: Pleas,
+    born: Instant,
+    /// Where edges of the server before send their connections; taken by whoever tells them.
+    successor: Option<Sender>,
+}
+
+enum Stage {
+    Serving,
+    Draining {
+        /// When to end edges that have not finished.
+        deadline: Instant,
+        closing: Closing,
+        /// The listeners are lent: clients that wait there wait for the next server.
+        command: WorkerCommand,
+        /// Requests had to be cut off.
+        cut: bool,
+    },
+}
+
+/// How far the edges have come with their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Requests are still being answered.
+    NotYet,
+    /// No edge is left.
+    Done {
+        /// Requests had to be cut off.
+        cut: bool,
+    },
+}
+
+/// What the end of an edge means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The process was no edge.
+    NoEdge,
+    /// Another edge starts, or none is needed.
+    Usual,
+    /// Edges cannot work here: none has ever begun to serve.
+    CannotServe,
+}
+
+impl<'a> Edges<'a> {
+    /// Makes memory for the edges that `settings` ask for, and for workers with that many `lanes` each; `None`: there are to be
+    /// no edges. None is started yet.
+    pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
+        let count = settings.edges_wanted();
+        if count == 0 {
+            return Ok(None);
+        }
+        log_file::check_access_log(settings)?;
+        let pools = pools::make(settings, lanes)?;
+        let scoreboard = Scoreboard::new(count, 0, settings.route_names().len(), count > 1)
+            .map_err(|error| format!("cannot share memory with edges: {error}"))?;
+        log::info!(
+            "connections belong to {}, which {} no app",
+            counted(count, "edge"),
+            if count == 1 { "runs" } else { "run" }
+        );
+        Ok(Some(Self {
+            settings,
+            pools,
+            scoreboard,
+            places: (0..count).map(|_| Place::default()).collect(),
+            pace: Pace::new(Duration::ZERO, PAUSE),
+            stage: Stage::Serving,
+            succeeds: false,
+            has_served: false,
+        }))
+    }
+
+    /// What the edges do.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        self.scoreboard.rows()
+    }
+
+    /// What they have counted, and those before them.
+    pub(super) fn counts(&self) -> Counts {
+        self.scoreboard.counts(true)
+    }
+
+    fn slots(&self) -> &[WorkerSlot] {
+        self.scoreboard.slots()
+    }
+
+    /// The memory that workers share with the edges.
+    pub(super) fn pools(&self) -> &[Memory] {
+        &self.pools
+    }
+
+    /// The memory, in a new worker, which must not keep anything else of the edges.
+    pub(super) fn into_pools(self) -> Vec<Memory> {
+        self.pools
+    }
+
+    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns what that edge
+    /// needs; the caller releases what belongs to the keeper alone, and calls [`Birth::live`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
+        if !matches!(self.stage, Stage::Serving) {
+            return None;
+        }
+        for number in 0..self.places.len() {
+            if self.places[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
+                continue;
+            }
+            match self.start(number, WorkerCommand::Serve, &fork) {
+                Ok(None) => {}
+                Ok(birth) => return birth,
+                Err(error) => {
+                    log::error!("cannot start an edge: {}", explain(&error));
+                    self.pace.refused(Instant::now());
+                }
+            }
+        }
+        None
+    }
+
+    fn start(
+        &mut self,
+        number: usize,
+        command: WorkerCommand,
+        fork: impl Fn() -> io::Result<Fork>,
+    ) -> io::Result<Option<Birth>> {
+        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (pleas, keeper) = keeper::socket()?;
+        let (successor, handed) = if self.succeeds {
+            handover::pair().map(|(sender, receiver)| (Some(sender), Some(receiver)))?
+        } else {
+            (None, None)
+        };
+        let (slot, parent) = (self.slots()[number].for_heir(), rustix::process::getpid());
+        slot.occupy(command);
+        let heirs = Heirs::begin();
+        let takes_over = self.places[number].used;
+        match fork() {
+            Err(error) => {
+                slot.vacate();
+                Err(error)
+            }
+            Ok(Fork::Parent(pid)) => {
+                slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
+                let process = pidfd_open(pid, PidfdFlags::empty()).ok();
+                let born = Instant::now();
+                let process = Process { pid, process, waker, pleas, born, successor };
+                self.pace.started(born);
+                self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
+                slot.keeper.count(Counter::EdgesStarted);
+                let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
+                log::log!(level, "{} started (pid {pid})", self.name(number));
+                Ok(None)
+            }
+            Ok(Fork::Child) => {
+                leave_report();
+                self.places.clear();
+                Ok(Some(Birth { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs }))
+            }
+        }
+    }
+
+    /// `edge`, or `edge 2` where there are several.
+    fn name(&self, number: usize) -> String {
+        child::name(number, self.settings.edges_wanted())
+    }
+
+    /// Records the edges that have ended; returns whether the server cannot go on, because none has ever begun to serve.
+    pub(super) fn reap(&mut self) -> bool {
+        let mut cannot_serve = false;
+        let pids: Vec<Pid> = self.places.iter().filter_map(|place| place.process.as_ref()).map(|process| process.pid).collect();
+        for pid in pids {
+            let end = match waitpid(Some(pid), WaitOptions::NOHANG) {
+                Ok(None) | Err(Errno::INTR) => continue,
+                Ok(Some((_, status))) => self.ended(pid, Some(status)),
+                // An app may have set SIGCHLD to be ignored: then the system does not tell how it ended.
+                Err(_) => self.ended(pid, None),
+            };
+            cannot_serve |= end == End::CannotServe;
+        }
+        cannot_serve
+    }
+
+    /// Records that a process has ended, if it was an edge.
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
+        let is_it = |place: &Place| place.process.as_ref().is_some_and(|process| process.pid == pid);
+        let Some(number) = self.places.iter().position(is_it) else { return End::NoEdge };
+        let Some(Process { born, .. }) = self.places[number].process.take() else { return End::NoEdge };
+        let slot = self.slots()[number];
+        let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
+        slot.vacate();
+        let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
+        if let Stage::Draining { cut, .. } = &mut self.stage {
+            if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
+                slot.keeper.count(Counter::EdgesFailed);
+                log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
+                *cut |= connections > 0;
+            }
+            return End::Usual;
+        }
+        slot.keeper.count(Counter::EdgesFailed);
+        let (now, connections) = (Instant::now(), counted(connections as usize, "connection"));
+        match self.pace.end_of_line(now) {
+            Some(rest) => log::error!("{name} (pid {pid}) {end}, with {connections} open; another one starts{rest}"),
+            None => log::debug!("{name} (pid {pid}) {end}, with {connections} open; another one starts"),
+        }
+        let killed = status.is_none_or(|status| status.terminating_signal().is_some());
+        self.has_served |= state != WorkerState::Starting;
+        if !self.has_served && !killed && self.places.iter().all(|place| place.process.is_none()) {
+            return End::CannotServe;
+        }
+        if state != WorkerState::Starting {
+            if self.pace.lost(now) {
+                log::warn!(
+                    "edges end so often that their replacements wait: after twenty at once, ten are started in a second"
+                );
+            }
+        } else if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
+            log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
+        }
+        End::Usual
+    }
+
+    /// What the edges ask for: see [`keeper::Reason`]. Nobody has
+    /// checked whether the processes that they name are workers.
+    pub(super) fn pleas(&self) -> Vec<Plea> {
+        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        processes.flat_map(|process| std::iter::from_fn(|| process.pleas.next())).collect()
+    }
+
+    fn tell(&self, command: WorkerCommand) {
+        for (place, slot) in self.places.iter().zip(self.slots()) {
+            if let Some(process) = &place.process {
+                slot.set_command(command);
+                // If the pipe is full, the edge wakes up anyway.
+                let _ = rustix::io::write(&process.waker, &[0]);
+            }
+        }
+    }
+
+    /// Makes the edges open their logs again.
+    pub(super) fn reopen_logs(&self) {
+        if self.settings.edge_sandbox != SandboxChoice::Off {
+            self.give_logs();
+        }
+        // All slots share this count.
+        if let Some(slot) = self.slots().first() {
+            slot.log_opening.fetch_add(1, Relaxed);
+        }
+        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Gives the edges their logs, which no edge in a sandbox can open. The error log of this process is open already.
+    fn give_logs(&self) {
+        let access = log_file::open_access_log(self.settings).unwrap_or_else(|message| {
+            log::error!("{message}");
+            None
+        });
+        for (number, place) in self.places.iter().enumerate() {
+            let Some(process) = &place.process else { continue };
+            let error = match self.settings.error_log {
+                LogTarget::File(_) => process.pleas.give_error_log(rustix::stdio::stderr()),
+                LogTarget::Standard | LogTarget::System(_) => Ok(()),
+            };
+            let access = access.as_ref().map_or(Ok(()), |access| process.pleas.give_access_log(access.as_fd()));
+            if let Err(error) = error.and(access) {
+                log::error!("{} cannot be given the log files that were opened again: {error}", self.name(number));
+            }
+        }
+    }
+
+    /// Has the edges use the certificates that these listeners have now.
+    pub(super) fn give_certificates(&self, listeners: &[Listener]) {
+        let vault = match Vault::fill(listeners) {
+            Ok(Some(vault)) => vault,
+            Ok(None) => return,
+            Err(error) => return log::error!("the edges cannot be given the certificates: {error}"),
+        };
+        for (number, place) in self.places.iter().enumerate() {
+            let Some(process) = &place.process else { continue };
+            if let Err(error) = process.pleas.give_certificates(vault.as_fd()) {
+                log::error!("{} cannot be given the certificates: {error}", self.name(number));
+            }
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Tells the edges whether the server is about to end.
+    pub(super) fn foresee(&self, prospect: Prospect) {
+        // All slots share it.
+        if let Some(slot) = self.slots().first() {
+            slot.foresee(prospect);
+        }
+        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Begins to stop: new connections are turned away, and everything that has arrived is answered, until `deadline`.
+    pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        let mut closing = Closing::default();
+        let lent = is_any_lent(listeners);
+        let command = if lent { WorkerCommand::Retire } else { WorkerCommand::Drain };
+        if !lent {
+            closing.begin(listeners);
+        }
+        let awaits_clients = closing.awaits_clients();
+        self.stage = Stage::Draining { deadline, closing, command, cut: false };
+        if awaits_clients { self.foresee(Prospect::Parts) } else { self.tell(command) }
+    }
+
+    /// Says that edges of a server before will hand their connections over to these, which have not been started yet.
+    pub(super) fn succeed(&mut self) {
+        self.succeeds = true;
+    }
+
+    /// Where edges of the server before are to send their connections, when all edges here serve; `None`: they do not yet.
+    pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
+        if !self
+            .slots()
+            .iter()
+            .zip(&self.places)
+            .all(|(slot, place)| place.process.is_some() && slot.state() == WorkerState::Ready)
+        {
+            return None;
+        }
+        self.succeeds = false;
+        Some(self.places.iter_mut().filter_map(|place| place.process.as_mut()?.successor.take()).collect())
+    }
+
+    /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over, as far
+    /// as that goes until `deadline`. If it has none that could, connections close after their next responses.
+    pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        for (number, process) in
+            self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.process.as_ref()?)))
+        {
+            if !successors.is_empty()
+                && let Err(error) = process.pleas.name_successor(&successors[number % successors.len()])
+            {
+                log::error!("{} cannot be told where its connections are to go: {error}", self.name(number));
+            }
+        }
+        let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
+        self.stage = Stage::Draining { deadline, closing: Closing::default(), command, cut: false };
+        self.tell(command);
+    }
+
+    /// While draining: tells the edges to finish now, because nobody would answer the clients who still come.
+    pub(super) fn await_nobody(&mut self) {
+        let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
+        let command = *command;
+        closing.await_nobody();
+        self.tell(command);
+    }
+
+    /// While draining: ends what takes too long, and starts a last edge for connections that have come in the meantime. In that
+    /// edge it returns what the edge needs.
+    pub(super) fn finish_up(
+        &mut self,
+        listeners: &[Listener],
+        fork: impl Fn() -> io::Result<Fork>,
+    ) -> (Drained, Option<Birth>) {
+        let left = self.places.iter().any(|place| place.process.is_some());
+        let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        if closing.have_all_come(listeners) {
+            let command = *command;
+            self.tell(command);
+        }
+        let Stage::Draining { deadline, closing, cut, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        closing.close_if_quiet(listeners);
+        if left {
+            if Instant::now() >= *deadline {
+                self.end_now("time to finish is over");
+            }
+            return (Drained::NotYet, None);
+        }
+        let done = Drained::Done { cut: *cut };
+        match closing.rest(listeners, *deadline) {
+            Rest::Wait => (Drained::NotYet, None),
+            Rest::Nothing => (done, None),
+            Rest::OneMore(command) => match self.start(0, command, fork) {
+                Ok(birth) => (Drained::NotYet, birth),
+                Err(error) => {
+                    log::error!("cannot start an edge for the last connections: {error}");
+                    (done, None)
+                }
+            },
+        }
+    }
+
+    /// Ends all edges at once.
+    pub(super) fn end_now(&mut self, reason: &str) {
+        let mut connections = 0;
+        for (place, slot) in self.places.iter().zip(self.slots()) {
+            if let Some(process) = &place.process
+                && slot.command() != WorkerCommand::Quit
+            {
+                connections += slot.connections.load(Relaxed);
+                slot.set_command(WorkerCommand::Quit);
+                // It has not been waited for, so its process id cannot belong to another process.
+                let _ = kill_process(process.pid, Signal::KILL);
+            }
+        }
+        if connections > 0 {
+            log::warn!("{reason}: ended the edges with {}", counted(connections as usize, "open connection"));
+        }
+        let closing = Closing::default();
+        let deadline = Instant::now() + AFTER_KILL;
+        self.stage = Stage::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
+    }
+
+    /// Whether no edge is left.
+    pub(super) fn are_gone(&self) -> bool {
+        self.places.iter().all(|place| place.process.is_none())
+    }
+
+    /// Whether every edge is there that there should be.
+    pub(super) fn are_all_there(&self) -> bool {
+        self.places.iter().all(|place| place.process.is_some())
+    }
+
+    /// What the keeper watches: what the edges ask for, and their ends.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        processes.flat_map(|process| [process.pleas.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
+    }
+
+    /// How long the keeper may sleep at most; `None`: as long as nothing happens.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        let is_unwatched = |process: &Process| process.process.is_none();
+        let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);
+        let look = unwatched.then_some(super::LOOK_FOR_ENDED);
+        let next = match &self.stage {
+            Stage::Serving if self.places.iter().any(|place| place.process.is_none()) => Some(self.pace.wait(now)),
+            Stage::Serving => None,
+            Stage::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
+            Stage::Draining { deadline, closing, .. } => {
+                let next = closing.next_look().map_or(*deadline, |moment| moment.min(*deadline));
+                Some(next.saturating_duration_since(now))
+            }
+        };
+        next.into_iter().chain(look).min()
+    }
+}

@@ -1,0 +1,149 @@
+//! The process of an edge, from its fork to its end. It never runs code of the app or of its language.
+
+use super::super::privileges::Privileges;
+use super::super::signals;
+use oribi_config::{Settings, Timeouts};
+use oribi_edge::keeper::{EdgeSetup, Keeper};
+use oribi_edge::sandbox::Sandbox;
+use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
+use oribi_ipc::handover::Receiver;
+use oribi_listen::{Listener, Seat, doors};
+use oribi_pool::Memory;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
+use oribi_worker::lane::LaneSetup;
+use rustix::process::{Pid, Signal};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU32;
+
+/// What a new edge gets from its keeper.
+pub(in super::super) struct Birth {
+    /// Counted from 0.
+    pub(super) number: usize,
+    pub(super) slot: WorkerSlot,
+    /// Another edge has used its memory before.
+    pub(super) takes_over: bool,
+    /// The pipe that tells the edge to read its command.
+    pub(super) wake: OwnedFd,
+    pub(super) waker: OwnedFd,
+    /// The edge's end of the socket on which it asks to end workers.
+    pub(super) keeper: Keeper,
+    /// Where connections of the server before come from.
+    pub(super) handed: Option<Receiver>,
+    pub(super) parent: Pid,
+    pub(super) heirs: Heirs,
+}
+
+/// `edge`, or `edge 2` where there are several.
+pub(super) fn name(number: usize, of: usize) -> String {
+    if of > 1 { format!("edge {}", number + 1) } else { "edge".to_owned() }
+}
+
+/// The signals that are for other processes: whoever stops the server, or a part of it, tells the keeper, and the keeper stops
+/// the edges when they have answered everything.
+const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+
+/// The count of ignored signals, which nobody reads.
+static DISREGARDED: AtomicU32 = AtomicU32::new(0);
+
+impl Birth {
+    /// Runs the edge, and ends the process. `entitle` sets its title.
+    pub(in super::super) fn live(
+        self,
+        settings: &Settings,
+        listeners: &[Listener],
+        mut pools: Vec<Memory>,
+        privileges: &Privileges,
+        keeper_signals: &mut signals::Signals,
+        entitle: impl FnOnce(&str),
+    ) -> ! {
+        let name = name(self.number, settings.edges_wanted());
+        let memory = pools.swap_remove(self.number);
+        drop(pools);
+        entitle(&name);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve(settings, listeners, &memory, privileges, keeper_signals)));
+        let status = match outcome {
+            Ok(Ok(())) => 0,
+            Ok(Err(message)) => {
+                log::error!("{name}: {message}");
+                1
+            }
+            Err(_) => {
+                log::error!("{name}: panic");
+                1
+            }
+        };
+        // Neither the app's exit handlers nor the language's may run here.
+        exit_now(status)
+    }
+
+    fn serve(
+        self,
+        settings: &Settings,
+        listeners: &[Listener],
+        memory: &Memory,
+        privileges: &Privileges,
+        keeper_signals: &mut signals::Signals,
+    ) -> Result<(), String> {
+        let Self { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs } = self;
+        let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
+            .map_err(|error| format!("cannot watch signals: {error}"))?;
+        let sandbox = Sandbox::of_edge(settings)?;
+        privileges.drop_in_edge()?;
+        follow(parent)?;
+        // The last edge of a stop has the sockets of all.
+        let seat = match slot.command() {
+            WorkerCommand::Serve => Seat { number, of: settings.edges_wanted() },
+            _ => Seat::ONLY,
+        };
+        let doors = doors(listeners, seat);
+        let lane = LaneSetup {
+            settings,
+            listeners,
+            doors: &doors,
+            slot: &slot,
+            running: &[],
+            wake: wake.as_fd(),
+            must_log: !takes_over,
+        };
+        oribi_edge::run(&EdgeSetup {
+            lane,
+            memory,
+            takes_over,
+            keeper: &keeper,
+            handed: handed.as_ref(),
+            sandbox: sandbox.as_ref(),
+        })
+        .map_err(|error| oribi_engine::shortage::explain(&error))
+    }
+}
+
+/// Makes the edge stop when its keeper dies: then it answers what has arrived, and ends.
+fn follow(parent: Pid) -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
+        .map_err(|error| format!("cannot ask for a signal when the keeper dies: {error}"))?;
+    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the keeper has died".to_owned()) }
+}
+
+/// Replaces the keeper's signal handlers by an edge's.
+fn take_over_signals(
+    settings: &Settings,
+    slot: WorkerSlot,
+    waker: &OwnedFd,
+    keeper_signals: &mut signals::Signals,
+    heirs: Heirs,
+) -> io::Result<Vec<Watch>> {
+    // Nobody else may be left to end an edge whose requests nobody answers.
+    let graceful = settings.timeouts.graceful;
+    let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
+    let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };
+    let mut watches = vec![watch(Signal::QUIT, slot.command, effect, vec![waker.try_clone()?], last_resort)?];
+    for signal in KEEPERS {
+        watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
+    }
+    watches.extend(signals::survive_failing_writes()?);
+    keeper_signals.release();
+    drop(heirs);
+    Ok(watches)
+}

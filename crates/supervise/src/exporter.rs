@@ -1,0 +1,163 @@
+//! The exporter: the process that sends the spans of requests to a collector (`--trace-export`).
+//!
+//! Those who answer requests tell it of each that is sampled, by a socket that all of them have inherited ([`oribi_ipc::spans`]), and wait for
+//! nobody. The process that has opened the socket keeps it open, so that what is told while there is no exporter waits for the next. It
+//! ends after all others: what was answered last is to be seen, too.
+
+use super::companion::{Birth, Companion, Life, Orphan};
+use super::privileges::Privileges;
+use super::signals::Signals;
+use oribi_config::Settings;
+use oribi_io::process::{Fork, environment};
+use oribi_ipc::spans::Way;
+use oribi_otlp::{Exporter as Deliverer, LARGEST_MESSAGE};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Pid, WaitStatus};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The pause before the next start of an exporter that has failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long it may take at the end for what it still has.
+const LAST: Duration = Duration::from_millis(1500);
+
+/// How long its parent waits for that.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// Messages that are read before there is a look at anything else: more than the socket holds.
+const IN_A_ROW: usize = 1000;
+
+/// The exporter, in the process that has started it.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    companion: Companion,
+    /// Where spans come from.
+    receiver: OwnedFd,
+}
+
+/// What a new exporter gets.
+pub(super) struct Newborn {
+    birth: Birth,
+    receiver: OwnedFd,
+}
+
+impl Exporter {
+    /// Opens the socket for spans; `None`: they go nowhere.
+    ///
+    /// # Errors
+    /// The system has no socket.
+    pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
+        let Some(url) = settings.trace_export.endpoint.as_ref().filter(|_| settings.traces) else { return Ok(None) };
+        let receiver = Way::open().map_err(|error| format!("cannot open a socket for spans: {error}"))?;
+        log::info!("spans of sampled requests go to {url}");
+        Ok(Some(Self { companion: Companion::new("the process that exports spans", PAUSE), receiver }))
+    }
+
+    /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
+    /// and calls [`Newborn::live`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
+        let birth = self.companion.keep_running(fork)?;
+        match self.receiver.try_clone() {
+            Ok(receiver) => Some(Newborn { birth, receiver }),
+            Err(error) => {
+                log::error!("the process that exports spans: {error}");
+                oribi_io::process::exit_now(1)
+            }
+        }
+    }
+
+    /// See [`Companion::reap`].
+    pub(super) fn reap(&mut self) {
+        self.companion.reap();
+    }
+
+    /// See [`Companion::ended`].
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
+        self.companion.ended(pid, status)
+    }
+
+    /// See [`Companion::reopen_logs`].
+    pub(super) fn reopen_logs(&self) {
+        self.companion.reopen_logs();
+    }
+
+    /// All others have ended: it delivers what it has, and ends.
+    pub(super) fn finish(self) {
+        self.companion.finish(PATIENCE);
+    }
+
+    /// See [`Companion::descriptor`].
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.companion.descriptor()
+    }
+
+    /// See [`Companion::patience`].
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.companion.patience(now)
+    }
+}
+
+impl Newborn {
+    /// Runs the exporter, and ends the process.
+    pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
+        let Self { birth, receiver } = self;
+        birth.live(signals, |life| work(life, &receiver, settings, privileges))
+    }
+}
+
+fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
+    // It starts a thread, which has the rights that this one has then. The file of authorities may be readable for root alone.
+    let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
+    privileges.drop_in_exporter()?;
+    life.follow_parent(Orphan::Finishes)?;
+    let deliverer = Deliverer::start(prepared, resource(settings))?;
+    let mut message = vec![0; LARGEST_MESSAGE];
+    let mut is_open = true;
+    loop {
+        if life.is_to_reopen_log()
+            && let Err(error) = oribi_log::reopen_error_log(settings)
+        {
+            log::error!("cannot open the error log again: {error}");
+        }
+        // What was sent before this is told is still read.
+        let ends = life.is_to_end();
+        for _ in 0..IN_A_ROW {
+            match recv(receiver, message.as_mut_slice(), RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => {
+                    // Somebody has shut it down who has it, too.
+                    log::error!(
+                        "spans: the socket for them was shut down, and nothing more is exported until the server is started anew"
+                    );
+                    is_open = false;
+                    break;
+                }
+                Ok((size, _)) => deliverer.take(&message[..size.min(LARGEST_MESSAGE)])?,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(format!("cannot read spans: {}", io::Error::from(error))),
+            }
+        }
+        if ends {
+            deliverer.finish(Instant::now() + LAST);
+            return Ok(());
+        }
+        life.wait(is_open.then(|| receiver.as_fd()), None);
+    }
+}
+
+/// What is said of this server to the collector.
+fn resource(settings: &Settings) -> Vec<(&'static str, String)> {
+    let file = Path::new(&settings.app_name).file_name().and_then(|name| name.to_str());
+    let name = match (settings.trace_export.service.as_str(), file) {
+        ("", Some(name)) => name,
+        ("", None) => "unknown_service:oribi",
+        (name, _) => name,
+    };
+    let system = rustix::system::uname();
+    let host = system.nodename().to_str().unwrap_or_default().to_owned();
+    vec![("service.name", name.to_owned()), ("host.name", host)]
+}

@@ -1,0 +1,101 @@
+//! The time between the signal to stop and the end of accepting: `--shutdown-delay`.
+//!
+//! Load balancers learn from a probe, or from whoever has sent the signal, that this server is about to end, and that takes them
+//! some time. Until then they send requests here, so the server goes on as before and only says *draining* when it is probed. In the
+//! second half of the time, when new clients mostly go elsewhere, responses say `Connection: close`: a client that gets one sends
+//! nothing more on this connection (RFC 9112, section 9.6), so it leaves without a request that crosses the server's close. Whoever
+//! is still idle after the delay gets a second more, because a close that crosses a request is what section 9.3.1 warns of.
+
+use super::signals::{self, Wish, Wishes};
+use oribi_stats::scoreboard::Prospect;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// What the signals that stop a server ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Nothing,
+    /// To stop, after the time that others are given to learn of it.
+    Farewell,
+    /// To stop without that time, or without the rest of it.
+    Stop,
+    /// To end at once.
+    EndNow,
+}
+
+impl Asked {
+    /// What has been asked for since the last call, of a process that says farewell or is stopping for any reason.
+    pub(super) fn by_signals(wishes: &mut Wishes, says_farewell: bool, stops: bool, now: Instant) -> Self {
+        let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
+        match wishes.heard(term + interrupt, says_farewell || stops, now) {
+            Wish::EndNow if says_farewell => {
+                wishes.begin_anew(now);
+                Self::Stop
+            }
+            Wish::EndNow => Self::EndNow,
+            // A person at a terminal is no load balancer.
+            Wish::Stop if interrupt > 0 => Self::Stop,
+            Wish::Stop => Self::Farewell,
+            Wish::Nothing if quit > 0 => Self::Farewell,
+            Wish::Nothing => Self::Nothing,
+        }
+    }
+}
+
+/// A server's farewell, which has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Farewell {
+    parting: Instant,
+    end: Instant,
+    /// What the other processes have been told.
+    told: Prospect,
+}
+
+impl Farewell {
+    /// A farewell that takes `delay`.
+    pub(super) fn begin(now: Instant, delay: Duration) -> Self {
+        log::info!("stopping in {} s, and serving until then (--shutdown-delay)", delay.as_secs_f64());
+        Self { parting: now + delay / 2, end: now + delay, told: Prospect::Stays }
+    }
+
+    /// Whether it is over: then the server stops.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.end
+    }
+
+    /// What the other processes are to be told now; `None`: they know.
+    pub(super) fn news(&mut self, now: Instant) -> Option<Prospect> {
+        let prospect = if now >= self.parting { Prospect::Parts } else { Prospect::Ends };
+        (prospect != self.told).then(|| {
+            self.told = prospect;
+            prospect
+        })
+    }
+
+    /// What the other processes have been told.
+    pub(super) fn told(&self) -> Prospect {
+        self.told
+    }
+
+    /// How long nothing is to be done.
+    pub(super) fn wait(&self, now: Instant) -> Duration {
+        let next = if now < self.parting { self.parting } else { self.end };
+        next.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_announced_then_clients_part_then_it_is_over() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut farewell = Farewell::begin(start, second * 10);
+        assert_eq!(farewell.news(start), Some(Prospect::Ends));
+        assert_eq!((farewell.news(start + second * 4), farewell.wait(start + second * 4)), (None, second));
+        assert_eq!(farewell.news(start + second * 5), Some(Prospect::Parts));
+        assert_eq!((farewell.news(start + second * 9), farewell.wait(start + second * 9)), (None, second));
+        assert!(!farewell.is_over(start + second * 9) && farewell.is_over(start + second * 10));
+    }
+}

@@ -1,0 +1,102 @@
+//! Reports a failed start to the user: by the process that stays in the foreground while a server goes to the background, or on the
+//! standard error that a log file has replaced.
+
+use oribi_config::{LogTarget, Settings};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, read, write};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Until the server serves: the way on which to report.
+static REPORT: Mutex<Option<Report>> = Mutex::new(None);
+
+enum Report {
+    /// In the background: the pipe to the process in the foreground, which waits.
+    Foreground(OwnedFd),
+    /// The standard error before a log file took its place, and the line for a failed start.
+    StandardError(OwnedFd, String),
+}
+
+/// What the process in the foreground is told.
+const SERVES: &[u8] = b"1";
+
+/// The exit status of the process in the foreground.
+pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
+    let mut told = [0; 1];
+    let size = loop {
+        match read(outcome, &mut told) {
+            Err(Errno::INTR) => {}
+            size => break size.unwrap_or(0),
+        }
+    };
+    if told[..size] == *SERVES {
+        return 0;
+    }
+    // If standard error is closed, only the exit status is left.
+    if !report_failed_start() {
+        let _ = io::stderr().write_all(failed_start(error_log).as_bytes());
+    }
+    1
+}
+
+fn failed_start(error_log: &LogTarget) -> String {
+    let advice = match error_log {
+        LogTarget::File(path) => format!("the reason is in {}", path.display()),
+        LogTarget::System(log) => format!("the reason is in {log}"),
+        LogTarget::Standard => "start it without --daemonize, or with --error-log FILE, to see why".to_owned(),
+    };
+    format!("oribi: the server could not start; {advice}\n")
+}
+
+/// In the background: keeps the pipe on which to report.
+pub(super) fn report_to(report: OwnedFd) {
+    keep(Some(Report::Foreground(report)));
+}
+
+/// Keeps standard error for [`report_failed_start`], if the error log is to go elsewhere and nobody waits in the foreground. Call it
+/// before the log is opened.
+///
+/// # Errors
+/// The process has no descriptor left.
+pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
+    if settings.error_log == LogTarget::Standard || report().is_some() {
+        return Ok(());
+    }
+    match fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3) {
+        Ok(copy) => keep(Some(Report::StandardError(copy, failed_start(&settings.error_log)))),
+        // It is closed.
+        Err(Errno::BADF) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Says on the standard error before the log that the server could not start, and where the reason is. Returns `false`, and says
+/// nothing, if the server has served, or if [`keep_standard_error`] kept nothing.
+pub fn report_failed_start() -> bool {
+    let Some(Report::StandardError(standard_error, line)) = report().take() else { return false };
+    // If nobody reads any more, the log has the reason.
+    let _ = write(&standard_error, line.as_bytes());
+    true
+}
+
+/// Reports, where somebody waits for it, that the server serves.
+pub(super) fn report_serving() {
+    if let Some(Report::Foreground(foreground)) = report().take() {
+        // If nobody waits any more, nobody wants to know.
+        let _ = write(&foreground, SERVES);
+    }
+}
+
+/// In a process that was forked: leaves it to the first process to report.
+pub(super) fn leave_report() {
+    keep(None);
+}
+
+fn keep(way: Option<Report>) {
+    *report() = way;
+}
+
+fn report() -> MutexGuard<'static, Option<Report>> {
+    REPORT.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,586 @@
+//! What a mold inherits from its master: the listeners, and a socket for messages.
+//!
+//! The environment names the descriptors:
+//! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
+//! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: for each listener
+//!   its
+//!   descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use FastCGI;
+//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these instead of the
+//!   listeners if edges have the connections;
+//! - `ORIBI_BOARD=8`: a file in memory for the mold's scoreboard, which the master reads;
+//! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
+//!   right to
+//!   read (see `listen/secure.rs`);
+//! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
+//! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics (`--metrics-path`);
+//! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
+//!
+//! They are read once and hidden from the app before it is loaded (see [`OWN`]), and are used only if the socket exists and the process
+//! that they name made its other end.
+
+use super::described::{Entry, parse};
+pub(super) use super::described::{LISTENERS, describe};
+use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
+use oribi_admin::metrics::Line;
+use oribi_edge::keeper::Plea;
+use oribi_io::process::environment::{self, variable};
+use oribi_io::process::{
+    adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
+};
+use oribi_ipc::spans::Way;
+use oribi_listen::{Listener, Vault};
+use oribi_pool::Memory;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const MASTER: &str = "ORIBI_MASTER";
+/// Names the socket to a master before this one: see [`super::upgrade`].
+pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
+/// Names the socket to the first process of a server that has been upgraded.
+pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
+/// Names the file with the totals of that server.
+pub(super) const TOTALS: &str = "ORIBI_TOTALS";
+/// Names the file with those of its routes.
+pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
+/// Names the file with the figures that its apps have counted.
+pub(super) const FIGURES: &str = "ORIBI_FIGURES";
+/// Names the listeners for metrics of that server: their address, a space, and the same as in [`LISTENERS`].
+pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
+/// Names the file with the history of that server's dashboard.
+pub(super) const HISTORY: &str = "ORIBI_HISTORY";
+pub(super) const GENERATION: &str = "ORIBI_GENERATION";
+
+pub(super) const BOARD: &str = "ORIBI_BOARD";
+/// Names the file with the certificates and keys.
+pub(super) const VAULT: &str = "ORIBI_TLS";
+/// Names the file with what authorities are shown in handshakes.
+pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
+/// Names the socket for spans.
+pub(super) const SPANS: &str = "ORIBI_SPANS";
+/// Names the socket for inquiries.
+pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
+/// Names the number of workers that was set while the server before served: see [`super::scaled`].
+pub(super) const SCALED: &str = "ORIBI_SCALED";
+
+/// All variables by which processes of a server hand something down. Apps see none of them, and an upgrade passes none on: it sets
+/// those that the new program needs.
+pub(super) const OWN: [&str; 18] = [
+    MASTER,
+    UPGRADE,
+    GUARDIAN,
+    LISTENERS,
+    POOLS,
+    TOTALS,
+    ROUTE_TOTALS,
+    FIGURES,
+    METRICS,
+    HISTORY,
+    GENERATION,
+    BOARD,
+    VAULT,
+    PROOF,
+    SPANS,
+    INQUIRIES,
+    SCALED,
+    // A service manager's word about the process that it has started.
+    "WATCHDOG_PID",
+];
+
+/// Messages between master and mold, one byte each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Word {
+    /// Mold to master: the app is loaded, and workers are started.
+    Loaded = b'm',
+    /// Mold to master: this generation serves; it may replace the one before.
+    Ready = b'r',
+    /// Master to mold: the whole server stops; finish running and waiting requests.
+    Stop = b's',
+    /// Master to mold: the whole server stops soon; tell probes.
+    Announce = b'a',
+    /// Master to mold: the same, and responses are the last on their connections.
+    Part = b'p',
+    /// Master to mold: end now.
+    Quit = b'q',
+    /// Master to mold: another generation has taken over; finish running requests.
+    Retire = b'x',
+    /// Master to mold: open the log files again.
+    Reopen = b'l',
+    /// Master to mold: the listeners are this server's own from now on; until then they were another server's as well.
+    Own = b'o',
+    /// Master to mold: another server serves, so say that this generation does when all its workers do.
+    Complete = b'c',
+    /// Mold to master: some workers of this generation serve and others cannot start; the reason was told before.
+    Incomplete = b'i',
+    /// Mold to master: this process was told to end by a signal, and there are edges. The master has it replaced, or is stopping
+    /// anyway.
+    Told = b't',
+}
+
+const WORDS: [Word; 12] = [
+    Word::Own,
+    Word::Complete,
+    Word::Loaded,
+    Word::Ready,
+    Word::Stop,
+    Word::Announce,
+    Word::Part,
+    Word::Quit,
+    Word::Retire,
+    Word::Reopen,
+    Word::Incomplete,
+    Word::Told,
+];
+
+/// The first byte of a message that names a process, which follows.
+const PLEA: u8 = b'e';
+/// The first byte of a message with a number of workers and the number of this order, which follow.
+const SCALE: u8 = b'n';
+/// The first byte of a message with the number of the order that was carried out, which follows.
+const SETTLED: u8 = b'=';
+
+/// The first byte of a message that says why a generation cannot serve. Two bytes with the length of the text follow, least
+/// significant first, and the text.
+const TROUBLE: u8 = b'w';
+
+/// The longest text of such a message: enough for an error with its backtrace.
+const LONGEST_TROUBLE: usize = 16 << 10;
+
+/// The message that says why a generation cannot serve.
+fn trouble(text: &str) -> Vec<u8> {
+    let mut end = text.len().min(LONGEST_TROUBLE);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut bytes = vec![TROUBLE];
+    bytes.extend_from_slice(&(end as u16).to_le_bytes());
+    bytes.extend_from_slice(&text.as_bytes()[..end]);
+    bytes
+}
+
+/// The first byte of a message with a time, which follows as so many decimal digits, in milliseconds. No digit is a word, so a
+/// mold of another version that does not know the message skips all of it.
+const TIME: u8 = b'd';
+const DIGITS: usize = 12;
+
+/// The result of reading from the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Word(Word),
+    /// Master to mold: an edge asks for something about this process, which may be one of the mold's workers.
+    Plea(Plea),
+    /// Mold to master: why this generation cannot serve.
+    Trouble(String),
+    /// Master to mold: how much time is left for the stop that follows.
+    TimeLeft(Duration),
+    /// Master to mold: have that many workers. Each of these orders has a number of its own.
+    Scale {
+        workers: u32,
+        order: u32,
+    },
+    /// Mold to master: all workers take requests, after their number was changed by this order.
+    Settled {
+        order: u32,
+    },
+    /// The other process has ended.
+    End,
+    /// No message now.
+    None,
+}
+
+/// One end of the socket between master and mold.
+#[derive(Debug)]
+pub(super) struct Link(pub(super) OwnedFd);
+
+impl Link {
+    /// Returns the next message. Skips unknown ones, because the other process may be of a later version.
+    pub(super) fn hear(&self) -> News {
+        loop {
+            let mut byte = [0];
+            let word = match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return News::End,
+                Ok(_) => byte[0],
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::AGAIN) => return News::None,
+                Err(_) => return News::End,
+            };
+            if word == PLEA {
+                let mut bytes = [0; Plea::SIZE];
+                // It was sent together with the byte before.
+                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| Plea::from_bytes(bytes)) {
+                    Ok(Some(plea)) => return News::Plea(plea),
+                    Ok(None) | Err(_) => continue,
+                }
+            }
+            if word == SCALE {
+                match (self.hear_number(), self.hear_number()) {
+                    (Some(workers), Some(order)) => return News::Scale { workers, order },
+                    _ => continue,
+                }
+            }
+            if word == SETTLED {
+                match self.hear_number() {
+                    Some(order) => return News::Settled { order },
+                    None => continue,
+                }
+            }
+            if word == TROUBLE {
+                match self.hear_trouble() {
+                    Some(text) => return News::Trouble(text),
+                    None => continue,
+                }
+            }
+            if word == TIME {
+                let mut digits = [0; DIGITS];
+                let read = recv(&self.0, &mut digits, RecvFlags::DONTWAIT);
+                let time = read.ok().and_then(|_| std::str::from_utf8(&digits).ok()?.parse().ok());
+                match time {
+                    Some(milliseconds) => return News::TimeLeft(Duration::from_millis(milliseconds)),
+                    None => continue,
+                }
+            }
+            if let Some(word) = WORDS.into_iter().find(|known| *known as u8 == word) {
+                return News::Word(word);
+            }
+        }
+    }
+
+    /// A number that was sent together with the first byte of its message.
+    fn hear_number(&self) -> Option<u32> {
+        let mut bytes = [0; 4];
+        recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).ok()?;
+        Some(u32::from_ne_bytes(bytes))
+    }
+
+    /// The rest of a message of this kind, which was sent together with its first byte.
+    fn hear_trouble(&self) -> Option<String> {
+        let mut length = [0; 2];
+        recv(&self.0, &mut length, RecvFlags::DONTWAIT).ok()?;
+        let mut text = vec![0; usize::from(u16::from_le_bytes(length))];
+        let (size, _) = recv(&self.0, text.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
+        text.truncate(size);
+        Some(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Says why this generation cannot serve.
+    pub(super) fn tell_trouble(&self, text: &str) {
+        let _ = send(&self.0, &trouble(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Passes on what an edge has asked for.
+    pub(super) fn pass_on(&self, plea: Plea) {
+        let mut bytes = [PLEA; 1 + Plea::SIZE];
+        bytes[1..].copy_from_slice(&plea.to_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Tells a mold to stop and how much time is left for that.
+    pub(super) fn stop_within(&self, left: Duration) {
+        let most = 10_u128.pow(DIGITS as u32) - 1;
+        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
+        let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Sends how many workers there should be, by the order with this number.
+    pub(super) fn scale(&self, workers: u32, order: u32) {
+        let mut bytes = [SCALE; 9];
+        bytes[1..5].copy_from_slice(&workers.to_ne_bytes());
+        bytes[5..].copy_from_slice(&order.to_ne_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Says that there are as many workers as this order has asked for.
+    pub(super) fn say_settled(&self, order: u32) {
+        let mut bytes = [SETTLED; 5];
+        bytes[1..].copy_from_slice(&order.to_ne_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Sends a message. Reading shows whether the other process has ended.
+    pub(super) fn say(&self, word: Word) {
+        let _ = send(&self.0, &[word as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
+/// What a mold inherits.
+#[derive(Debug)]
+pub(super) struct Inheritance {
+    pub(super) master: Link,
+    /// Empty if edges have the connections.
+    pub(super) listeners: Vec<Listener>,
+    /// The memory that workers share with edges; empty if there are none.
+    pub(super) pools: Vec<Memory>,
+    /// Where the scoreboard is to be.
+    pub(super) board: Option<OwnedFd>,
+    /// The certificates and keys of encrypted listeners.
+    pub(super) vault: Option<Vault>,
+    /// The file with what authorities are shown in handshakes.
+    pub(super) proof: Option<OwnedFd>,
+    /// How many times the app has been loaded, including this time.
+    pub(super) generation: u64,
+}
+
+/// Hides what the master, or the server before, left for this process from programs that the app starts while it is loaded: they would
+/// hold the listeners until they end, perhaps for days. Has this process end if the master dies before the app is loaded: it would hold
+/// the listeners, too, as long as that takes. Call this as early as possible; otherwise [`supervise`](super::supervise) does it, but
+/// without a master each descriptor stays open twice then. Hides the variables that name all this, too, if the process inherits anything.
+pub fn claim_inheritance() {
+    if claim_descriptors() {
+        environment::hide(&OWN);
+    }
+}
+
+/// Returns whether the process inherits anything.
+fn claim_descriptors() -> bool {
+    let socket = |name: &str| variable(name).and_then(|value| number_of_master(&value));
+    let (master, before) = (socket(MASTER), socket(UPGRADE));
+    if master.is_none() && before.is_none() {
+        return false;
+    }
+    environment::keep();
+    if let Some((number, process)) = variable(MASTER).and_then(|value| socket_of_master(&value)) {
+        end_with(process, number);
+        let _ = survive_own_signals();
+        // What the app says while it is loaded must not end this process because nobody reads the log any more.
+        let _ = survive_failing_writes_while_loading();
+    }
+    if let Some(value) = variable(POOLS)
+        && master.is_some()
+    {
+        claim_all(&value);
+    }
+    let board = number_of_board().filter(|_| master.is_some());
+    let vault = number_of_vault();
+    let proof = number_of_proof().filter(|_| master.is_some());
+    let lines = [SPANS, INQUIRIES].into_iter().filter_map(number_of_line).filter(|_| master.is_some());
+    let guardian = socket(GUARDIAN).filter(|_| before.is_some());
+    let file = |name: &str| variable(name).and_then(|value| value.parse().ok()).filter(|_| before.is_some());
+    let totals = [TOTALS, ROUTE_TOTALS, FIGURES].into_iter().filter_map(file);
+    let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
+    let values = variable(LISTENERS).into_iter().chain(metrics);
+    let entries = values.filter_map(|value| parse(&value).ok()).flatten();
+    let numbers = entries.flat_map(|entry| entry.numbers);
+    for number in
+        numbers.chain(board).chain(vault).chain(proof).chain(lines).chain(master).chain(before).chain(guardian).chain(totals)
+    {
+        // The later take-over reports what is wrong.
+        let _ = claim(number);
+    }
+    true
+}
+
+/// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started this
+/// process and stays its parent, that is found out only later.
+fn end_with(master: i32, socket: i32) {
+    if getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == master) {
+        // An app that is being loaded may have changed what the gentler signals do.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+    if has_hung_up(socket).unwrap_or(false) {
+        exit_now(1);
+    }
+}
+
+/// Whether a master has started this process and its app was loaded before, in another process.
+#[must_use]
+pub fn is_loaded_anew() -> bool {
+    let has_master = variable(MASTER).is_some_and(|value| number_of_master(&value).is_some());
+    has_master && number_of_generation() > 1
+}
+
+/// How many times the app has been loaded, including this time.
+fn number_of_generation() -> u64 {
+    variable(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(1)
+}
+
+/// Tells the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing in a
+/// process without a master.
+pub fn report_load_failure(text: &str) {
+    if let Some(number) = variable(MASTER).and_then(|value| number_of_master(&value)) {
+        // The log has the text as well.
+        let _ = tell(number, &trouble(text.trim_end()));
+    }
+}
+
+/// Takes over what the master left for this process; `None` if there is no master.
+///
+/// # Errors
+/// There is a master, but its listeners cannot be used.
+pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
+    claim_descriptors();
+    let Some(master) = variable(MASTER).and_then(|value| find_master(&value)) else { return Ok(None) };
+    let pools = inherit_pools(&variable(POOLS).unwrap_or_default())?;
+    let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
+    let generation = number_of_generation();
+    let board = number_of_board().and_then(|number| adopt(number).ok());
+    let vault = inherit_vault();
+    let proof = number_of_proof().and_then(|number| adopt(number).ok());
+    let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
+    line(SPANS).into_iter().for_each(Way::adopt);
+    line(INQUIRIES).into_iter().for_each(Line::adopt);
+    // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
+    let _ = set_parent_process_death_signal(None);
+    master.say(Word::Loaded);
+    Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
+}
+
+/// Takes over the listeners that the environment names.
+///
+/// # Errors
+/// Says which one cannot be used, and why.
+pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
+    adopt_listeners(&variable(LISTENERS).ok_or_else(|| format!("there is no {LISTENERS}"))?)
+}
+
+/// The listeners for metrics of the server before, and the name of their address.
+pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
+    let (address, listeners) = metrics_left()?;
+    let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened anew")).ok()?;
+    Some((address, adopted))
+}
+
+fn metrics_left() -> Option<(String, String)> {
+    let value = variable(METRICS)?;
+    // What describes listeners has no spaces, and the path of a socket may.
+    value.rsplit_once(' ').map(|(address, listeners)| (address.to_owned(), listeners.to_owned()))
+}
+
+fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
+        let adopt = |number: i32| {
+            let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
+            let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
+            Listener::adopted(socket, "", protocol).map_err(failed)
+        };
+        let mut adopted = numbers.into_iter().map(adopt).collect::<Result<Vec<_>, String>>()?;
+        let mut listener = adopted.remove(0);
+        listener.others = adopted.into_iter().map(|other| other.socket).collect();
+        (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
+        listener.expect_greeting(proxy_protocol);
+        listener.offer = offer;
+        listener.thumbprint = thumbprint.map(Arc::from);
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+/// Whether a master has started this process to take its place. Until the socket is inherited.
+pub(super) fn is_upgrade() -> bool {
+    variable(UPGRADE).is_some_and(|value| number_of_master(&value).is_some())
+}
+
+/// The descriptor of the file for the scoreboard.
+fn number_of_board() -> Option<i32> {
+    variable(BOARD)?.parse().ok()
+}
+
+/// The descriptor of the file with the certificates and keys.
+fn number_of_vault() -> Option<i32> {
+    variable(VAULT)?.parse().ok()
+}
+
+/// The descriptor of the file with what authorities are shown.
+fn number_of_proof() -> Option<i32> {
+    variable(PROOF)?.parse().ok()
+}
+
+/// The descriptor of a socket to another process of the server, which this variable names.
+fn number_of_line(variable: &str) -> Option<i32> {
+    environment::variable(variable)?.parse().ok()
+}
+
+/// The certificates and keys that another process has left for this one.
+pub(super) fn inherit_vault() -> Option<Vault> {
+    let file = adopt(number_of_vault()?).ok()?;
+    Vault::open(file.as_fd())
+}
+
+/// The socket to the master, if `value` names a real one.
+fn find_master(value: &str) -> Option<Link> {
+    inherit_socket(value).map(|(socket, _)| Link(socket))
+}
+
+/// The socket that `value` names, and the process at its other end; `None` if there is no such socket.
+pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
+    let number = number_of_master(value)?;
+    Some((adopt(number).ok()?, peer(number).ok()?))
+}
+
+/// The descriptor that `value` names, if it is a socket to the master. Otherwise a program further up has passed the variable
+/// on.
+fn number_of_master(value: &str) -> Option<i32> {
+    socket_of_master(value).map(|(number, _)| number)
+}
+
+/// The same, and the process of the master.
+fn socket_of_master(value: &str) -> Option<(i32, i32)> {
+    let (number, process) = value.split_once(':')?;
+    let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);
+    peer(number).is_ok_and(|peer| peer == process).then_some((number, process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_config::Protocol;
+    use oribi_edge::keeper::Reason;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_refused() {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket is to be had");
+        let message = Listener::adopted(socket, "", Protocol::Http).expect_err("it does not listen");
+        assert_eq!(message, "the descriptor is not a listening socket");
+    }
+
+    #[test]
+    fn words_pass_and_the_end_is_seen() {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        let (one, other) = (Link(one), Link(other));
+        assert_eq!(other.hear(), News::None);
+        one.say(Word::Stop);
+        send(&one.0, b"?", SendFlags::NOSIGNAL).expect("the other end is open");
+        one.say(Word::Quit);
+        assert_eq!(other.hear(), News::Word(Word::Stop));
+        assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
+        let plea = Plea { process: 0x7273_7871, reason: Reason::Broken };
+        one.pass_on(plea);
+        one.tell_trouble("syntax error\nnear é");
+        one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
+        one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
+        one.say_settled(0x6e6e_6e3d);
+        one.say(Word::Told);
+        assert_eq!(other.hear(), News::Plea(plea));
+        assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
+        assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
+        assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });
+        assert_eq!(other.hear(), News::Settled { order: 0x6e6e_6e3d });
+        assert_eq!(other.hear(), News::Word(Word::Told));
+        for (left, heard) in [(1500, 1500), (0, 0), (u64::MAX, 999_999_999_999)] {
+            one.stop_within(Duration::from_millis(left));
+            assert_eq!(other.hear(), News::TimeLeft(Duration::from_millis(heard)));
+            assert_eq!(other.hear(), News::Word(Word::Stop));
+        }
+        drop(one);
+        assert_eq!(other.hear(), News::End);
+        other.say(Word::Ready);
+    }
+
+    #[test]
+    fn a_master_is_believed_only_if_it_made_the_socket() {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).expect("sockets are to be had");
+        let process = std::process::id();
+        assert!(find_master(&format!("{}:{}", other.as_raw_fd(), process + 1)).is_none());
+        assert!(find_master("nonsense").is_none());
+        let number = one.into_raw_fd();
+        assert!(find_master(&format!("{number}:{process}")).is_some());
+        assert!(find_master(&format!("{number}:{process}")).is_none(), "it has been taken over already");
+    }
+}

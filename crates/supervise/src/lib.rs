@@ -1,0 +1,155 @@
+//! The life of the processes.
+//!
+//! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
+//! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
+//! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets its
+//! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
+#![forbid(unsafe_code)]
+
+mod adoption;
+mod allowance;
+mod alone;
+mod books;
+mod certificate_files;
+mod certificates;
+mod certifier;
+mod closing;
+mod companion;
+mod contexts;
+mod crew;
+mod described;
+mod detach;
+mod edges;
+mod environment;
+mod exporter;
+mod farewell;
+mod foreground;
+mod inheritable;
+mod inheritance;
+mod io_model;
+mod load_error;
+pub mod master;
+mod member;
+mod memory_use;
+mod notices;
+mod notify;
+mod pace;
+mod pid_file;
+mod places;
+mod privileges;
+mod reasons;
+mod reloads;
+mod requests;
+mod restart_file;
+mod scaled;
+mod scaling;
+mod signals;
+mod supervisor;
+mod title;
+mod upgrade;
+mod watch;
+mod worker;
+
+pub use alone::serve_alone;
+pub use detach::{Directory, detach};
+pub use environment::claim_environment;
+pub use foreground::{keep_standard_error, report_failed_start};
+pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
+pub use oribi_io::process::{
+    end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, survive_own_signals,
+};
+pub use supervisor::{supervise, supervise_program};
+
+use oribi_config::Settings;
+use oribi_listen::Listener;
+use privileges::Privileges;
+use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
+use std::time::Duration;
+
+/// Logs the addresses of the server.
+fn announce(listeners: &[Listener], settings: &Settings) {
+    foreground::report_serving();
+    let (workers, threads, pid) = (settings.workers, settings.threads, std::process::id());
+    for listener in listeners {
+        log::info!("Oribi listening on {} (workers: {workers}, threads: {threads}, pid {pid})", listener.display);
+    }
+}
+
+/// Opens the error log of this process again. New files that log rotation has put in place are given to the workers' user, too.
+fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
+    if let Err(message) = privileges.hand_over_logs(settings) {
+        log::error!("{message}");
+    }
+    match oribi_log::reopen_error_log(settings) {
+        Ok(()) => log::info!("the log files are opened again"),
+        Err(error) => log::error!("cannot open the error log again: {error}"),
+    }
+}
+
+/// How often to look for ended processes if the system has no descriptors for processes (Linux before 5.3).
+const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
+
+/// How often a stopping process without workers, or without edges, checks whether clients have finished their handshakes; no
+/// event reports it.
+const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
+
+/// How many descriptors a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for the app.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Raises the limit of descriptors of this process and its children to the maximum, because each connection needs one. Returns
+/// the limit; `None`: unlimited.
+fn raise_descriptor_limit() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            log::warn!("cannot raise the limit of open files: {}", std::io::Error::from(error));
+        }
+    }
+    getrlimit(Resource::Nofile).current
+}
+
+/// A warning if a worker may open fewer files than it may have connections.
+fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
+    let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
+    Some(format!(
+        "a worker may have {connections} connections (--max-connections), but the hard limit of open files is {limit} (see ulimit \
+         -Hn, LimitNOFILE of systemd): when there are no more, the oldest idle connection makes room for a new one"
+    ))
+}
+
+/// How a process ended, in words that follow its name.
+fn describe_end(status: WaitStatus) -> String {
+    match (status.terminating_signal(), status.exit_status()) {
+        (Some(signal), _) => format!("was killed by signal {signal}{}", meaning(signal)),
+        (None, Some(code)) => format!("ended with exit status {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// The meaning of signals that end processes unexpectedly.
+fn meaning(signal: i32) -> &'static str {
+    match Signal::from_named_raw(signal) {
+        Some(Signal::KILL) => " (KILL: by hand, or by the system when memory ran out)",
+        Some(Signal::SEGV) => " (SEGV: it broke its memory; a module written in C is the usual cause)",
+        Some(Signal::BUS) => " (BUS: it read beyond the end of a mapped file)",
+        Some(Signal::ABORT) => " (ABRT: it found itself broken)",
+        Some(Signal::SYS) => " (SYS: it made a system call that a filter forbids: see --edge-sandbox, or that of a container)",
+        Some(Signal::TERM) => " (TERM)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::descriptor_shortage;
+
+    #[test]
+    fn a_shortage_of_descriptors_is_told() {
+        assert_eq!(descriptor_shortage(None, 1 << 20), None);
+        assert_eq!(descriptor_shortage(Some(20_000), 16_384), None);
+        assert_eq!(descriptor_shortage(Some(1064), 1000), None);
+        let told = descriptor_shortage(Some(1063), 1000).unwrap_or_default();
+        assert!(told.contains("1000 connections") && told.contains("is 1063"), "{told}");
+    }
+}

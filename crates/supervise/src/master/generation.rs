@@ -1,0 +1,245 @@
+//! A generation: all workers started from one load of the app, and the mold that forks them.
+
+use super::super::edges::pools;
+use super::super::inheritable::Inheritable;
+use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
+use oribi_admin::metrics::Line;
+use oribi_ipc::spans::Way;
+use oribi_listen::{Listener, Vault};
+use oribi_pool::Memory;
+use oribi_stats::figures;
+use oribi_stats::scoreboard::Board;
+use oribi_stats::totals::Seen;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A mold that has not been waited for yet.
+pub(super) struct Generation {
+    /// Counted from 1.
+    pub(super) number: u64,
+    pub(super) pid: Pid,
+    pub(super) link: Link,
+    pub(super) born: Instant,
+    /// Whether it has loaded the app.
+    pub(super) loaded: bool,
+    /// It was ended because it took too long to load the app.
+    pub(super) late: bool,
+    /// Whether its workers accept connections.
+    pub(super) ready: bool,
+    /// It has come to have as many workers as the last order says.
+    pub(super) settled: bool,
+    /// How often it was told how many workers it should have, which is the number of the last such order.
+    scaled: u32,
+    /// Some of its workers cannot start.
+    pub(super) incomplete: bool,
+    /// Why it cannot serve, if it has said so.
+    pub(super) trouble: Option<String>,
+    /// A signal has told it to end, and it waits for another generation to take over.
+    pub(super) told: bool,
+    /// When to end it, if it was told to finish and has not done so by then. `None`: it was not told.
+    pub(super) end_by: Option<Instant>,
+    /// Its scoreboard.
+    pub(super) board: Board,
+    /// What it has counted that the master has entered.
+    pub(super) seen: Seen,
+    /// The same of its apps' figures.
+    pub(super) seen_figures: figures::Seen,
+}
+
+impl Generation {
+    /// Runs `mold`, which inherits a socket to this process and `listeners`, or `pools` in place of these if there are edges.
+    pub(super) fn start(
+        number: u64,
+        mold: &mut Command,
+        listeners: &[Listener],
+        pools: &[Memory],
+        board: Board,
+    ) -> io::Result<Self> {
+        let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let own_pid = rustix::process::getpid();
+        mold.env(MASTER, format!("{}:{own_pid}", given.as_raw_fd()));
+        let listeners = if pools.is_empty() { listeners } else { &[] };
+        mold.env(LISTENERS, inheritance::describe(listeners));
+        mold.env(pools::POOLS, pools::describe(pools));
+        mold.env(GENERATION, number.to_string());
+        mold.env(BOARD, board.descriptor().as_raw_fd().to_string());
+        let vault = Vault::fill(listeners)?;
+        match &vault {
+            Some(vault) => mold.env(VAULT, vault.as_raw_fd().to_string()),
+            None => mold.env_remove(VAULT),
+        };
+        let proof = oribi_listen::proof(listeners);
+        match proof {
+            Some(proof) => mold.env(PROOF, proof.as_raw_fd().to_string()),
+            None => mold.env_remove(PROOF),
+        };
+        // Edges tell of their requests themselves.
+        let spans = Way::of_process().filter(|_| pools.is_empty());
+        match &spans {
+            Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(SPANS),
+        };
+        // Nor do these leave it to workers to answer with metrics.
+        let inquiries = Line::of_process().filter(|_| pools.is_empty());
+        match &inquiries {
+            Some(inquiries) => mold.env(INQUIRIES, inquiries.as_fd().as_raw_fd().to_string()),
+            None => mold.env_remove(INQUIRIES),
+        };
+        let spawned = {
+            let sockets =
+                listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
+            let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
+            let others = others.chain(proof.map(AsFd::as_fd)).chain(spans.as_ref().map(AsFd::as_fd));
+            let others = others.chain(inquiries.as_ref().map(AsFd::as_fd));
+            let _inherited = Inheritable::new(sockets.chain(others))?;
+            mold.spawn()?
+        };
+        let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
+        let (link, born) = (Link(own), Instant::now());
+        let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
+        let (trouble, end_by, scaled) = (None, None, 0);
+        let (seen, seen_figures) = (Seen::default(), figures::Seen::default());
+        Ok(Self {
+            number,
+            pid,
+            link,
+            born,
+            loaded,
+            late,
+            ready,
+            settled,
+            scaled,
+            incomplete,
+            trouble,
+            told,
+            end_by,
+            board,
+            seen,
+            seen_figures,
+        })
+    }
+
+    /// Whether it has not been told to finish.
+    pub(super) fn stays(&self) -> bool {
+        self.end_by.is_none()
+    }
+
+    /// Whether it has reported since the last call that its workers accept connections.
+    pub(super) fn has_become_ready(&mut self) -> bool {
+        let before = self.ready;
+        // The system reports its end, too, with the reason.
+        loop {
+            match self.link.hear() {
+                News::Word(Word::Loaded) => self.loaded = true,
+                // Molds of earlier versions say nothing before.
+                News::Word(Word::Ready) => {
+                    (self.loaded, self.ready) = (true, true);
+                    if std::mem::take(&mut self.incomplete) {
+                        // The workers that could not start have started since.
+                        self.trouble = None;
+                    }
+                }
+                News::Word(Word::Told) => self.told = true,
+                // It may be about an order before the last one.
+                News::Settled { order } => self.settled |= order == self.scaled,
+                News::Word(Word::Incomplete) => self.incomplete = true,
+                News::Trouble(text) => self.trouble = Some(text),
+                News::Word(_) | News::Plea(_) | News::TimeLeft(_) | News::Scale { .. } => {}
+                News::End | News::None => break,
+            }
+        }
+        self.ready && !before
+    }
+
+    /// Tells it how many workers it should have.
+    pub(super) fn scale(&mut self, workers: usize) {
+        self.scaled = self.scaled.wrapping_add(1);
+        (self.settled, self.incomplete) = (false, false);
+        self.link.scale(u32::try_from(workers).unwrap_or(u32::MAX), self.scaled);
+    }
+
+    /// Tells it that the whole server stops, and how much time is left for that.
+    pub(super) fn stop(&self, left: Duration) {
+        if !self.stays() {
+            return self.retire();
+        }
+        self.link.stop_within(left);
+        self.wake_if_loading();
+    }
+
+    /// Tells it to finish, because it was to leave anyway.
+    pub(super) fn retire(&self) {
+        self.link.say(Word::Retire);
+        self.wake_if_loading();
+    }
+
+    /// Tells it to finish within `patience`, because another generation serves.
+    pub(super) fn leave(&mut self, patience: Duration) {
+        self.end_by = Some(Instant::now() + patience);
+        self.retire();
+    }
+
+    fn wake_if_loading(&self) {
+        if !self.ready {
+            // It may still be loading the app, and then it reads no messages.
+            let _ = kill_process(self.pid, Signal::TERM);
+        }
+    }
+
+    /// Ends it at once; if it still exists at `next`, this is tried again.
+    pub(super) fn end(&mut self, next: Instant) {
+        log::error!("the mold of generation {} (pid {}) does not stop and is ended", self.number, self.pid);
+        // It has not been waited for, so its process id cannot belong to another process.
+        let _ = kill_process(self.pid, Signal::KILL);
+        self.end_by = Some(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_has_settled_when_it_says_so_of_the_last_order() {
+        let (own, given) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        let mold = Link(given);
+        let mut generation = Generation {
+            number: 1,
+            pid: rustix::process::getpid(),
+            link: Link(own),
+            born: Instant::now(),
+            loaded: true,
+            late: false,
+            ready: true,
+            settled: false,
+            scaled: 0,
+            incomplete: false,
+            trouble: None,
+            told: false,
+            end_by: None,
+            board: Board::new(1, 0, 0).expect("memory is to be had"),
+            seen: Seen::default(),
+            seen_figures: figures::Seen::default(),
+        };
+        let mut asked = |workers| {
+            generation.scale(workers);
+            let News::Scale { workers: heard, order } = mold.hear() else { panic!("it was asked") };
+            assert_eq!(heard as usize, workers);
+            order
+        };
+        let orders = [asked(7), asked(1)];
+        let mut has_settled = |order| {
+            mold.say_settled(order);
+            generation.has_become_ready();
+            generation.settled
+        };
+        assert!(!has_settled(orders[0]), "that was about seven workers");
+        assert!(has_settled(orders[1]));
+    }
+}

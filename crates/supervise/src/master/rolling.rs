@@ -1,0 +1,90 @@
+//! A rolling reload: one worker of the new generation starts, one of the present generation ends, and so on, so that there is
+//! never more than one worker too many. The master leads; a mold says when it has as many workers as it was told to have.
+
+use super::super::reloads::Outcome;
+use super::{Master, Stage};
+use oribi_config::ReloadMode;
+use oribi_stats::totals::Counter;
+
+/// A rolling reload that is under way.
+#[derive(Debug)]
+pub(super) struct Rolling {
+    /// The new generation.
+    number: u64,
+    /// The generation that it replaces.
+    present: u64,
+    /// Workers of the new generation that take requests.
+    up: usize,
+}
+
+impl Master<'_> {
+    /// Whether a reload starts one worker at a time.
+    pub(super) fn rolls(&self) -> bool {
+        let own_sockets = self.edges.is_none() && self.settings.sockets_of_address() > 1;
+        self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
+    }
+
+    /// The first worker of generation `number` takes requests, and `present` serves. Returns whether a rolling reload begins.
+    pub(super) fn begin_rolling(&mut self, number: u64, present: Option<u64>) -> bool {
+        let Some(present) = present.filter(|_| self.rolls()) else { return false };
+        for generation in &mut self.generations {
+            (generation.settled, generation.incomplete) = (false, false);
+        }
+        log::info!("generation {number} takes over one worker after the other");
+        self.rolling = Some(Rolling { number, present, up: 1 });
+        self.scale_one(present, self.wanted - 1);
+        true
+    }
+
+    /// While a reload is rolling: takes the next step for what the molds have said, and gives up if the new one cannot go on.
+    pub(super) fn roll(&mut self) {
+        if self.stage != Stage::Serving {
+            self.rolling = None;
+        }
+        let Some(Rolling { number, present, up }) = self.rolling else { return };
+        let stays = |wanted: u64| self.generations.iter().any(|one| one.number == wanted && one.stays());
+        let has_settled = |wanted: u64| self.generations.iter().any(|one| one.number == wanted && one.settled);
+        if !stays(number) || self.generations.iter().any(|one| one.number == number && one.incomplete) {
+            return self.give_up_rolling();
+        }
+        // If the present one has died, whoever is left takes all the work.
+        let grown = has_settled(number);
+        let up = if grown { up + 1 } else { up };
+        if !stays(present) || up >= self.wanted {
+            self.rolling = None;
+            self.scale_one(number, self.wanted);
+            self.take_over(number);
+        } else if grown {
+            self.rolling = Some(Rolling { number, present, up });
+            self.scale_one(present, self.wanted - up);
+        } else if has_settled(present) {
+            self.scale_one(number, up + 1);
+        }
+        self.generations.iter_mut().for_each(|generation| generation.settled = false);
+    }
+
+    /// The new generation cannot get all its workers.
+    fn give_up_rolling(&mut self) {
+        let Some(Rolling { number, present, .. }) = self.rolling else { return };
+        let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
+        let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
+        log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
+        self.notifier.reloaded("the app could not be loaded anew; serving the one before");
+        self.books.count(Counter::GenerationsFailed);
+        self.roll_back(Outcome::Failed(why));
+    }
+
+    /// Ends a rolling reload, if one is under way: the present generation gets back the workers that it has given up.
+    pub(super) fn roll_back(&mut self, outcome: Outcome) {
+        let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
+        let patience = self.patience();
+        self.generations.iter_mut().filter(|one| one.number == number && one.stays()).for_each(|one| one.leave(patience));
+        self.scale_one(present, self.wanted);
+        self.reloads.end(number, outcome);
+    }
+
+    /// Tells one generation how many workers it should have.
+    fn scale_one(&mut self, number: u64, workers: usize) {
+        self.generations.iter_mut().filter(|one| one.number == number).for_each(|one| one.scale(workers));
+    }
+}

@@ -1,0 +1,138 @@
+//! The supervisor's view of a worker.
+
+use oribi_stats::scoreboard::running::Sighting;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_stats::totals::Counter;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How long the other threads of a worker may take to finish when one of them is stuck.
+const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
+
+/// A worker that has not been waited for yet.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) slot: WorkerSlot,
+    /// Counted from 1.
+    pub(super) number: usize,
+    pub(super) pid: Pid,
+    /// The number of its seat.
+    pub(super) seat: usize,
+    pub(super) waker: OwnedFd,
+    /// Its program has ended or was replaced by another one: nobody reads what is written to `waker`.
+    pub(super) left: bool,
+    /// Readable when the process has ended; `None` if the system has no descriptors for processes.
+    pub(super) process: Option<OwnedFd>,
+    pub(super) born: Instant,
+    /// Why it ends, if that was decided here.
+    pub(super) cause: Option<Counter>,
+    /// The worker is to be replaced by a fresh one.
+    pub(super) outdated: bool,
+    /// When to end the worker if it has not finished by then.
+    pub(super) end_by: Option<Instant>,
+    /// When it is old enough to be replaced.
+    pub(super) due: Option<Instant>,
+    /// When to look at its memory again.
+    pub(super) next_weighing: Instant,
+    /// Its resident and its own memory when they were last counted exactly, and until when that is good enough if it has not grown.
+    pub(super) weighed: Option<(Instant, u64, u64)>,
+    /// It was ended because it took too long to start.
+    pub(super) late: bool,
+    /// What its threads were last seen doing.
+    pub(super) sightings: Vec<Sighting>,
+    /// How many of them are stuck: if any is, the worker ends when the others have finished.
+    pub(super) stuck: usize,
+}
+
+impl Member {
+    pub(super) fn new(
+        slot: WorkerSlot,
+        number: usize,
+        pid: Pid,
+        seat: usize,
+        waker: OwnedFd,
+        process: Option<OwnedFd>,
+        born: Instant,
+    ) -> Self {
+        let sightings = vec![Sighting::default(); slot.running.len()];
+        Self {
+            slot,
+            number,
+            pid,
+            seat,
+            waker,
+            left: false,
+            process,
+            born,
+            cause: None,
+            outdated: false,
+            end_by: None,
+            late: false,
+            due: None,
+            next_weighing: born,
+            weighed: None,
+            sightings,
+            stuck: 0,
+        }
+    }
+
+    /// The state of a worker that has not been told to stop; `None` if it has.
+    pub(super) fn serving(&self) -> Option<WorkerState> {
+        (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
+    }
+
+    /// Whether it ends because it cannot serve. Another one starts when it has ended: only then is it known that it has failed.
+    pub(super) fn has_given_up(&self) -> bool {
+        let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_none();
+        retires && self.slot.state() == WorkerState::Starting
+    }
+
+    /// Whether it was told to finish before it could serve, because another worker was asked for in its place.
+    pub(super) fn was_given_up(&self) -> bool {
+        let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
+        retires && self.slot.state() == WorkerState::Starting
+    }
+
+    /// Whether it accepts connections and has not been told to stop.
+    pub(super) fn accepts(&self) -> bool {
+        matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))
+    }
+
+    /// Gives the worker a command and wakes it.
+    pub(super) fn tell(&self, command: WorkerCommand) {
+        self.slot.set_command(command);
+        self.wake();
+    }
+
+    /// Makes the worker read its slot.
+    pub(super) fn wake(&self) {
+        // If the pipe is full, the worker wakes up anyway.
+        let _ = rustix::io::write(&self.waker, &[0]);
+    }
+
+    /// Tells it to finish until `end_by`.
+    pub(super) fn retire(&mut self, end_by: Instant) {
+        self.end_by = Some(end_by);
+        self.tell(WorkerCommand::Retire);
+    }
+
+    /// One of its threads is stuck: the others get a moment to finish, but no longer than `graceful`.
+    pub(super) fn end_soon(&mut self, now: Instant, graceful: Duration) {
+        let end_by = now + OTHERS_MAY_FINISH.min(graceful);
+        self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
+        if self.serving().is_some() {
+            self.tell(WorkerCommand::Retire);
+        }
+    }
+
+    /// Ends it at once. Returns the number of its open connections.
+    pub(super) fn end(&self) -> u32 {
+        let connections = self.slot.connections.load(Relaxed);
+        self.slot.set_command(WorkerCommand::Quit);
+        // It has not been waited for, so its process id cannot belong to another process.
+        let _ = kill_process(self.pid, Signal::KILL);
+        connections
+    }
+}

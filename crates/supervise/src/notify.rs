@@ -1,0 +1,226 @@
+//! Tells a service manager how this server does, as systemd asks for it (sd_notify(3)): messages of lines `NAME=value`, each in
+//! one datagram to the socket that `NOTIFY_SOCKET` names.
+//!
+//! Only the first process of a server tells anything: systemd believes no other one (`NotifyAccess=main`).
+
+mod channel;
+mod watchdog;
+
+pub(super) use channel::VARIABLES;
+
+use channel::Channel;
+use oribi_config::Settings;
+use oribi_io::process::environment::{self, variable};
+use oribi_listen::Listener;
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Write as _;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use watchdog::Watchdog;
+
+/// How many descriptors the service manager keeps for the service (`FileDescriptorStoreMax=`). systemd sets this variable
+/// since version 254; units for earlier versions may set it themselves.
+const FDSTORE: &str = "FDSTORE";
+
+/// The names of stored listeners begin with this.
+const PREFIX: &str = "oribi-";
+
+/// The longest name that systemd permits.
+const LONGEST_NAME: usize = 255;
+
+/// Tells the service manager what happens to this server, or nobody if there is none.
+#[derive(Debug, Default)]
+pub(super) struct Notifier {
+    channel: Option<Channel>,
+    watchdog: Option<Watchdog>,
+    /// It was told that this server is reloading, and not yet that it has finished.
+    reloading: bool,
+    /// It was told that this server serves.
+    served: bool,
+}
+
+impl Notifier {
+    /// The service manager that the environment names.
+    pub(super) fn of_environment() -> Self {
+        let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) else {
+            return Self::default();
+        };
+        let watchdog = Watchdog::of(variable, std::process::id(), Instant::now());
+        Self { channel: Some(channel), watchdog, ..Self::default() }
+    }
+
+    fn say(&self, message: &str) {
+        if let Some(channel) = &self.channel {
+            channel.send(message, None);
+        }
+    }
+
+    /// The app is being loaded for the first time.
+    pub(super) fn loading(&self) {
+        self.say("STATUS=loading the app");
+    }
+
+    /// This process serves, for the first time or again after a reload, of which `outcome` tells.
+    pub(super) fn ready(&mut self, outcome: &str) {
+        self.reloading = false;
+        self.served = true;
+        self.say(&format!("READY=1\nMAINPID={}\nSTATUS={}", std::process::id(), one_line(outcome)));
+    }
+
+    /// Whether a service manager wants to be told.
+    pub(super) fn is_wanted() -> bool {
+        environment::variable_os(channel::SOCKET).is_some_and(|address| !address.is_empty())
+    }
+
+    /// Another process serves from now on, and tells the rest.
+    pub(super) fn yields_to(&mut self, pid: Pid) {
+        self.say(&format!("READY=1\nMAINPID={pid}\nSTATUS=serving"));
+        *self = Self::default();
+    }
+
+    /// The reload that was told of has ended, if there was one.
+    pub(super) fn reloaded(&mut self, outcome: &str) {
+        if self.reloading {
+            self.ready(outcome);
+        }
+    }
+
+    /// The app is loaded anew. Call this also if that has begun before and begins again.
+    pub(super) fn reloading(&mut self) {
+        if self.served {
+            self.reloading = true;
+            self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=loading the app anew", monotonic_microseconds()));
+        }
+    }
+
+    /// The server begins to stop.
+    pub(super) fn stopping(&self) {
+        self.say("STOPPING=1\nSTATUS=finishing what has begun");
+    }
+
+    /// Says that the server is alive if it is time for that. `alive` says whether everything runs that the server needs; if
+    /// not, the service manager hears nothing, and starts the server again when it has heard nothing for too long.
+    pub(super) fn keep_watchdog(&mut self, now: Instant, alive: impl FnOnce() -> bool) {
+        if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now)) && alive() {
+            self.say("WATCHDOG=1");
+        }
+    }
+
+    /// How long the process may sleep at most; `None`: as long as nothing happens.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.watchdog.as_ref().map(|watchdog| watchdog.wait(now))
+    }
+
+    /// Has the service manager keep the listeners, if it has room for them. Then they stay open while the server is restarted,
+    /// and clients wait. From now on they count as lent.
+    pub(super) fn store(&self, listeners: &mut [Listener], settings: &Settings) {
+        let Some(channel) = &self.channel else { return };
+        let room = variable(FDSTORE).and_then(|room| room.trim().parse::<usize>().ok()).unwrap_or(0);
+        let own: Vec<&mut Listener> = listeners.iter_mut().filter(|listener| !listener.lent).collect();
+        if own.is_empty() || room == 0 {
+            return;
+        }
+        if settings.sockets_of_address() > 1 {
+            return log::info!("the service manager does not keep the listeners: with --accept own there is one for each lane");
+        }
+        if own.len() > room {
+            let count = own.len();
+            return log::warn!(
+                "the service manager keeps no listeners: there are {count}, and FileDescriptorStoreMax is {room}"
+            );
+        }
+        for listener in own {
+            let name = name_in_store(&listener.display);
+            if channel.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(listener.socket.as_fd())) {
+                log::info!("the service manager keeps {} while the server is restarted", listener.display);
+                listener.lend();
+            }
+        }
+    }
+}
+
+/// The name of a listener in the store of the service manager: it may have no colon.
+fn name_in_store(display: &str) -> String {
+    let mut name = PREFIX.to_owned();
+    name.extend(display.chars().map(|letter| if letter.is_ascii_graphic() && letter != ':' { letter } else { '_' }));
+    name.truncate(LONGEST_NAME);
+    name
+}
+
+/// Whether a descriptor with this name was stored by a server before.
+pub(super) fn is_name_in_store(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Has the service manager close what it keeps under `name`.
+pub(super) fn remove_from_store(name: &str) {
+    if let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) {
+        channel.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None);
+    }
+}
+
+/// Messages have one line for each value.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for letter in text.chars() {
+        if letter.is_control() {
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{}", letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+/// The clock by which systemd tells a reload that follows its signal from one before.
+fn monotonic_microseconds() -> u128 {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default().as_micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_store_are_such_as_the_service_manager_takes() {
+        let name = name_in_store("http://[::1]:5000");
+        assert_eq!(name, "oribi-http_//[__1]_5000");
+        assert!(is_name_in_store(&name) && !is_name_in_store("web"));
+        assert_eq!(name_in_store(&"é x".repeat(200)).len(), LONGEST_NAME);
+    }
+
+    #[test]
+    fn a_status_stays_on_its_line() {
+        assert_eq!(one_line("it failed:\nREADY=0"), "it failed:\\nREADY=0");
+    }
+
+    #[test]
+    fn without_a_service_manager_nothing_is_due() {
+        let mut nobody = Notifier::default();
+        nobody.ready("");
+        nobody.reloading();
+        nobody.keep_watchdog(Instant::now(), || panic!("nobody wants to know"));
+        assert_eq!(nobody.patience(Instant::now()), None);
+    }
+
+    #[test]
+    fn a_server_that_is_not_alive_does_not_feed_the_watchdog() {
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let path = folder.path().join("notify");
+        let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("the folder is ours");
+        socket.set_nonblocking(true).expect("it is ours");
+        let now = Instant::now();
+        let time = |name: &str| (name == "WATCHDOG_USEC").then(|| "2000000".to_owned());
+        let channel = Channel::open(path.to_str().expect("it is ASCII"));
+        let mut notifier = Notifier { channel, watchdog: Watchdog::of(time, 1, now), ..Notifier::default() };
+        notifier.keep_watchdog(now, || false);
+        assert!(socket.recv(&mut [0; 64]).is_err(), "nothing was sent");
+        notifier.keep_watchdog(now + Duration::from_secs(1), || true);
+        let mut message = [0; 64];
+        let size = socket.recv(&mut message).expect("it was sent");
+        assert_eq!(&message[..size], b"WATCHDOG=1");
+    }
+}

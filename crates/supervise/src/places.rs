@@ -1,0 +1,112 @@
+//! The places of a worker's lanes in the pools of the edges.
+
+use oribi_pool::{Memory, Worker};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a worker looks for a free place: another worker must end first.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker needs
+/// no more of it than these.
+#[derive(Debug)]
+pub(super) struct Pools {
+    /// The memory, and the lanes that have yet to take their places.
+    memory: Mutex<(Vec<Memory>, usize)>,
+    edges: usize,
+}
+
+impl Pools {
+    /// For a worker with that many lanes.
+    pub(super) fn new(pools: Vec<Memory>, lanes: usize) -> Self {
+        Self { edges: pools.len(), memory: Mutex::new((pools, lanes)) }
+    }
+
+    /// Whether there are no edges: the worker has its own connections.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.edges == 0
+    }
+
+    /// Takes a place for a lane in the pool of each edge. If all are in use, which can be only if workers take long to end, it
+    /// waits as long as `serves` says that the worker is needed; `None`: it is not.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub(super) fn join(&self, serves: impl Fn() -> bool) -> Result<Option<Vec<Worker>>, String> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let (pools, lanes) = &mut *memory;
+        let mut places = Vec::new();
+        let mut told = false;
+        for pool in &*pools {
+            let place = loop {
+                match Worker::attach_free(pool) {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                        if !serves() {
+                            return Ok(None);
+                        }
+                        if !std::mem::replace(&mut told, true) {
+                            log::warn!("{error}: waiting for another worker to end");
+                        }
+                        std::thread::sleep(LOOK);
+                    }
+                    outcome => break outcome,
+                }
+            };
+            places
+                .push(place.map_err(|error| {
+                    format!("cannot join the pool of an edge: {}", oribi_engine::shortage::explain(&error))
+                })?);
+        }
+        *lanes = lanes.saturating_sub(1);
+        if *lanes == 0 {
+            pools.clear();
+        }
+        Ok(Some(places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_pool::{Edge, Shape};
+    use std::cell::{Cell, RefCell};
+
+    const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
+
+    #[test]
+    fn each_lane_has_a_place_at_each_edge_and_the_memory_is_dropped_then() {
+        let pools = Pools::new(vec![Memory::new(SHAPE).expect("memory"), Memory::new(SHAPE).expect("memory")], 2);
+        assert!(!pools.is_empty());
+        let join = || pools.join(|| true).expect("memory").expect("places").len();
+        assert_eq!(join(), 2);
+        assert_eq!(pools.memory.lock().expect("nobody panics").0.len(), 2);
+        assert_eq!(join(), 2);
+        assert!(pools.memory.lock().expect("nobody panics").0.is_empty());
+        assert!(!pools.is_empty());
+        assert!(Pools::new(Vec::new(), 1).is_empty());
+    }
+
+    #[test]
+    fn a_lane_waits_for_a_place_while_it_is_needed() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let pools = Pools::new(vec![memory], 4);
+        let _first = pools.join(|| true).expect("a place");
+        let _second = pools.join(|| true).expect("a place");
+        assert!(pools.join(|| false).expect("memory").is_none(), "nobody needs it");
+        let looks = Cell::new(0);
+        let edge = RefCell::new(&mut edge);
+        let serves = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 2 {
+                let mut edge = edge.borrow_mut();
+                edge.bury(0);
+                while edge.next(&mut Vec::new()).is_some() {}
+            }
+            true
+        };
+        assert!(pools.join(serves).expect("memory").is_some(), "the place of one that has ended");
+        assert_eq!(looks.get(), 2);
+    }
+}

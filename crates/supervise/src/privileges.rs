@@ -1,0 +1,174 @@
+//! Gives up what processes do not need: the rights of root, where `--user` and `--edge-user` ask for it, and the way to get more.
+//!
+//! The supervising process keeps root's privileges for what needs them, as with Unicorn: it opens ports below 1024, writes the
+//! pid file, removes its Unix socket files, and opens its logs again. A mold starts as the user, before it loads the app. A
+//! supervisor that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open a
+//! context. Edges are forked by the process that keeps the rights of root, so they may become another user than the workers: then
+//! no worker, whatever its app has been made to do, can send an edge a signal or trace it.
+
+use oribi_config::Settings;
+use oribi_edge::sandbox::Sandbox;
+use oribi_io::process::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
+use oribi_listen::Listener;
+use oribi_log::Writers;
+use rustix::fs::Mode;
+use std::process::Command;
+
+/// The identities to change to; `None`: none was requested, or this process has it already.
+#[derive(Debug)]
+pub(super) struct Privileges {
+    workers: Option<Identity>,
+    edges: Option<Identity>,
+    /// Whether edges, and not workers, write the access log.
+    has_edges: bool,
+    /// Whether programs that an app starts may get more rights than it has.
+    new_privileges: bool,
+}
+
+impl Privileges {
+    /// Reads what workers are to have from `settings`. Sets the umask, too.
+    ///
+    /// # Errors
+    /// The user or group does not exist, or this process may not change to it. Then it must not serve, because the operator
+    /// relies on it.
+    pub(super) fn of(settings: &Settings) -> Result<Self, String> {
+        if let Some(umask) = settings.umask {
+            rustix::process::umask(Mode::from_raw_mode(umask));
+        }
+        let workers = identity(("user", settings.user.as_deref()), ("group", settings.group.as_deref()))?;
+        Ok(Self { edges: None, workers, has_edges: false, new_privileges: settings.new_privileges })
+    }
+
+    /// Reads what edges are to have, in the process that forks them.
+    ///
+    /// # Errors
+    /// The same as for [`Privileges::of`].
+    pub(super) fn look_up_edges(&mut self, settings: &Settings) -> Result<(), String> {
+        Sandbox::announce(settings)?;
+        self.has_edges = settings.edges_wanted() > 0;
+        if !self.has_edges {
+            return Ok(());
+        }
+        let (user, group) = (settings.edge_user.as_deref(), settings.edge_group.as_deref());
+        let user = user.map_or(("user", settings.user.as_deref()), |user| ("edge-user", Some(user)));
+        let group = match group {
+            Some(group) => ("edge-group", Some(group)),
+            // Another user has groups of its own.
+            None if settings.edge_user.is_some() => ("edge-group", None),
+            None => ("group", settings.group.as_deref()),
+        };
+        self.edges = identity(user, group)?;
+        Ok(())
+    }
+
+    /// Lets the users of workers and edges write to the logs, and that of the workers connect to the Unix sockets.
+    ///
+    /// # Errors
+    /// Says what cannot be handed over, and why.
+    pub(super) fn hand_over(&self, settings: &Settings, listeners: &[Listener]) -> Result<(), String> {
+        if let Some(workers) = &self.workers {
+            listeners.iter().try_for_each(|listener| listener.give_to(workers.user(), workers.group()))?;
+        }
+        self.hand_over_logs(settings)
+    }
+
+    /// Like [`Privileges::hand_over`], only for log files: when they are opened again.
+    ///
+    /// # Errors
+    /// Says which file cannot be handed over, and why.
+    pub(super) fn hand_over_logs(&self, settings: &Settings) -> Result<(), String> {
+        let only = |identity: &Identity| Writers { user: identity.user(), group: identity.group(), with_group: false };
+        // Whoever serves clients writes the access log; workers and edges alike write errors.
+        let (access, error) = match (&self.workers, &self.edges) {
+            (None, None) => return Ok(()),
+            (Some(workers), None) if self.has_edges => (None, Some(only(workers))),
+            (Some(workers), None) => (Some(only(workers)), Some(only(workers))),
+            (Some(workers), Some(edges)) if workers.user() == edges.user() => (Some(only(edges)), Some(only(workers))),
+            (workers, Some(edges)) => {
+                let user = workers.as_ref().map_or_else(|| Identity::present().user(), Identity::user);
+                (Some(only(edges)), Some(Writers { user, group: edges.group(), with_group: true }))
+            }
+        };
+        access.map_or(Ok(()), |writers| oribi_log::give_access_log_to(settings, writers))?;
+        error.map_or(Ok(()), |writers| oribi_log::give_error_log_to(settings, writers))
+    }
+
+    /// Makes the programs that `command` runs start without root's privileges.
+    pub(super) fn drop_in(&self, command: &mut Command) {
+        if let Some(identity) = &self.workers {
+            identity.give_to(command);
+        }
+        if !self.new_privileges {
+            forbid_new_privileges_of(command);
+        }
+    }
+
+    /// Gives up the privileges in this process, a worker.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn drop_here(&self) -> Result<(), String> {
+        assume(self.workers.as_ref())?;
+        if self.new_privileges { Ok(()) } else { forbid() }
+    }
+
+    /// Gives up the way to more privileges in this process, which orders certificates: it starts no program, and it has keys in its
+    /// memory. It keeps the rights of the process that has started it, which reads and keeps the keys.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn hold_in_certifier() -> Result<(), String> {
+        forbid()?;
+        hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
+    }
+
+    /// Gives up the privileges in this process, which exports spans: it starts no program, and it may have secrets of the collector in its
+    /// memory, which is none of the app's business, whose user it becomes.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn drop_in_exporter(&self) -> Result<(), String> {
+        assume(self.workers.as_ref())?;
+        Self::hold_in_certifier()
+    }
+
+    /// Gives up the privileges in this process, an edge. It starts no program, so it never needs more rights; and what it has in its
+    /// memory belongs to its clients.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn drop_in_edge(&self) -> Result<(), String> {
+        assume(self.edges.as_ref())?;
+        forbid()?;
+        hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
+    }
+}
+
+fn assume(identity: Option<&Identity>) -> Result<(), String> {
+    match identity {
+        Some(identity) => identity.assume().map_err(|error| format!("cannot give up the rights of root: {error}")),
+        None => Ok(()),
+    }
+}
+
+fn forbid() -> Result<(), String> {
+    forbid_new_privileges().map_err(|error| format!("cannot give up the way to new privileges: {error}"))
+}
+
+/// The identity that is named; `None` if none is, or if this process has it. Each name comes with that of its setting.
+fn identity(user: (&str, Option<&str>), group: (&str, Option<&str>)) -> Result<Option<Identity>, String> {
+    if user.1.is_none() && group.1.is_none() {
+        return Ok(None);
+    }
+    let wanted = [user, group].into_iter().filter_map(|(name, text)| Some(format!("--{name} {}", text?)));
+    let wanted = wanted.collect::<Vec<_>>().join(" ");
+    let identity = Identity::named(user.1, group.1).map_err(|why| format!("{wanted}: {why}"))?;
+    if identity.is_present() {
+        return Ok(None);
+    }
+    if !rustix::process::geteuid().is_root() {
+        let present = rustix::process::geteuid();
+        return Err(format!("{wanted}: only root may become another user, and this is user number {present}"));
+    }
+    Ok(Some(identity))
+}

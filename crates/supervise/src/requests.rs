@@ -1,0 +1,298 @@
+//! Which requests are in the server, as its first process sees it.
+//!
+//! It looks into memory that edges and workers write to, and believes nothing of what stands there: it is shown, and nothing is decided
+//! by it.
+
+use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
+use oribi_admin::metrics::Traffic;
+use oribi_config::{AppDeadlines, Settings, Timeouts};
+use oribi_ipc::slot::{Malformed, glance, size_for_glance};
+use oribi_pool::{Memory, Sighting, Stage};
+use oribi_stats::scoreboard::Shown;
+use oribi_stats::scoreboard::running::OwnDeadline;
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::time::Duration;
+
+/// Why requests are not known.
+const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
+                       --request-warning: each worker would have to say for each request what it runs";
+
+/// How many bytes of a request are copied at first. The heads of most requests are shorter.
+const FIRST_LOOK: usize = 4096;
+
+/// The requests in the pools of all edges, of workers that are among `processes`.
+///
+/// # Errors
+/// The system refuses.
+pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
+    let failed = |error: io::Error| format!("the memory of an edge cannot be read: {error}");
+    let mut seen = Vec::new();
+    for (edge, memory) in pools.iter().enumerate() {
+        seen.extend(memory.survey().map_err(failed)?.into_iter().map(|sighting| (edge, sighting)));
+    }
+    seen.sort_by_key(|(_, sighting)| (sighting.since, position(sighting)));
+    let now = clock();
+    let (mut shown, mut ended) = (Vec::new(), 0);
+    for (edge, sighting) in &seen {
+        if shown.len() == MOST_REQUESTS {
+            break;
+        }
+        match about(&pools[*edge], sighting).map_err(failed)? {
+            Some(about) => shown.push(report(sighting, *edge, about, settings, processes, now)),
+            // It has ended meanwhile, or what stands there is no request.
+            None => ended += 1,
+        }
+    }
+    let more = seen.len() - shown.len() - ended;
+    Ok(Requests { shown, more })
+}
+
+/// The requests that `processes` are seen to run, where workers have their own connections.
+///
+/// # Errors
+/// Nobody looks at what they run.
+pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
+    if settings.watched_threads() == 0 {
+        return Err(UNKNOWN.to_owned());
+    }
+    let mut running: Vec<&Shown> = running.iter().collect();
+    running.sort_by_key(|shown| std::cmp::Reverse(shown.age));
+    let all = AppDeadlines::of(settings);
+    let report = |shown: &&Shown| {
+        let asked = match shown.deadline {
+            OwnDeadline::None => all,
+            OwnDeadline::Never => all.moved(None),
+            OwnDeadline::After(time) => all.moved(Some(time)),
+        };
+        let interrupted = shown.quiet.is_some_and(|quiet| quiet >= asked.timeout);
+        let next = if interrupted { asked.kill } else { asked.timeout };
+        RequestReport {
+            state: match (shown.quiet, interrupted) {
+                (None, _) => "sending",
+                (Some(_), true) => "interrupted",
+                (Some(_), false) => "running",
+            },
+            edge: None,
+            position: None,
+            about: About::of_text(&shown.text.0, shown.text.1),
+            age: shown.age,
+            quiet: shown.quiet,
+            deadline: shown.quiet.and_then(|quiet| after(next, quiet)),
+            worker: Some(worker(shown.pid, processes)),
+        }
+    };
+    let shown: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
+    let more = running.len() - shown.len();
+    Ok(Requests { shown, more })
+}
+
+/// How many requests are in the pools of all edges. What cannot be read is not counted.
+pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
+    let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
+    for sighting in pools.iter().filter_map(|memory| memory.survey().ok()).flatten() {
+        if matches!(sighting.stage, Stage::Queued(_)) {
+            queued += 1;
+            oldest = Some(oldest.map_or(sighting.since, |before| before.min(sighting.since)));
+        } else {
+            running += 1;
+        }
+    }
+    let waited = oldest.map_or(Duration::ZERO, |since| clock().saturating_sub(since));
+    Traffic { queue: Some((queued, waited)), running: Some(running) }
+}
+
+/// The same where workers have their own connections, and are seen to run that many.
+pub(super) fn traffic_in_workers(running: usize, settings: &Settings) -> Traffic {
+    Traffic { queue: None, running: (settings.watched_threads() > 0).then_some(running) }
+}
+
+/// The time on the clock of the edges.
+fn clock() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+fn position(sighting: &Sighting) -> Option<usize> {
+    if let Stage::Queued(before) = sighting.stage { Some(before + 1) } else { None }
+}
+
+/// What the request is about; `None`: nobody can tell any more.
+fn about(memory: &Memory, sighting: &Sighting) -> io::Result<Option<About>> {
+    let Some(mut bytes) = memory.look_at(sighting, FIRST_LOOK)? else { return Ok(None) };
+    match size_for_glance(&bytes) {
+        Ok(size) if size > bytes.len() => match memory.look_at(sighting, size)? {
+            Some(more) => bytes = more,
+            None => return Ok(None),
+        },
+        Ok(_) => {}
+        Err(Malformed) => return Ok(None),
+    }
+    Ok(glance(&bytes).ok().map(|glance| About::of(&glance)))
+}
+
+fn report(
+    sighting: &Sighting,
+    edge: usize,
+    about: About,
+    settings: &Settings,
+    processes: &[ProcessReport],
+    now: Duration,
+) -> RequestReport {
+    let age = now.saturating_sub(sighting.since);
+    let (state, worker) = match sighting.stage {
+        Stage::Queued(_) => ("queued", None),
+        Stage::Taken { process, begun, paused, .. } => {
+            let state = match (sighting.orders.gone, sighting.orders.interrupted, paused, begun) {
+                (true, ..) => "abandoned",
+                (_, true, ..) => "interrupted",
+                (_, _, true, _) => "sending",
+                (_, _, _, true) => "answering",
+                _ => "running",
+            };
+            (state, process.map(|pid| worker(pid, processes)))
+        }
+    };
+    let taken = matches!(sighting.stage, Stage::Taken { .. });
+    let quiet = taken.then(|| now.saturating_sub(sighting.progress.unwrap_or(sighting.since)).min(age));
+    let deadline = match state {
+        "queued" => after(settings.queue_timeout, age),
+        // The time in which a client is waited for does not count.
+        "sending" => None,
+        _ => {
+            let all = AppDeadlines::of(settings);
+            let AppDeadlines { timeout, kill, .. } = sighting.asked.map_or(all, |asked| all.moved(asked));
+            // The edge counts from when it has seen that a worker has the request.
+            let passed = sighting.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress));
+            after(if state == "interrupted" { kill } else { timeout }, passed)
+        }
+    };
+    RequestReport { state, edge: Some(edge + 1), position: position(sighting), about, age, quiet, deadline, worker }
+}
+
+/// What is left of a time; `None`: it never ends.
+fn after(time: Duration, passed: Duration) -> Option<Duration> {
+    (time < Timeouts::NEVER).then(|| time.saturating_sub(passed))
+}
+
+fn worker(pid: u32, processes: &[ProcessReport]) -> WorkerOfRequest {
+    let known = processes.iter().find(|process| process.kind == "worker" && process.row.pid == pid);
+    let (number, generation) = known.map_or((None, None), |process| (Some(process.row.number), process.generation));
+    WorkerOfRequest { pid, number, generation }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_host::{Content, Endpoint, Request};
+    use oribi_ipc::slot::encode_request;
+    use oribi_message::{HeadLayout, RequestHead};
+    use oribi_pool::{Edge, Shape, Worker};
+    use oribi_proto::h1;
+    use oribi_stats::scoreboard::{Connections, Row};
+
+    const SHAPE: Shape = Shape { slots: 1000, request_bytes: 16_384, workers: 2, areas: 2, area_bytes: 512 };
+
+    fn submit(edge: &mut Edge, target: &str, cookie: usize) {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", "x".repeat(cookie));
+        let mut layout = HeadLayout::default();
+        h1::Machine::new().handle_input(head.as_bytes(), &mut layout, &h1::Limits::default());
+        let request = Request {
+            head: RequestHead::new(head.as_bytes(), &layout),
+            content: Content::None,
+            trailers: None,
+            remote: Endpoint { address: b"192.0.2.7", port: b"4711" },
+            server: Endpoint { address: b"localhost", port: b"80" },
+            forwarded_port: false,
+            chosen_name: false,
+            https: false,
+            underscores: false,
+            gateway: None,
+        };
+        let mut reserved = edge.reserve().expect("a slot");
+        let size = encode_request(&request, &[], edge.room(&mut reserved)).expect("room");
+        let _ = edge.submit(reserved, size);
+    }
+
+    fn tell_time(edge: &mut Edge) {
+        let now = clock_gettime(ClockId::Monotonic);
+        edge.tell_time(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
+    }
+
+    #[test]
+    fn the_oldest_are_told_and_the_others_counted() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let mut taker = Worker::attach(&memory, 1).expect("a place");
+        edge.arrivals();
+        tell_time(&mut edge);
+        // The end of a long head is looked for where it is.
+        submit(&mut edge, "/long", 10_000);
+        let taken = taker.take().expect("it waits");
+        for number in 0..MOST_REQUESTS + 4 {
+            submit(&mut edge, &format!("/{number}"), 1);
+        }
+        let own = std::process::id();
+        let standing = Connections::default();
+        let age = Duration::ZERO;
+        let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, standing };
+        let processes = [ProcessReport { kind: "worker", generation: Some(3), row }];
+        let settings = Settings::default();
+        let pools = [memory];
+        let found = in_pools(&pools, &settings, &processes).expect("it can be read");
+        assert_eq!((found.shown.len(), found.more), (MOST_REQUESTS, 5));
+        let first = &found.shown[0];
+        assert_eq!((first.state, &first.about.target[..], &first.about.client[..]), ("running", "/long", "192.0.2.7:4711"));
+        assert_eq!(first.worker, Some(WorkerOfRequest { pid: own, number: Some(5), generation: Some(3) }));
+        assert_eq!(found.shown[1].position, Some(1));
+        assert_eq!((&found.shown[9].about.target[..], found.shown[9].position), ("/8", Some(9)));
+        assert!(first.age < Duration::from_secs(600) && first.quiet <= Some(first.age) && first.deadline.is_none());
+        let unknown = in_pools(&pools, &settings, &[]).expect("it can be read").shown[0].worker;
+        assert_eq!(unknown, Some(WorkerOfRequest { pid: own, number: None, generation: None }));
+        taker.finish(taken);
+    }
+
+    #[test]
+    fn deadlines_are_those_of_the_queue_of_the_settings_and_of_the_app() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let mut worker = Worker::attach(&memory, 0).expect("a place");
+        let second = Duration::from_secs(1);
+        let mut settings = Settings { queue_timeout: second * 500, ..Settings::default() };
+        settings.timeouts.request = second * 600;
+        let pools = [memory];
+        let left = |settings: &Settings| {
+            let found = in_pools(&pools, settings, &[]).expect("it can be read");
+            found.shown[0].deadline.map(|left| left.as_secs_f64().ceil() as u64 / 100 * 100)
+        };
+        tell_time(&mut edge);
+        submit(&mut edge, "/", 1);
+        assert!(left(&settings).is_some_and(|left| (400..=500).contains(&left)));
+        let mut taken = worker.take().expect("it waits");
+        assert_eq!(left(&settings), Some(600), "nobody has seen that it was taken");
+        worker.deadline(&mut taken, Some(second * 9000)).expect("room");
+        let collect = |edge: &mut Edge| {
+            edge.gather();
+            while edge.next(&mut Vec::new()).is_some() {}
+        };
+        collect(&mut edge);
+        assert!(left(&settings).is_some_and(|left| (8900..=9000).contains(&left)));
+        worker.deadline(&mut taken, None).expect("room");
+        collect(&mut edge);
+        assert_eq!(left(&settings), None);
+        worker.finish(taken);
+    }
+
+    #[test]
+    fn what_is_no_request_is_left_out() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        for bytes in [&[][..], &[0; 50], &[0xff; 200], &[1; 16_000]] {
+            let mut reserved = edge.reserve().expect("a slot");
+            edge.room(&mut reserved)[..bytes.len()].copy_from_slice(bytes);
+            let _ = edge.submit(reserved, bytes.len());
+        }
+        let found = in_pools(&[memory], &Settings::default(), &[]).expect("it can be read");
+        assert_eq!((found.shown.len(), found.more), (0, 0), "{:?}", found.shown);
+    }
+}

@@ -1,0 +1,61 @@
+//! The number of workers that was set while the server before served. It holds for the new server, too.
+//!
+//! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured to have 2 workers, and 4 were set since.
+
+use super::inheritance::SCALED;
+use oribi_config::Settings;
+use oribi_io::process::environment::variable;
+
+/// A number of workers, and the configured one that it has replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scaled {
+    pub(super) configured: usize,
+    pub(super) wanted: usize,
+}
+
+impl Scaled {
+    /// The number for the next server, of a process that is to have `wanted` workers; `None`: it is the configured one.
+    pub(super) fn of(settings: &Settings, wanted: usize) -> Option<Self> {
+        let configured = settings.workers.max(1);
+        (wanted != configured).then_some(Self { configured, wanted })
+    }
+
+    /// The number that the server before, process `before`, has left.
+    pub(super) fn left_by(before: i32) -> Option<Self> {
+        parse(&variable(SCALED)?, before)
+    }
+
+    /// The value of the variable in the environment of the next server.
+    pub(super) fn describe(self) -> String {
+        format!("{}:{}:{}", std::process::id(), self.configured, self.wanted)
+    }
+}
+
+/// A server of another version may have passed on what it did not understand: then it names another process.
+fn parse(value: &str, before: i32) -> Option<Scaled> {
+    let mut numbers = value.split(':');
+    let named: i32 = numbers.next()?.parse().ok()?;
+    let (configured, wanted) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    (named == before && wanted > 0 && numbers.next().is_none()).then_some(Scaled { configured, wanted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_was_set_is_handed_on_and_others_are_not() {
+        let settings = Settings { workers: 2, ..Settings::default() };
+        assert_eq!(Scaled::of(&settings, 2), None);
+        let scaled = Scaled::of(&settings, 4).expect("it was set");
+        assert_eq!(parse(&scaled.describe(), std::process::id() as i32), Some(scaled));
+    }
+
+    #[test]
+    fn nonsense_and_numbers_of_other_servers_are_refused() {
+        assert_eq!(parse("7:2:4", 7), Some(Scaled { configured: 2, wanted: 4 }));
+        for value in ["", "7", "7:2", "7:2:", "7:2:x", "7:2:0", "7:2:-4", "7:2:4:1", "8:2:4", "7:2:99999999999999999999"] {
+            assert_eq!(parse(value, 7), None, "{value:?}");
+        }
+    }
+}

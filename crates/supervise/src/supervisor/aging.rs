@@ -1,0 +1,117 @@
+//! Workers that are due to be replaced because they are old or use much memory. They ask for it in the same way as workers that
+//! have answered their share of requests.
+
+use super::super::member::Member;
+use super::super::memory_use::{proportional, resident, resident_of_its_own};
+use super::Supervisor;
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How often to look at the memory of each worker. A look at a worker below its limit reads one small file.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How much longer than the exact weighing of a worker the pause after it is, so that it takes 2 % of a processor, unless the worker
+/// has grown so much since that it may have reached its limit.
+const PAUSE_FACTOR: u32 = 50;
+
+/// The longest such pause: pages that were shared may have become a worker's own without any growth.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The age at which a worker is due that may live for `most`: drawn between three quarters of it and the whole.
+pub(super) fn draw_lifetime(most: Duration) -> Duration {
+    let mut random = [0; 4];
+    // Without random numbers all workers live as long as they may.
+    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
+    most - most.mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX) / 4.0)
+}
+
+impl Supervisor<'_> {
+    /// Has workers replaced that are too old or too large.
+    pub(super) fn replace_aged(&mut self) {
+        let now = Instant::now();
+        let limit = self.settings.life.max_memory;
+        for member in &mut self.members {
+            if member.serving() != Some(WorkerState::Ready) {
+                continue;
+            }
+            let (number, pid) = (member.number, member.pid);
+            if member.due.is_some_and(|due| now >= due) && member.slot.ask_for_replacement() {
+                member.cause = Some(Counter::EndedByLifetime);
+                let lived = now.saturating_duration_since(member.born).as_secs_f64();
+                log::info!("worker {number} (pid {pid}) is replaced: it has lived for {lived:.1} s (--max-lifetime)");
+            }
+            if let Some(limit) = limit
+                && now >= member.next_weighing
+                && let Some(weight) = weigh(member, limit, now, &mut self.weighs_roughly)
+                && weight > limit
+                && member.slot.ask_for_replacement()
+            {
+                member.cause = Some(Counter::EndedByMemory);
+                let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+                let (weight, limit) = (mebibytes(weight), mebibytes(limit));
+                log::info!("worker {number} (pid {pid}) is replaced: it uses {weight:.1} MiB (--max-memory {limit} MiB)");
+            }
+        }
+    }
+
+    /// The time until the next worker may be due.
+    pub(super) fn next_aged(&self, now: Instant) -> Option<Duration> {
+        let weighs = self.settings.life.max_memory.is_some();
+        let ready = self.members.iter().filter(|member| member.serving() == Some(WorkerState::Ready));
+        let moments = ready.flat_map(|member| member.due.into_iter().chain(weighs.then_some(member.next_weighing)));
+        moments.map(|moment| moment.saturating_duration_since(now)).min()
+    }
+}
+
+/// The memory of a worker, exactly if it may be more than `limit`; `None`: it cannot be told, because the worker has ended.
+/// `roughly` is set when the system refuses exact numbers.
+fn weigh(member: &mut Member, limit: u64, now: Instant, roughly: &mut bool) -> Option<u64> {
+    let process = member.pid.as_raw_nonzero().get().unsigned_abs();
+    member.next_weighing = now + LOOK;
+    let whole = resident(process).ok()?;
+    if whole <= limit {
+        return Some(whole);
+    }
+    if !*roughly {
+        if let Some((until, whole_then, weight)) = member.weighed
+            && now < until
+            && weight + whole.saturating_sub(whole_then) <= limit
+        {
+            return Some(weight);
+        }
+        let begun = Instant::now();
+        let weighed = proportional(process);
+        let pause = (begun.elapsed() * PAUSE_FACTOR).min(LONGEST_PAUSE);
+        match weighed {
+            Ok(weight) => {
+                member.weighed = Some((now + pause, whole, weight));
+                return Some(weight);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                *roughly = true;
+                log::warn!(
+                    "cannot read the PSS of workers that run as another user ({error}): --max-memory counts their resident memory \
+                     without files, which is more (the capability CAP_SYS_PTRACE would help)"
+                );
+            }
+            Err(_) => return None,
+        }
+    }
+    resident_of_its_own(process).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_differ_and_are_bounded() {
+        let most = Duration::from_secs(1000);
+        let drawn: Vec<Duration> = (0..200).map(|_| draw_lifetime(most)).collect();
+        assert!(drawn.iter().all(|time| (Duration::from_secs(750)..=most).contains(time)), "{drawn:?}");
+        let (least, longest) = (drawn.iter().min().expect("some"), drawn.iter().max().expect("some"));
+        assert!(*longest - *least > Duration::from_secs(100), "{least:?} {longest:?}");
+    }
+}

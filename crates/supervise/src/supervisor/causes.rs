@@ -1,0 +1,46 @@
+//! Why workers end, as it is counted.
+
+use super::super::books::Books;
+use super::super::member::Member;
+use super::{Stage, Supervisor};
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
+
+impl Supervisor<'_> {
+    /// Counts the end of a worker that was last in this `state`. Ends that were not asked for are failures, whatever came before.
+    pub(super) fn count_end(&self, member: &Member, state: WorkerState, failed: bool) {
+        let stops = matches!(self.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
+        let cause = match member.cause {
+            Some(Counter::EndedBecauseStuck) => Counter::EndedBecauseStuck,
+            _ if failed => Counter::EndedByFailure,
+            Some(cause) => cause,
+            None if state == WorkerState::Retiring => Counter::EndedByRequests,
+            None if member.outdated => Counter::EndedByReload,
+            None if stops => self.ends_for,
+            None => Counter::EndedByStop,
+        };
+        member.slot.keeper.count(cause);
+        if failed {
+            member.slot.keeper.count(Counter::WorkersFailed);
+        }
+    }
+
+    /// Why the worker with this index is told to go, of which there is one too many.
+    pub(super) fn cause_of_retirement(&self, index: usize) -> Counter {
+        let member = &self.members[index];
+        match member.cause {
+            Some(cause) => cause,
+            None if member.serving() == Some(WorkerState::Retiring) => Counter::EndedByRequests,
+            None if member.outdated => Counter::EndedByReload,
+            None => Counter::EndedByScale,
+        }
+    }
+
+    /// The counters as they are now.
+    pub(super) fn books(&self) -> &Books {
+        self.books.enter_edges(self.edges.as_ref());
+        self.books.enter_certifier(self.certifier.as_ref());
+        self.books.enter_workers(&self.scoreboard.counts(!self.has_edges()), &self.scoreboard);
+        &self.books
+    }
+}

@@ -1,0 +1,67 @@
+//! Workers whose app has executed another program (exec). The supervisor alone can see that: a pipe that ends with the worker's
+//! program has ended, and the process has not. The clients of the worker get their error at once, another worker is started, and
+//! the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
+
+use super::super::edges::Edges;
+use super::super::member::Member;
+use super::Supervisor;
+use oribi_stats::totals::Counter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+
+impl Supervisor<'_> {
+    /// Looks for workers that have become other programs.
+    pub(super) fn look_for_other_programs(&mut self) {
+        let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
+        for member in self.members.iter_mut().filter(|member| !member.left && has_left(member)) {
+            member.left = true;
+            let process = member.pid.as_raw_nonzero().get().unsigned_abs();
+            if !is_there(process) {
+                continue;
+            }
+            log::error!(
+                "worker {} (pid {process}) has become another program: an app must fork before it executes one (exec); the \
+                 requests that it had are lost, and it is replaced",
+                member.number
+            );
+            for pool in pools {
+                if let Err(error) = pool.report_executed(process) {
+                    log::error!("the clients of worker {} wait until pid {process} ends: {error}", member.number);
+                }
+            }
+            if member.slot.ask_for_replacement() {
+                member.cause = Some(Counter::EndedByFailure);
+            }
+        }
+    }
+}
+
+/// Whether nobody reads the pipe to the worker any more: its program or its process has ended.
+fn has_left(member: &Member) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty())];
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}
+
+/// Whether the process has memory: one that ends gives it back before its descriptors.
+fn is_there(process: u32) -> bool {
+    let size = std::fs::read_to_string(format!("/proc/{process}/statm"));
+    size.is_ok_and(|size| size.split(' ').next().is_some_and(|pages| pages != "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_has_ended_is_not_there() {
+        assert!(is_there(std::process::id()));
+        let mut child = Command::new("true").spawn().expect("a program that ends");
+        let pid = rustix::process::Pid::from_child(&child);
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).expect("it ends");
+        assert!(!is_there(child.id()), "it has not been waited for");
+        child.wait().expect("it has ended");
+        assert!(!is_there(child.id()));
+    }
+}

@@ -1,0 +1,109 @@
+//! Starts workers.
+
+use super::super::edges::Edges;
+use super::super::foreground::leave_report;
+use super::super::member::Member;
+use super::super::places::Pools;
+use super::super::worker::{self, Post};
+use super::{Supervisor, aging, lanes_of_worker};
+use oribi_config::counted;
+use oribi_config::directory::Directory;
+use oribi_io::process::{Fork, Heirs, fork};
+use oribi_listen::Seat;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_stats::totals::Counter;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+impl Supervisor<'_> {
+    /// Starts a worker. `ResourceBusy` says that there are too many already, which finish.
+    pub(super) fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
+        let slots = self.scoreboard.slots();
+        let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
+        let full = || format!("{} not ended yet", counted(slots.len(), "worker"));
+        let index = vacant.ok_or_else(|| io::Error::new(io::ErrorKind::ResourceBusy, full()))?;
+        let (slot, number) = (slots[index].for_heir(), index + 1);
+        self.runtime.before_fork(number);
+        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let supervisor = rustix::process::getpid();
+        slot.occupy(command);
+        let heirs = Heirs::begin();
+        // The language may have threads that it can leave behind correctly.
+        let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
+        match forked {
+            Err(error) => {
+                slot.vacate();
+                Err(error)
+            }
+            Ok(Fork::Parent(pid)) => {
+                slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
+                slot.keeper.count(Counter::WorkersStarted);
+                let process = pidfd_open(pid, PidfdFlags::empty()).ok();
+                let born = Instant::now();
+                let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);
+                member.due = self.settings.life.max_lifetime.map(|most| born + aging::draw_lifetime(most));
+                self.members.push(member);
+                self.pace.started(born);
+                log::debug!("worker {number} started (pid {pid})");
+                Ok(())
+            }
+            Ok(Fork::Child) => {
+                leave_report();
+                self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs)
+            }
+        }
+    }
+
+    /// In a new worker: releases what belongs to the supervisor.
+    pub(super) fn become_worker(
+        &mut self,
+        slot: WorkerSlot,
+        number: usize,
+        seat: Seat,
+        (wake, waker): (OwnedFd, OwnedFd),
+        supervisor: Pid,
+        heirs: Heirs,
+    ) -> ! {
+        let generation = self.generation_told();
+        self.directory.iter().for_each(Directory::enter);
+        self.members.clear();
+        (self.master, self.watch, self.control, self.metrics) = (None, None, None, None);
+        (self.certifier, self.exporter) = (None, None);
+        self.succession.close();
+        self.books.leave();
+        let own = self.edges.take().map(Edges::into_pools);
+        let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
+        if !pools.is_empty() {
+            // The clients of a worker behind edges are no business of its app's.
+            self.listeners.clear();
+        }
+        self.reasons.keep_writer();
+        let notice = std::mem::take(&mut self.notices).into_writer().unwrap_or_else(|error| {
+            log::error!("worker {number}: {error}");
+            oribi_io::process::exit_now(1)
+        });
+        let post = Post {
+            settings: self.settings,
+            runtime: self.runtime,
+            listeners: &self.listeners,
+            pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
+            privileges: &self.privileges,
+            generation,
+            seat,
+            slot,
+            number,
+            wake,
+            waker,
+            notice,
+            reasons: &self.reasons,
+            must_log: !self.served && self.generation == 1,
+            supervisor,
+        };
+        post.entitle("");
+        worker::live(&post, &mut self.signals, heirs)
+    }
+}

@@ -1,0 +1,272 @@
+//! While serving: keeps the wanted number of workers, and replaces workers that are due.
+
+use super::super::certificates;
+use super::super::edges::Edges;
+use super::super::inheritance::Word;
+use super::super::scaling;
+use super::{Stage, Supervisor, lanes_of_worker};
+use oribi_config::{ReloadMode, ReplaceOrder};
+use oribi_engine::shortage::explain;
+use oribi_listen::Seat;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
+use oribi_stats::totals::Counter;
+use std::io::ErrorKind;
+use std::time::Instant;
+
+/// How many workers there are of each kind.
+#[derive(Debug, Default)]
+struct Staff {
+    /// Those that need no replacement now.
+    staying: usize,
+    /// Those that take requests.
+    accepting: usize,
+    /// Those that take requests and are not outdated.
+    fresh: usize,
+    /// Some worker is starting or, if the old one is to go first, finishing.
+    changing: bool,
+}
+
+impl Supervisor<'_> {
+    /// Changes how many workers are wanted; returns the number of this change.
+    pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
+        let workers = scaling::check(self.settings, workers, self.most_workers())?;
+        let number = self.change.begin();
+        if workers != self.wanted {
+            self.wanted = workers;
+            log::info!("workers: {workers}");
+        }
+        Ok(number)
+    }
+
+    /// The most workers that may be wanted.
+    pub(super) fn most_workers(&self) -> usize {
+        let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
+        let places = pools.first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
+    }
+
+    /// Begins to replace all present workers.
+    pub(super) fn replace_all(&mut self) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        if self.master.is_none() {
+            certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
+        }
+        let whole = self.settings.life.reload_mode == ReloadMode::Whole;
+        let end_by = Instant::now() + self.settings.timeouts.graceful;
+        for member in &mut self.members {
+            // Those that are ending because they could not serve say nothing about the new ones.
+            member.outdated = member.serving().is_some() || member.slot.state() == WorkerState::Starting;
+            // It began to start before this was asked for, and others serve.
+            if whole && self.served && member.serving() == Some(WorkerState::Starting) {
+                member.retire(end_by);
+            }
+        }
+        self.replacing = true;
+        self.replacement_failure = None;
+        self.failed_starts = 0;
+        // What made workers fail may have been mended.
+        self.pace.forgive();
+        self.notifier.reloading();
+        let how = if self.replaces_whole() { "" } else { ", one after the other" };
+        log::info!("replacing the workers{how}");
+    }
+
+    /// Starts missing workers, and retires workers that have been replaced.
+    pub(super) fn keep_staffed(&mut self) {
+        let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
+        if !outdated && std::mem::take(&mut self.replacing) {
+            self.scoreboard.keeper.count(Counter::GenerationsLoaded);
+            self.notifier.reloaded("serving");
+            log::info!("all workers have been replaced");
+        }
+        let mut staff = self.staff();
+        self.tell_if_settled(&staff);
+        while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
+            match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
+                Ok(()) => staff.staying += 1,
+                Err(error) => {
+                    let why = explain(&error);
+                    log::error!("cannot start a worker: {why}");
+                    self.pace.refused(Instant::now());
+                    let why = format!("a worker cannot be started: {why}");
+                    if error.kind() == ErrorKind::ResourceBusy {
+                        // There is room again when those that finish have ended.
+                        self.tell_of_shortage(&why);
+                    } else {
+                        self.fork_has_failed(&why);
+                    }
+                    staff = self.staff();
+                    break;
+                }
+            }
+        }
+        if staff.staying >= self.wanted {
+            self.pace.is_complete();
+        }
+        if self.replaces_whole() && staff.fresh < self.wanted {
+            // When one replacement follows another before it is over, those that it has begun with take the places of those before.
+            while staff.accepting - staff.fresh > self.wanted
+                && let Some(index) = self.dispensable()
+            {
+                self.retire(index);
+                staff.accepting -= 1;
+            }
+            return;
+        }
+        while staff.accepting > self.wanted
+            && let Some(index) = self.dispensable()
+        {
+            self.retire(index);
+            (staff.accepting, staff.changing) = (staff.accepting - 1, true);
+        }
+        if self.settings.life.replace_order == ReplaceOrder::OldFirst
+            && !staff.changing
+            && staff.accepting >= self.wanted
+            && let Some(index) = self.due()
+        {
+            self.retire(index);
+        }
+    }
+
+    /// Tells the master that there are as many workers as there should be, if it waits for this.
+    fn tell_if_settled(&mut self, staff: &Staff) {
+        let as_many = !staff.changing && staff.accepting == self.wanted;
+        if as_many {
+            let leaving = self.members.iter().filter(|member| member.serving().is_none());
+            self.change.await_ends_of(leaving.map(|member| member.pid));
+        }
+        let settled = as_many && !self.members.iter().any(|member| self.change.awaits_end_of(member.pid));
+        if settled {
+            self.change.end();
+        }
+        if let Some(master) = self.master.as_ref().filter(|_| settled)
+            && let Some(order) = self.owes_settled.take()
+        {
+            master.say_settled(order);
+        }
+    }
+
+    /// Some worker cannot start: tells those who wait for it.
+    pub(super) fn tell_of_shortage(&mut self, why: &str) {
+        self.change.fail(why);
+        if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
+            // The reload that this worker may be a step of must not go on.
+            master.tell_trouble(why);
+            master.say(Word::Incomplete);
+        }
+    }
+
+    /// Whether more workers are to be started.
+    pub(super) fn lacks_workers(&self) -> bool {
+        self.staff().staying < self.wanted
+    }
+
+    fn retire(&mut self, index: usize) {
+        self.members[index].cause = Some(self.cause_of_retirement(index));
+        self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
+    }
+
+    /// Whether all workers are being replaced, and the new ones must all accept before the first of the others goes.
+    fn replaces_whole(&self) -> bool {
+        self.replacing && self.settings.life.reload_mode == ReloadMode::Whole
+    }
+
+    /// Counts the workers.
+    fn staff(&self) -> Staff {
+        let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
+        // One outdated worker at a time: the next follows when the replacement of this one accepts and this one was told to
+        // retire.
+        let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
+        let mut staff = Staff::default();
+        for (index, member) in self.members.iter().enumerate() {
+            let stays = if self.replaces_whole() { !member.outdated } else { old_first || aside != Some(index) };
+            match member.serving() {
+                Some(WorkerState::Starting) => {
+                    staff.staying += usize::from(stays);
+                    staff.changing = true;
+                }
+                Some(WorkerState::Ready) => {
+                    staff.staying += usize::from(stays);
+                    staff.accepting += 1;
+                    staff.fresh += usize::from(!member.outdated);
+                }
+                // Its replacement starts now or, if the old one is to go first, when this one has ended.
+                Some(WorkerState::Retiring) => {
+                    staff.staying += usize::from(old_first && stays);
+                    staff.accepting += 1;
+                }
+                // Whether others are to start is known when it has ended.
+                None if member.has_given_up() || member.late => staff.staying += usize::from(stays),
+                None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
+                    staff.staying += 1;
+                    staff.changing = true;
+                }
+                Some(WorkerState::Vacant) | None => {}
+            }
+        }
+        staff
+    }
+
+    /// The worker to go next if the old one goes first: one that has asked for it, else an outdated one.
+    fn due(&self) -> Option<usize> {
+        let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
+        let rolls = self.replacing && !self.replaces_whole();
+        asking.or_else(|| {
+            let outdated = |member: &super::Member| member.outdated && member.serving().is_some();
+            rolls.then(|| self.members.iter().position(outdated)).flatten()
+        })
+    }
+
+    /// Whether each lane of a worker accepts from sockets of its own.
+    pub(super) fn workers_have_sockets(&self) -> bool {
+        !self.has_edges() && self.settings.sockets_of_address() > 1
+    }
+
+    /// The number of seats. If all lanes wait at the same sockets, there is one.
+    fn seats(&self) -> usize {
+        if self.workers_have_sockets() { self.wanted } else { 1 }
+    }
+
+    /// The seat with the fewest workers that will stay.
+    pub(super) fn vacant_seat(&self) -> Seat {
+        let stays = |member: &&super::Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
+        let taken = |number: usize| {
+            let here = self.members.iter().filter(stays).filter(|member| member.seat == number);
+            let fresh = here.clone().filter(|member| !member.outdated).count();
+            (fresh, here.count())
+        };
+        let of = self.seats();
+        Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
+    }
+
+    /// Whether another worker accepts connections in this worker's seat.
+    fn is_covered(&self, member: &super::Member) -> bool {
+        let same = |other: &&super::Member| other.seat == member.seat && other.pid != member.pid;
+        self.members.iter().filter(same).any(super::Member::accepts)
+    }
+
+    /// The worker to retire when more accept than are wanted: one that asked for it, else an outdated one, else the newest.
+    fn dispensable(&self) -> Option<usize> {
+        let members = self.members.iter();
+        let covered = |member: &super::Member, state| member.serving() == Some(state) && self.is_covered(member);
+        let asking = members.clone().position(|member| covered(member, WorkerState::Retiring));
+        let ready = |member: &super::Member| covered(member, WorkerState::Ready);
+        asking
+            .or_else(|| members.clone().position(|member| member.outdated && ready(member)))
+            .or_else(|| members.clone().rposition(ready))
+    }
+
+    /// Ends workers that were told to finish and take too long.
+    pub(super) fn end_overdue(&mut self) {
+        let now = Instant::now();
+        for member in &mut self.members {
+            if member.end_by.take_if(|end_by| now >= *end_by).is_some() && member.slot.command() != WorkerCommand::Quit {
+                let connections = member.end();
+                let (number, pid) = (member.number, member.pid);
+                log::warn!("worker {number} (pid {pid}) did not finish in time: ended with {connections} open connections");
+            }
+        }
+    }
+}

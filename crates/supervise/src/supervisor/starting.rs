@@ -1,0 +1,154 @@
+//! The start of workers: who has to know of it; if one cannot start, what failed and whether others are tried.
+
+use super::super::inheritance::Word;
+use super::super::member::Member;
+use super::{Stage, Supervisor};
+use oribi_admin::control::Control;
+use oribi_stats::scoreboard::WorkerState;
+use oribi_stats::totals::Counter;
+use std::time::{Duration, Instant};
+
+impl Supervisor<'_> {
+    /// Reports once that connections are accepted: to the app and to the master or, without a master, in the log.
+    pub(super) fn announce(&mut self) {
+        if self.announced {
+            return;
+        }
+        let accepts = |member: &&Member| matches!(member.slot.state(), WorkerState::Ready | WorkerState::Retiring);
+        let ready = self.members.iter().filter(accepts).count();
+        if ready > 0 && !self.served {
+            self.served = true;
+            self.entitle("");
+            self.runtime.server_ready();
+        }
+        if !self.served {
+            return;
+        }
+        // The workers before retire when those here serve, which must be all by then.
+        if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || self.succession.is_not_ready()) {
+            return;
+        }
+        match &self.master {
+            // It is told when this server takes over.
+            None if self.succession.is_not_ready() => {}
+            None => {
+                self.scoreboard.keeper.count(Counter::GenerationsLoaded);
+                self.notifier.ready("serving");
+                super::super::announce(&self.listeners, self.settings);
+                self.control.iter_mut().for_each(Control::take_name);
+            }
+            Some(master) => master.say(Word::Ready),
+        }
+        self.announced = true;
+    }
+
+    /// Called when a worker has ended before it could serve, with the reason. Where others would do no better, no other is started:
+    /// at the very start the server ends, and the first failure of a replacement leaves the present workers in their places. Returns
+    /// whether that is so. An `outdated` worker was started before the replacement was asked for, and tells nothing of it.
+    pub(super) fn start_has_failed(&mut self, outdated: bool, why: &str) -> bool {
+        if !self.served {
+            self.failed_starts += 1;
+            // A few may be slower than the first that fails.
+            if self.failed_starts < self.wanted && !self.members.is_empty() {
+                return false;
+            }
+            log::error!("no worker could start: fix the errors above, then start the server again");
+            if let Some(master) = &self.master {
+                master.tell_trouble(why);
+            }
+            self.fail();
+            return true;
+        }
+        if self.succession.is_not_ready() && !self.announced {
+            self.failed_starts += 1;
+            if self.failed_starts >= self.wanted {
+                log::error!("this server cannot take over from the one before: {why}");
+                self.fail();
+                return true;
+            }
+            return false;
+        }
+        if let Some(master) = self.master.as_ref().filter(|_| !self.announced) {
+            self.failed_starts += 1;
+            if self.failed_starts >= self.wanted {
+                self.failed_starts = 0;
+                // The master knows whether another generation serves.
+                master.tell_trouble(why);
+                master.say(Word::Incomplete);
+            }
+            return false;
+        }
+        self.tell_of_shortage(why);
+        if !self.replacing || outdated {
+            return false;
+        }
+        self.failed_starts += 1;
+        // If a fresh one serves, the others may succeed at a second try.
+        let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
+        let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
+        if gives_up {
+            self.give_up_replacing(why);
+        }
+        gives_up
+    }
+
+    /// The present workers stay.
+    fn give_up_replacing(&mut self, why: &str) {
+        self.replacing = false;
+        self.scoreboard.keeper.count(Counter::GenerationsFailed);
+        self.members.iter_mut().for_each(|member| member.outdated = false);
+        self.notifier.reloaded("the workers could not be replaced; serving with those before");
+        log::error!("the present workers stay: fix the errors above, then send HUP again");
+        self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
+    }
+
+    /// Called when the system has refused a process for a worker, with the reason, which those learn who wait for workers. It is tried
+    /// again later where workers are missing.
+    pub(super) fn fork_has_failed(&mut self, why: &str) {
+        self.tell_of_shortage(why);
+        match &self.master {
+            // The master knows whether another generation or another server serves.
+            Some(master) if !self.announced => {
+                master.tell_trouble(why);
+                master.say(Word::Incomplete);
+            }
+            None if !self.announced && self.succession.is_not_ready() => {
+                log::error!("this server cannot take over from the one before: {why}");
+                self.fail();
+            }
+            _ if self.replacing => self.give_up_replacing(why),
+            _ => {}
+        }
+    }
+
+    /// The server cannot go on.
+    pub(super) fn fail(&mut self) {
+        self.stage = Stage::Failed;
+        self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
+        for member in &self.members {
+            member.end();
+        }
+    }
+
+    /// Ends workers that take too long to start.
+    pub(super) fn end_late_starters(&mut self) {
+        let (now, patience) = (Instant::now(), self.settings.life.boot_timeout);
+        for member in self.members.iter_mut().filter(|member| starts(member)) {
+            if now.saturating_duration_since(member.born) >= patience {
+                member.late = true;
+                member.end();
+            }
+        }
+    }
+
+    /// The time until a worker will have taken too long to start.
+    pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
+        let starting = self.members.iter().filter(|member| starts(member));
+        starting.map(|member| (member.born + self.settings.life.boot_timeout).saturating_duration_since(now)).min()
+    }
+}
+
+/// Whether this worker is starting, or ends because it could not start.
+fn starts(member: &Member) -> bool {
+    member.serving() == Some(WorkerState::Starting) || member.has_given_up()
+}

@@ -1,0 +1,103 @@
+//! Keeps the deadlines of apps: has those that take too long log where they are, interrupts them, and ends their workers if
+//! that does not help.
+//!
+//! An interrupted app reacts as its language allows; C code that never returns does not react at all. Then the process ends, and
+//! its other threads get a moment to finish their requests.
+
+use super::{Stage, Supervisor};
+use oribi_config::AppDeadlines;
+use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
+use oribi_stats::scoreboard::WorkerCommand;
+use oribi_stats::scoreboard::running::{self, OwnDeadline, RunningLine};
+use oribi_stats::totals::Counter;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How often to look for apps that take too long: ten times within the shortest deadline, within these bounds.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// The deadlines of an app that may have set its own.
+fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
+    match own {
+        OwnDeadline::None => deadlines,
+        OwnDeadline::Never => deadlines.moved(None),
+        OwnDeadline::After(timeout) => deadlines.moved(Some(timeout)),
+    }
+}
+
+impl Supervisor<'_> {
+    /// Time between two looks.
+    pub(super) fn look_for_stuck(&self) -> Duration {
+        (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
+    }
+
+    /// Looks at what the threads of all workers are running, leaves orders for apps that take too long, and ends workers whose
+    /// apps do not obey. Replacements start at once.
+    pub(super) fn keep_app_deadlines(&mut self) {
+        let deadlines = AppDeadlines::of(self.settings);
+        let now = Instant::now();
+        let has_edges = self.has_edges();
+        let mut ended = false;
+        for member in &mut self.members {
+            if member.slot.command() == WorkerCommand::Quit {
+                continue;
+            }
+            if member.stuck > 0 {
+                // Then only the connections of stuck threads are left. Behind an edge, a worker has no connections to count.
+                if !has_edges && member.slot.connections.load(Relaxed) as usize <= member.stuck {
+                    member.end();
+                }
+                continue;
+            }
+            let (number, pid) = (member.number, member.pid);
+            let (mut stuck, mut ordered): (Vec<&RunningLine>, u64) = (Vec::new(), 0);
+            let mut allowed = Duration::ZERO;
+            for (line, sighting) in member.slot.running.iter().zip(&mut member.sightings) {
+                let idle = sighting.look(line, now);
+                let deadlines = with_own(deadlines, running::own_deadline(line));
+                if idle < deadlines.shortest() {
+                    continue;
+                }
+                let say = |what: &str, time: Duration| {
+                    let (seconds, request) = (time.as_secs_f64(), running::text_of(line));
+                    log::warn!("worker {number} (pid {pid}): its app {what}; it has done nothing for {seconds} s: {request}");
+                };
+                if idle >= deadlines.kill {
+                    allowed = allowed.max(deadlines.kill);
+                    stuck.push(line);
+                } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
+                    if !has_edges {
+                        member.slot.keeper.count(Counter::RequestTimeouts);
+                    }
+                    say("is interrupted", deadlines.timeout);
+                    ordered |= INTERRUPT;
+                } else if idle >= deadlines.warning && idle < deadlines.timeout && sighting.order(line, WARN) {
+                    say("takes long", deadlines.warning);
+                    ordered |= WARN;
+                }
+            }
+            if ordered != 0
+                && let Err(error) = tell_of_orders(pid, ordered)
+            {
+                log::error!("worker {number} (pid {pid}) cannot be told of orders to its app: {error}");
+            }
+            if stuck.is_empty() {
+                continue;
+            }
+            member.stuck = stuck.len();
+            member.cause = Some(Counter::EndedBecauseStuck);
+            let (seconds, requests) = (allowed.as_secs_f64(), stuck.iter().map(|line| running::text_of(line)));
+            let requests = requests.collect::<Vec<_>>().join(", ");
+            log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {requests}");
+            ended = true;
+            if stuck.len() == member.slot.running.len() {
+                member.end();
+            } else {
+                member.end_soon(now, self.settings.timeouts.graceful);
+            }
+        }
+        if let Stage::Stopping { cut, .. } = &mut self.stage {
+            *cut |= ended;
+        }
+    }
+}

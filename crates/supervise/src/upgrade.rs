@@ -1,0 +1,125 @@
+//! The upgrade of the program itself: a server starts another one from the file that is now in the place of its own, and hands
+//! over to it. Its first process does that: a master, or a supervisor that is the `oribi` command.
+//!
+//! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners, and a
+//!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It goes on with the counters of the server, which
+//!    are in the file in memory that `ORIBI_TOTALS=9` names (those of routes in another), and with the figures of apps
+//!    (`ORIBI_FIGURES=11`), and inherits the listeners for metrics as well,
+//!    and a file with the history of the dashboard (`ORIBI_HISTORY=10`), and the number of workers, if one was set (see [`super::scaled`]).
+//! 2. The new server starts its workers, and edges when these serve. Until then nothing has changed for clients. If the new
+//!    process ends, or takes too long, the old one goes on.
+//! 3. When everything serves, the new server opens the control socket, begins to answer those who ask for metrics, says that it
+//!    serves, and names for each edge a socket for connections (see [`predecessor`]).
+//! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
+//!    workers end.
+//! 5. The old process ends, too, if a service manager follows the number of the main process. Otherwise somebody knows this server
+//!    by the number of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and ends
+//!    with the status of the last server, when those before it have ended, too (see [`guardian`]). Each later process is the child of
+//!    the one before, and becomes the guardian's when that one ends, even if a server before that one still finishes.
+
+mod guardian;
+mod predecessor;
+mod program;
+mod replaceable;
+mod succession;
+mod successor;
+
+pub(super) use predecessor::{figures, metrics, totals};
+pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, keep_scale, note_end, obey_signals};
+pub(super) use succession::Succession;
+
+use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Every message begins with this, in all versions.
+const MAGIC: [u8; 8] = *b"OribiUpg";
+
+/// The size of a message: the magic bytes, the version of records that the new edges read, and what the message says.
+const SIZE: usize = 8 + 2 + 1;
+
+/// What the new server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    /// Connections may be sent to the descriptor that comes with this.
+    Edge = b'e',
+    /// The new server serves.
+    Ready = b'r',
+}
+
+fn say(link: &OwnedFd, kind: Kind, edge: Option<&Sender>) -> io::Result<()> {
+    let mut bytes = [0; SIZE];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[10] = kind as u8;
+    send_with_descriptor(link, &bytes, edge.map(AsFd::as_fd))
+}
+
+/// What was heard from the new server.
+#[derive(Debug)]
+enum Heard {
+    Edge(Sender),
+    Ready,
+    /// A message that this version does not know. An edge of another version takes no connections from this one.
+    Unknown,
+    Nothing,
+    End,
+}
+
+fn hear(link: &OwnedFd) -> Heard {
+    let mut bytes = [0; SIZE + 1];
+    let (size, descriptor) = match receive_with_descriptor(link, &mut bytes) {
+        Ok(received) => received,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+        Err(_) => return Heard::End,
+    };
+    if size == 0 {
+        return Heard::End;
+    }
+    if size != SIZE || bytes[..8] != MAGIC {
+        return Heard::Unknown;
+    }
+    let same = bytes[8..10] == VERSION.to_le_bytes();
+    match (bytes[10], descriptor) {
+        (b'r', _) => Heard::Ready,
+        (b'e', Some(descriptor)) if same => Heard::Edge(Sender::new(descriptor)),
+        _ => Heard::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_ipc::handover::pair;
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+    #[test]
+    fn only_whole_messages_of_this_kind_are_understood() {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        let (edge, _receiver) = pair().expect("sockets are to be had");
+        assert!(matches!(hear(&other), Heard::Nothing));
+        say(&one, Kind::Edge, Some(&edge)).expect("there is room");
+        assert!(matches!(hear(&other), Heard::Edge(_)));
+        say(&one, Kind::Edge, None).expect("there is room");
+        assert!(matches!(hear(&other), Heard::Unknown), "without a descriptor");
+        say(&one, Kind::Ready, None).expect("there is room");
+        assert!(matches!(hear(&other), Heard::Ready));
+        let mut good = [0; SIZE];
+        good[..8].copy_from_slice(&MAGIC);
+        (good[8], good[10]) = (VERSION as u8, Kind::Edge as u8);
+        for size in 1..SIZE {
+            send(&one, &good[..size], SendFlags::NOSIGNAL).expect("there is room");
+            assert!(matches!(hear(&other), Heard::Unknown), "{size} bytes");
+        }
+        for (place, byte) in [(0, b'x'), (8, VERSION as u8 + 1), (10, b'?')] {
+            let mut bytes = good;
+            bytes[place] = byte;
+            send_with_descriptor(&one, &bytes, Some(edge.as_fd())).expect("there is room");
+            assert!(matches!(hear(&other), Heard::Unknown), "byte {place}");
+        }
+        drop(one);
+        assert!(matches!(hear(&other), Heard::End));
+    }
+}

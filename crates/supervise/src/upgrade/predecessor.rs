@@ -1,0 +1,179 @@
+//! The new server's view of the old one, until that has ended.
+
+use super::super::inheritance::{
+    FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
+};
+use super::guardian::GuardianLink;
+use super::{Heard, Kind, hear, say};
+use oribi_admin::metrics::Metrics;
+use oribi_config::Settings;
+use oribi_io::process::{adopt, environment};
+use oribi_ipc::handover::Sender;
+use oribi_listen::{Listener, is_any_lent};
+use oribi_stats::figures::FigureTotals;
+use oribi_stats::totals::{RouteTotals, Totals};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An old server that serves, or finishes.
+#[derive(Debug)]
+pub(in super::super) struct Predecessor {
+    link: OwnedFd,
+    pid: i32,
+    /// Whether each listener was lent to the old server.
+    lent: Vec<bool>,
+    /// It knows that this server serves.
+    told: bool,
+}
+
+impl Predecessor {
+    /// The old server that has started this process, and its listeners, which count as lent as long as that server needs them. `None`:
+    /// this process was started otherwise.
+    ///
+    /// # Errors
+    /// A listener cannot be used.
+    pub(in super::super) fn of_environment() -> Result<Option<(Self, Vec<Listener>)>, String> {
+        let Some((link, pid)) = environment::variable(UPGRADE).and_then(|value| inherit_socket(&value)) else {
+            return Ok(None);
+        };
+        let mut listeners = inherit_listeners()?;
+        let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
+        Ok(Some((Self { link, pid, lent, told: false }, listeners)))
+    }
+
+    /// The process that has started this one.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Whether the old server still serves.
+    pub(in super::super) fn serves(&self) -> bool {
+        !self.told
+    }
+
+    /// Tells the guardian and the old server that this one serves, and the latter where connections may go. The listeners are this
+    /// server's from now on.
+    pub(in super::super) fn take_over(
+        &mut self,
+        edges: &[Sender],
+        listeners: &mut [Listener],
+        guardian: Option<&GuardianLink>,
+    ) {
+        self.told = true;
+        // The old server may end at once when it is told. A guardian that has not heard of this one by then would take that for the
+        // end of the whole server.
+        guardian.iter().for_each(|guardian| guardian.report());
+        for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
+            listener.lent = *lent;
+            listener.own_file();
+        }
+        let named = edges.iter().try_for_each(|edge| say(&self.link, Kind::Edge, Some(edge)));
+        if let Err(error) = named.and_then(|()| say(&self.link, Kind::Ready, None)) {
+            log::error!("cannot tell the server before that this one serves: {error}");
+        }
+    }
+
+    /// Whether it has ended, or, if it is the `guardian`, finished all that it had.
+    pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
+        let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
+        // A process that ends closes its descriptors first, and is still a parent for a moment.
+        matches!(hear(&self.link), Heard::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
+    }
+
+    /// Readable when it has.
+    pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+/// The guardian of this server, if it has one.
+pub(in super::super) fn guardian() -> Option<GuardianLink> {
+    let (socket, process) = environment::variable(GUARDIAN).and_then(|value| inherit_socket(&value))?;
+    Some(GuardianLink::new(socket, process))
+}
+
+/// The metrics of a server with these listeners, if `settings` ask for them. Until a server that takes the place of another one serves,
+/// that one answers.
+///
+/// # Errors
+/// Their address cannot be opened.
+pub(in super::super) fn metrics(
+    settings: &Settings,
+    is_first: bool,
+    listeners: &[Listener],
+) -> Result<Option<Metrics>, String> {
+    if is_first {
+        return Metrics::open(settings, is_any_lent(listeners));
+    }
+    Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY))
+}
+
+/// The totals of the server, and of its routes: those of the one before, if this one can read them.
+///
+/// # Errors
+/// An error of the system.
+pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Result<Totals> {
+    let left = if is_first { None } else { file_of_predecessor(ROUTE_TOTALS) };
+    Ok(totals_of_all(is_first)?.with_routes(RouteTotals::in_file(&settings.route_names(), left)?))
+}
+
+/// A file in memory that the server before has left.
+fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
+    environment::variable(variable).and_then(|number| adopt(number.parse().ok()?).ok())
+}
+
+fn totals_of_all(is_first: bool) -> io::Result<Totals> {
+    match if is_first { None } else { totals_of_predecessor() } {
+        Some(Ok(totals)) => return Ok(totals),
+        Some(Err(why)) => log::warn!("all counters of the server begin anew: those of the one before cannot be read: {why}"),
+        None if is_first => {}
+        None => log::warn!("all counters of the server begin anew: the one before has not passed them on"),
+    }
+    Totals::in_file()
+}
+
+/// The figures of the server's apps, if `settings` ask for metrics: those of the one before, if it has passed them on and this one can
+/// read them.
+///
+/// # Errors
+/// An error of the system.
+pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
+    let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
+    // Also who does not want it takes it, and closes it.
+    let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
+    if !settings.tells_metrics() {
+        return Ok(None);
+    }
+    match file.map(|file| file.and_then(FigureTotals::adopt)) {
+        Some(Ok(figures)) => return Ok(Some(figures)),
+        Some(Err(why)) => log::warn!("the figures of apps begin anew: those of the server before cannot be read: {why}"),
+        None => {}
+    }
+    FigureTotals::begin().map(Some)
+}
+
+/// `None`: it has passed none on. An error says why they cannot be read.
+fn totals_of_predecessor() -> Option<Result<Totals, String>> {
+    let number = environment::variable(TOTALS)?.parse().ok()?;
+    Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+    #[test]
+    fn the_guardian_hears_of_a_new_server_before_the_old_one_does() {
+        let (own, link) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        // What comes first at one socket was said first.
+        let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
+        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), told: false };
+        before.take_over(&[], &mut [], Some(&guardian));
+        let mut bytes = [0; 64];
+        assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
+        assert_eq!(bytes[..4], std::process::id().to_ne_bytes());
+        assert!(matches!(hear(&own), Heard::Ready));
+    }
+}

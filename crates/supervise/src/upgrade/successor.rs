@@ -1,0 +1,168 @@
+//! The old server's view of the new one, until that serves.
+
+use super::super::books::Books;
+use super::super::inheritable::Inheritable;
+use super::super::inheritance::{
+    FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
+};
+use super::super::scaled::Scaled;
+use super::guardian::GuardianLink;
+use super::program::Program;
+use super::{Heard, hear};
+use oribi_admin::metrics::Metrics;
+use oribi_ipc::handover::Sender;
+use oribi_listen::{Listener, Vault};
+use oribi_stats::figures::FigureTotals;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often to look whether a server has ended that this process waits for at its own end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A new server that does not serve yet.
+#[derive(Debug)]
+pub(in super::super) struct Successor {
+    pub(in super::super) pid: Pid,
+    link: OwnedFd,
+    /// Where connections may go.
+    edges: Vec<Sender>,
+    late_at: Instant,
+}
+
+/// What has become of it.
+#[derive(Debug)]
+pub(in super::super) enum Progress {
+    Loading,
+    /// It serves. Connections may go to these edges; if there are none, its version takes none, or it has no edges.
+    Serves(Vec<Sender>),
+    /// It takes too long.
+    Late,
+}
+
+impl Successor {
+    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app and to
+    /// serve.
+    ///
+    /// # Errors
+    /// The system refuses, or there is no such program.
+    pub(in super::super) fn start(
+        program: &Program,
+        listeners: &[Listener],
+        guardian: Option<&GuardianLink>,
+        books: &Books,
+        metrics: Option<&Metrics>,
+        (limit, scaled): (Duration, Option<Scaled>),
+    ) -> io::Result<Self> {
+        let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut command = program.command();
+        command.env(UPGRADE, format!("{}:{}", given.as_raw_fd(), std::process::id()));
+        command.env(LISTENERS, describe(listeners));
+        // Clients resume at the new server the sessions that they had with this one.
+        let vault = Vault::fill(listeners)?;
+        if let Some(vault) = &vault {
+            command.env(VAULT, vault.as_raw_fd().to_string());
+        }
+        if let Some(guardian) = guardian {
+            command.env(GUARDIAN, guardian.describe());
+        }
+        if let Some(scaled) = scaled {
+            command.env(SCALED, scaled.describe());
+        }
+        let figures = books.figure_totals().and_then(FigureTotals::descriptor);
+        let totals = books.totals();
+        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, figures)];
+        for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
+            command.env(name, file.as_raw_fd().to_string());
+        }
+        let left = metrics.map(Metrics::left).filter(|(_, listeners)| !listeners.is_empty());
+        if let Some((address, listeners)) = &left {
+            command.env(METRICS, format!("{address} {}", describe(listeners)));
+        }
+        let history = metrics.and_then(Metrics::history);
+        if let Some(file) = history {
+            command.env(HISTORY, file.as_raw_fd().to_string());
+        }
+        let spawned = {
+            let of_metrics = left.iter().flat_map(|(_, listeners)| *listeners);
+            let sockets = listeners.iter().chain(of_metrics).flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
+            let _inherited = Inheritable::new(
+                sockets
+                    .chain(guardian.map(GuardianLink::socket))
+                    .chain(counted.iter().filter_map(|(_, file)| *file))
+                    .chain(history)
+                    .chain(vault.as_ref().map(AsFd::as_fd)),
+            )?;
+            command.spawn()?
+        };
+        let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
+        Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
+    }
+
+    /// What it has said since the last call.
+    pub(in super::super) fn progress(&mut self, now: Instant) -> Progress {
+        loop {
+            match hear(&self.link) {
+                Heard::Edge(edge) => self.edges.push(edge),
+                Heard::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
+                Heard::Unknown => {}
+                // Its end is told by the system.
+                Heard::Nothing | Heard::End if now >= self.late_at => return Progress::Late,
+                Heard::Nothing | Heard::End => return Progress::Loading,
+            }
+        }
+    }
+
+    /// When it takes too long.
+    pub(in super::super) fn late_at(&self) -> Instant {
+        self.late_at
+    }
+
+    /// Readable when it has said something.
+    pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+
+    /// Tells it to end: it has that long until it is ended.
+    pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
+        // If it serves after all by now, or is about to, it finishes what it has begun.
+        let _ = kill_process(self.pid, Signal::TERM);
+        Dismissed { pid: self.pid, end_at: Instant::now() + patience, ended: false }
+    }
+}
+
+/// A server that was told to end, and has not been waited for.
+#[derive(Debug)]
+pub(in super::super) struct Dismissed {
+    pub(super) pid: Pid,
+    end_at: Instant,
+    ended: bool,
+}
+
+impl Dismissed {
+    /// When it is to be ended.
+    pub(super) fn end_at(&self) -> Instant {
+        self.end_at
+    }
+
+    /// Ends it if it has not ended by itself.
+    pub(super) fn end_if_late(&mut self, now: Instant) {
+        if now >= self.end_at && !std::mem::replace(&mut self.ended, true) {
+            log::warn!("the server that was given up (pid {}) has not ended and is killed", self.pid);
+            // It has not been waited for, so its process id cannot belong to another process.
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(mut self) {
+        while matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR)) {
+            self.end_if_late(Instant::now());
+            std::thread::sleep(LOOK);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A worker: the process that runs lanes.
+
+use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
+use super::crew::SharedLane;
+use super::places::Pools;
+use super::privileges::Privileges;
+use super::reasons::Reasons;
+use super::signals;
+use super::title::Title;
+use oribi_config::{Settings, Timeouts};
+use oribi_host::{GlobalLock, Runtime};
+use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
+use oribi_listen::{Door, Listener, Seat, doors};
+use oribi_pool::Worker;
+use oribi_stats::backtrace;
+use oribi_stats::figures;
+use oribi_stats::scoreboard::running::RunningLine;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use oribi_worker::boot::Boot;
+use oribi_worker::lane::{self, ContextSupply, LaneSetup};
+use rustix::process::{Pid, Signal};
+use std::any::Any;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, PoisonError};
+
+/// Stack size of a lane's thread: the usual size for the first thread of a process, because apps recurse.
+const LANE_STACK: usize = 8 << 20;
+
+/// What the supervisor gives to a worker that it forks.
+pub(super) struct Post<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) runtime: &'a dyn Runtime,
+    /// Empty if there are edges.
+    pub(super) listeners: &'a [Listener],
+    /// The memory that the worker shares with each edge; empty: it has its own connections.
+    pub(super) pools: Pools,
+    pub(super) privileges: &'a Privileges,
+    /// The number of the load of the app, if there may be others.
+    pub(super) generation: Option<u64>,
+    /// The worker's seat among all workers.
+    pub(super) seat: Seat,
+    pub(super) slot: WorkerSlot,
+    /// Counted from 1.
+    pub(super) number: usize,
+    /// The pipe that tells the worker to read its command. The worker's own signal handlers write to it, too.
+    pub(super) wake: OwnedFd,
+    pub(super) waker: OwnedFd,
+    /// The write end of the pipe that wakes the supervisor.
+    pub(super) notice: OwnedFd,
+    pub(super) reasons: &'a Reasons,
+    /// Nobody has been served yet: see [`LaneSetup::must_log`].
+    pub(super) must_log: bool,
+    pub(super) supervisor: Pid,
+}
+
+impl Post<'_> {
+    /// Whether TERM only makes the worker ask for its replacement: TERM that is sent to all processes must not end it while the
+    /// server goes on serving, for its edges or for its farewell.
+    fn stays_when_told(&self) -> bool {
+        !self.pools.is_empty() || !self.settings.timeouts.farewell.is_zero()
+    }
+
+    /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
+    pub(super) fn entitle(&self, state: &str) {
+        let role = format!("worker {}", self.number);
+        Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
+    }
+}
+
+/// Runs the worker and ends the process.
+pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> ! {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = serve(post, supervisor_signals, heirs);
+        if let Err(message) = &outcome {
+            log::error!("worker {}: {message}", post.number);
+            post.reasons.leave(std::process::id(), message);
+        }
+        let status = i32::from(outcome.is_err());
+        end(post, status);
+        status
+    }));
+    exit_now(outcome.unwrap_or_else(|panic| {
+        log::error!("worker {}: panic: {}", post.number, panic_message(panic.as_ref()));
+        1
+    }))
+}
+
+/// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not know of this end, or may
+/// have died; so a timer limits it.
+fn end(post: &Post<'_>, status: i32) {
+    let graceful = post.settings.timeouts.graceful;
+    if graceful < Timeouts::NEVER {
+        match LastResort::new(graceful) {
+            Ok(last_resort) => last_resort.start(),
+            Err(error) => log::error!("worker {}: nothing will end it if its end hangs: {error}", post.number),
+        }
+    }
+    post.runtime.end(status);
+}
+
+fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
+    let _watches =
+        take_over_signals(post, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
+    // Nothing of the app runs as root.
+    post.privileges.drop_here()?;
+    follow_supervisor(post)?;
+    if post.settings.tells_metrics() {
+        figures::begin(post.slot.figures);
+    }
+    post.runtime.worker_started(post.number);
+    // A hook may have changed the user, and then the system forgets the signal (prctl(2), PR_SET_PDEATHSIG).
+    follow_supervisor(post)?;
+    let outcome = match post.runtime.global_lock() {
+        Some(lock) => run_crew(post, lock),
+        None if post.settings.threads > 1 => run_lanes(post),
+        None => run_lane(post),
+    };
+    // The app's hooks and handlers may take time.
+    post.entitle("ending");
+    post.runtime.worker_stopping(post.number);
+    outcome
+}
+
+/// Makes the worker stop when its supervisor dies.
+fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
+    // Without its supervisor nobody would replace or end this worker. It cannot leave the queue of the listeners to others,
+    // which are stopping, too. Hence QUIT and not TERM.
+    rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
+        .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
+    if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
+}
+
+/// The signals that a terminal or a service manager sends to all processes do nothing in a worker, because the supervisor
+/// decides. A child that the app forks has the default actions.
+const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+
+/// The count of ignored signals, which nobody reads.
+static DISREGARDED: AtomicU32 = AtomicU32::new(0);
+
+/// Replaces the supervisor's signal handlers by a worker's: TERM retires it, QUIT drains it.
+fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> io::Result<Vec<Watch>> {
+    let handle = |signal, command: WorkerCommand, last_resort| {
+        let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
+        let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
+        watch(signal, post.slot.command, effect, wake, last_resort)
+    };
+    // Nobody else may be left to end a worker whose app is stuck.
+    let graceful = post.settings.timeouts.graceful;
+    let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
+    let (terminate, orphaned) = if post.stays_when_told() {
+        // Requests may wait for this worker, also when TERM is sent to all processes to stop the server. So it serves until
+        // another one has taken its place, or until the edges have ended.
+        let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
+        let terminate = watch(Signal::TERM, post.slot.state, effect, vec![post.notice.try_clone()?], None)?;
+        // If its mold dies, the requests that wait are for the workers of the next one.
+        let behind = !post.pools.is_empty() && post.generation.is_some();
+        let command = if behind { WorkerCommand::Retire } else { WorkerCommand::Drain };
+        (terminate, command)
+    } else {
+        (handle(Signal::TERM, WorkerCommand::Retire, None)?, WorkerCommand::Drain)
+    };
+    let mut watches = vec![terminate, handle(Signal::QUIT, orphaned, last_resort)?];
+    for signal in SUPERVISORS {
+        watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
+    }
+    watches.extend(signals::survive_failing_writes()?);
+    if post.settings.has_app_deadlines() {
+        orders::receive_orders()?;
+    }
+    backtrace::hear(post.slot.backtraces, post.runtime.tracing(), post.settings.threads == 1)?;
+    supervisor_signals.release();
+    // The supervisor's handlers have counted what arrived between the fork and here.
+    let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();
+    if signals::take(Signal::QUIT) > 0 || told {
+        post.slot.retire_if_serving();
+    }
+    drop(heirs);
+    Ok(watches)
+}
+
+/// The setup of a lane that accepts at `doors` and whose threads are watched at `running`.
+fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
+    let Post { settings, listeners, slot, wake, must_log, .. } = post;
+    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd(), must_log: *must_log }
+}
+
+fn run_lane(post: &Post<'_>) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
+    let mut supply = Single::new(post.settings, post.runtime, reporter, boot(post)?);
+    run(post, post.seat, post.slot.running, &mut supply)
+}
+
+/// Runs a lane, which answers for its own connections or for those of the edges.
+fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mut dyn ContextSupply) -> Result<(), String> {
+    let outcome = if post.pools.is_empty() {
+        lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
+    } else {
+        // The edges keep the deadlines of apps until these have answered, and then the supervisor does.
+        let Some(places) = places(post)? else { return Ok(()) };
+        lane::run_behind(&setup(post, &[], running), places, supply)
+    };
+    outcome.map_err(|error| oribi_engine::shortage::explain(&error))
+}
+
+/// The request that each lane answers before all others; `None`: there is none.
+fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
+    Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
+}
+
+/// Takes a place in the pool of each edge; `None`: while it waited for one, it was told to end.
+fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
+    let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
+    if post.settings.has_app_deadlines() {
+        // The edge calls on the line when an app takes too long.
+        for place in places.iter().flatten() {
+            orders::signal_on_input(place.line())
+                .map_err(|error| format!("cannot be told of an app that takes too long: {error}"))?;
+        }
+    }
+    Ok(places)
+}
+
+/// Lets the threads of a language with one lock share one lane.
+fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
+    let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
+    let setup = setup(post, &doors, post.slot.running);
+    let failed = |error: io::Error| error.to_string();
+    if post.pools.is_empty() {
+        SharedLane::new(&setup, lock, reporter).map_err(failed)?.work(boot(post)?)
+    } else {
+        let Some(places) = places(post)? else { return Ok(()) };
+        SharedLane::behind(&setup, places, lock, reporter).map_err(failed)?.work(boot(post)?)
+    }
+}
+
+/// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
+/// kernel prefers for signals.
+fn run_lanes(post: &Post<'_>) -> Result<(), String> {
+    let pool = Pool::new(post.settings.threads);
+    let spares = usize::from(post.settings.max_requests.is_some());
+    let failed = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for index in 0..post.settings.threads {
+            let (pool, failed) = (&pool, &failed);
+            let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
+            let spawned = thread.spawn_scoped(scope, move || {
+                if let Err(message) = run_one_of_many(post, index, pool) {
+                    log::error!("worker {}, lane {}: {message}", post.number, index + 1);
+                    give_up(post, failed, message);
+                }
+                pool.lane_ended();
+            });
+            if let Err(error) = spawned {
+                let message = format!("cannot start a thread for lane {}: {error}", index + 1);
+                log::error!("worker {}: {message}", post.number);
+                give_up(post, failed, message);
+                pool.lane_ended();
+            }
+        }
+        pool.keep(post.runtime, spares, || post.entitle(RETIRING));
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(message) => Err(format!("a lane failed: {message}")),
+        None => Ok(()),
+    }
+}
+
+fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
+    let running = post.slot.running.get(index..=index).unwrap_or_default();
+    let mut supply = Pooled::new(post.settings, pool, reporter, boot(post)?);
+    let seat = post.seat.part(index, post.settings.threads);
+    match catch_unwind(AssertUnwindSafe(|| run(post, seat, running, &mut supply))) {
+        Ok(outcome) => outcome,
+        Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
+    }
+}
+
+/// Called when a lane has failed: the others finish their requests, and the worker is replaced meanwhile.
+fn give_up(post: &Post<'_>, failed: &Mutex<Option<String>>, message: String) {
+    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+    post.slot.retire_if_serving();
+    let _ = rustix::io::write(&post.waker, &[0]);
+    let _ = rustix::io::write(&post.notice, &[0]);
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

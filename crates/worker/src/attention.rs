@@ -1,0 +1,335 @@
+//! Everything that makes a lane turn from its connections: a command for its worker, its waker, its timer, and the descriptors
+//! that its app watches.
+//!
+//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A lane
+//! behind an edge has no backend: it waits for this instance itself, and its pools are in there, too.
+//!
+//! The timer, the watched descriptors and the waker, which any thread and any signal handler may use, make the lane call
+//! `Host::attend` between two exchanges. The waker also interrupts an `Outlet::write` that waits for a slow client, so that a
+//! language's own signal handlers run at once.
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::cell::OnceCell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// The worker's pipe, after which the lane reads its command.
+const COMMAND: u64 = 0;
+/// The waker's eventfd.
+const BELL: u64 = 1;
+/// The sources for which the host is called: the timer and the watched descriptors.
+const APP: u64 = 2;
+/// The bell of a pool: it has requests, or room for answers.
+const POOL: u64 = 3;
+/// The line of a pool: it has descriptors, or calls.
+const LINE: u64 = 4;
+/// Sockets on which another process of the server answers.
+const ANSWER: u64 = 5;
+
+/// How many events are taken at once.
+const EVENTS: usize = 8;
+
+/// The sources of a lane's attention. Each reports a change once, whether or not it is read.
+#[derive(Debug)]
+pub struct Attention {
+    sources: Arc<Sources>,
+    waker: Arc<LaneWaker>,
+    timer: OnceCell<OwnedFd>,
+}
+
+/// The sources as one descriptor. A thread may wait for them while another one has the lane.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    epoll: OwnedFd,
+    /// The timer or a watched descriptor has changed, and the host has not been called for that yet.
+    news: AtomicBool,
+}
+
+/// What [`Sources::wait`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Something else than news of a pool.
+    pub(crate) other: bool,
+    /// Something has come on the line of a pool.
+    pub(crate) line: bool,
+    /// There may be more.
+    more: bool,
+}
+
+impl Sources {
+    /// Waits for at most `timeout` (`None`: without limit). May return without having found anything.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<Found> {
+        let mut events = [MaybeUninit::uninit(); EVENTS];
+        let timeout = timeout.map(Timespec::try_from).transpose().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let reported = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((reported, _)) => reported,
+            Err(Errno::INTR) => return Ok(Found::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let is = |name: u64| reported.iter().any(|event| event.data.u64() == name);
+        if is(APP) {
+            self.news.store(true, SeqCst);
+        }
+        Ok(Found { other: [APP, BELL, COMMAND, ANSWER].into_iter().any(is), line: is(LINE), more: reported.len() == EVENTS })
+    }
+}
+
+#[derive(Debug)]
+struct LaneWaker {
+    bell: OwnedFd,
+    /// It was rung, and the lane has not handled that yet.
+    rung: AtomicBool,
+}
+
+impl Wake for LaneWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    /// Signal handlers may call this: an atomic, and a system call that preserves errno.
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, SeqCst) {
+            // It never blocks, because the count has room for 2^64 - 2; beyond that a lost ring would not matter.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// Has whoever waits for the lane's news come back from that, and no host called. From any thread and from signal handlers.
+#[derive(Clone, Debug)]
+pub(crate) struct Nudge(Arc<LaneWaker>);
+
+impl Nudge {
+    pub(crate) fn nudge(&self) {
+        // As in `wake_by_ref`.
+        let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+    }
+}
+
+impl Attention {
+    /// Listens to `command`, the read end of the worker's pipe, and to a waker.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
+        let sources = Arc::new(Sources { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let attention =
+            Self { sources, waker: Arc::new(LaneWaker { bell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
+        attention.add(command, COMMAND)?;
+        attention.add(attention.waker.bell.as_fd(), BELL)?;
+        Ok(attention)
+    }
+
+    /// Listens to the bell and the line of a pool, too.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn listen_to_pool(&self, bell: BorrowedFd<'_>, line: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(bell, POOL)?;
+        self.add(line, LINE)
+    }
+
+    /// The sources, for a thread that waits for them itself.
+    pub(crate) fn sources(&self) -> Arc<Sources> {
+        Arc::clone(&self.sources)
+    }
+
+    /// The descriptor for the lane's backend to watch.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.sources.epoll.as_fd()
+    }
+
+    /// See [`oribi_host::Outlet::waker`].
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.waker))
+    }
+
+    /// A way to end a wait.
+    pub(crate) fn nudge(&self) -> Nudge {
+        Nudge(Arc::clone(&self.waker))
+    }
+
+    /// Clears the reported changes, so that the next change is reported. Call this whenever the backend has reported the
+    /// descriptor.
+    pub(crate) fn look(&self) {
+        while self.sources.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
+    }
+
+    /// Whether the waker has rung since the last call.
+    #[inline]
+    pub(crate) fn take_ring(&self) -> bool {
+        self.waker.rung.load(SeqCst) && self.waker.rung.swap(false, SeqCst)
+    }
+
+    /// Whether to call the host: its waker has rung, or the timer or a watched descriptor has changed.
+    #[inline]
+    pub fn take(&self) -> bool {
+        self.take_ring() | (self.sources.news.load(SeqCst) && self.sources.news.swap(false, SeqCst))
+    }
+
+    /// See [`oribi_host::Outlet::watch`].
+    pub fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(descriptor, APP)
+    }
+
+    /// Wakes the lane when something comes on `socket`, until [`Attention::unwatch`]; no host is called for that.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn await_answer(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(socket, ANSWER)
+    }
+
+    /// See [`oribi_host::Outlet::unwatch`].
+    pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.sources.epoll, descriptor)?)
+    }
+
+    /// See [`oribi_host::Outlet::wake_after`].
+    pub(crate) fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        let timer = match self.timer.get() {
+            Some(timer) => timer,
+            None => {
+                let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+                self.add(timer.as_fd(), APP)?;
+                self.timer.get_or_init(|| timer)
+            }
+        };
+        // A time of zero would stop the timer.
+        let time = time.map_or(Duration::ZERO, |time| time.max(Duration::from_nanos(1)));
+        let it_value = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let setting = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(timer, TimerfdTimerFlags::empty(), &setting)?;
+        Ok(())
+    }
+
+    /// Reports each change of `source` once, even if it is not read.
+    fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.sources.epoll, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_io::{Backend, Epoll, Event};
+    use std::io::Write;
+
+    /// An attention, the worker's end of its pipe, and a backend that watches the attention.
+    fn watched() -> (Attention, io::PipeWriter, Epoll) {
+        let (command, worker) = io::pipe().expect("a pipe is to be had");
+        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        // The worker keeps its end open as long as it lives.
+        std::mem::forget(command);
+        let mut backend = Epoll::new().expect("epoll works");
+        backend.watch(attention.descriptor()).expect("it can be watched");
+        (attention, worker, backend)
+    }
+
+    #[track_caller]
+    fn is_woken(backend: &mut Epoll, timeout: Option<Duration>) -> bool {
+        let _deadline = oribi_test_support::waits_for("a lane to be woken");
+        let mut events = Vec::new();
+        backend.wait(timeout, &mut events).expect("it can wait");
+        events.contains(&Event::Wake)
+    }
+
+    const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn a_waker_wakes_from_another_thread_and_once_for_all_that_came_before() {
+        let (attention, _worker, mut backend) = watched();
+        for _ in 0..3 {
+            assert!(!is_woken(&mut backend, NOW) && !attention.take());
+            let waker = attention.waker();
+            let thread = std::thread::spawn(move || {
+                waker.wake_by_ref();
+                waker.wake();
+            });
+            assert!(is_woken(&mut backend, None));
+            // Its second call, too, comes before the lane looks.
+            thread.join().expect("the thread ends");
+            attention.look();
+            assert!(attention.take() && !attention.take());
+        }
+    }
+
+    #[test]
+    fn a_ring_that_was_taken_before_it_was_reported_leaves_the_next_one_audible() {
+        let (attention, _worker, mut backend) = watched();
+        attention.waker().wake();
+        assert!(attention.take_ring());
+        attention.waker().wake();
+        assert!(is_woken(&mut backend, None));
+        assert!(attention.take());
+    }
+
+    #[test]
+    fn a_nudge_ends_a_wait_each_time_and_calls_no_host() {
+        let (attention, _worker, mut backend) = watched();
+        for _ in 0..3 {
+            let nudge = attention.nudge();
+            std::thread::spawn(move || nudge.nudge());
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(!attention.take() && !is_woken(&mut backend, NOW));
+        }
+    }
+
+    #[test]
+    fn a_command_wakes_the_lane_but_not_its_host() {
+        let (attention, mut worker, mut backend) = watched();
+        for _ in 0..2 {
+            worker.write_all(&[0]).expect("the pipe has room");
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(!attention.take());
+            assert!(!is_woken(&mut backend, NOW));
+        }
+    }
+
+    #[test]
+    fn a_timer_wakes_once_and_can_be_stopped() {
+        let (attention, _worker, mut backend) = watched();
+        attention.wake_after(Some(Duration::ZERO)).expect("there are timers");
+        assert!(is_woken(&mut backend, None));
+        attention.look();
+        assert!(attention.take());
+        attention.wake_after(Some(Duration::from_secs(600))).expect("there are timers");
+        attention.wake_after(None).expect("there are timers");
+        attention.wake_after(Some(Duration::from_millis(1))).expect("there are timers");
+        assert!(is_woken(&mut backend, None));
+        attention.look();
+        assert!(attention.take() && !is_woken(&mut backend, NOW));
+    }
+
+    #[test]
+    fn watched_descriptors_wake_with_each_change_until_they_are_watched_no_more() {
+        let (attention, _worker, mut backend) = watched();
+        let (reader, mut writer) = io::pipe().expect("a pipe is to be had");
+        attention.watch(reader.as_fd()).expect("a pipe can be watched");
+        for _ in 0..2 {
+            writer.write_all(b"x").expect("the pipe has room");
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(attention.take() && !attention.take());
+        }
+        attention.unwatch(reader.as_fd()).expect("it is watched");
+        writer.write_all(b"x").expect("the pipe has room");
+        assert!(!is_woken(&mut backend, NOW));
+        let file = std::fs::File::open("/proc/self/exe").expect("it is there");
+        assert!(attention.watch(file.as_fd()).is_err(), "a file is always readable");
+    }
+}

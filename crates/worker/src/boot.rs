@@ -1,0 +1,354 @@
+//! The request that a new worker answers to itself before it takes any other: it shows whether the app can answer, and has the
+//! app load what it loads with its first request. No client sees the answer.
+
+use crate::attention::{Attention, Nudge, Sources};
+use oribi_config::{Settings, SocketAddress};
+use oribi_host::{Content, Endpoint, ExchangeId, GlobalLock, Host, Outlet, Piece, Reply, ReplyError, Request, Wait};
+use oribi_message::{FieldPair, HeadLayout, RequestHead, ResponseHead};
+use oribi_proto::h1::{Event, Limits, Machine};
+use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::Waker;
+use std::time::Duration;
+
+/// The only exchange.
+const EXCHANGE: ExchangeId = ExchangeId(u64::MAX);
+
+/// How long to wait before the app is asked once more whether it has something to do: Ruby runs some of its work only then.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// How far the answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// There is none yet.
+    Waiting,
+    /// Its content is on its way.
+    Started(u16),
+    /// It is complete.
+    Done(u16),
+    /// The app gave it up.
+    GivenUp,
+}
+
+/// The boot request of a lane, and the outlet of its answer. If a host may have kept the outlet's address, this must live until
+/// the host is gone; then everything that is said for the exchange is too late.
+pub struct Boot<'a> {
+    settings: &'a Settings,
+    target: &'a str,
+    slot: &'a WorkerSlot,
+    attention: Attention,
+    progress: Cell<Progress>,
+}
+
+impl<'a> Boot<'a> {
+    /// The boot request that `settings` ask for; `None`: they ask for none. A write to `wake` makes it read the command in
+    /// `slot`.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn new(settings: &'a Settings, slot: &'a WorkerSlot, wake: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+        let Some(target) = settings.life.boot_request.as_deref() else { return Ok(None) };
+        let attention = Attention::new(wake)?;
+        Ok(Some(Self { settings, target, slot, attention, progress: Cell::new(Progress::Waiting) }))
+    }
+
+    /// Has `host` answer, which nobody else uses, and waits for the end of the answer; without `lock`, if the language has one.
+    /// Nothing here ends an app that takes too long: the supervisor ends its worker.
+    ///
+    /// # Errors
+    /// Why the app is not fit to serve.
+    pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
+        host.enter();
+        host.begin(self);
+        let outcome = self.answer(host, lock);
+        // From now on the exchange is over, whatever the app says.
+        self.progress.set(Progress::GivenUp);
+        host.leave();
+        outcome.map_err(|why| format!("the boot request, GET {}, {why}", self.target))
+    }
+
+    fn answer(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
+        let bytes = format!(
+            "GET {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Oribi (boot request)\r\nAccept: */*\r\n\r\n",
+            self.target
+        );
+        let mut layout = HeadLayout::default();
+        let step = Machine::new().handle_input(bytes.as_bytes(), &mut layout, &Limits::default());
+        let Event::Head { .. } = step.event else { return Err("is no valid request".to_owned()) };
+        let port = self.settings.listen.iter().find_map(|address| match &address.socket {
+            SocketAddress::Tcp { port, .. } => Some(port.to_string()),
+            SocketAddress::Unix { .. } => None,
+        });
+        let request = Request {
+            head: RequestHead::new(bytes.as_bytes(), &layout),
+            content: Content::None,
+            trailers: None,
+            remote: Endpoint { address: b"127.0.0.1", port: b"0" },
+            server: Endpoint { address: b"localhost", port: port.as_deref().unwrap_or("0").as_bytes() },
+            forwarded_port: false,
+            chosen_name: false,
+            https: false,
+            underscores: self.settings.underscore_headers,
+            gateway: None,
+        };
+        let mut after = host.answer(&request, Reply::new(self, EXCHANGE));
+        let mut retire = after.retire;
+        loop {
+            while after.deferred {
+                after = host.run_deferred();
+                retire |= after.retire;
+            }
+            match self.progress.get() {
+                Progress::Done(status) if status >= 500 => return Err(format!("was answered with status {status}")),
+                Progress::Done(_) if retire => return Err("was the last that its app wanted to answer".to_owned()),
+                Progress::Done(_) => return Ok(()),
+                Progress::GivenUp => return Err("was answered in part only".to_owned()),
+                Progress::Waiting | Progress::Started(_) if retire => return Err("was not answered".to_owned()),
+                Progress::Waiting | Progress::Started(_) => {}
+            }
+            // The app answers later.
+            self.wait(lock);
+            if self.slot.command() != WorkerCommand::Serve {
+                return Err("was not answered before the worker was told to stop".to_owned());
+            }
+            if self.attention.take() {
+                after = host.attend();
+                retire |= after.retire;
+            }
+        }
+    }
+
+    /// Waits until something happens.
+    fn wait(&self, lock: Option<&dyn GlobalLock>) {
+        let sources = self.attention.sources();
+        let news = News { sources: &sources, nudge: self.attention.nudge() };
+        match lock {
+            None => news.wait(),
+            // Other threads of the language may finish the answer.
+            Some(lock) => {
+                lock.without_lock(&news);
+                lock.see_to_interrupts();
+            }
+        }
+    }
+
+    /// Moves the answer on, if it can still be.
+    fn advance(&self, exchange: ExchangeId, next: impl FnOnce(Progress) -> Option<Progress>) -> Result<(), ReplyError> {
+        let open = exchange == EXCHANGE && matches!(self.progress.get(), Progress::Waiting | Progress::Started(_));
+        let next = open.then(|| next(self.progress.get())).flatten().ok_or(ReplyError::Gone)?;
+        self.progress.set(next);
+        if matches!(next, Progress::Done(_) | Progress::GivenUp) {
+            // Another thread may be waiting for this.
+            self.attention.nudge().nudge();
+        }
+        Ok(())
+    }
+
+    fn whole(&self, exchange: ExchangeId, status: u16) -> Result<(), ReplyError> {
+        self.advance(exchange, |progress| (progress == Progress::Waiting).then_some(Progress::Done(status)))
+    }
+}
+
+/// Waits for the news of a boot request.
+struct News<'a> {
+    sources: &'a Sources,
+    nudge: Nudge,
+}
+
+impl Wait for News<'_> {
+    fn wait(&self) {
+        // An error would come again, and the supervisor ends a worker that does not get on.
+        let _ = self.sources.wait(Some(LONGEST_WAIT));
+    }
+
+    fn interrupt(&self) {
+        self.nudge.nudge();
+    }
+}
+
+impl Outlet for Boot<'_> {
+    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, _parts: &[&[u8]]) -> Result<(), ReplyError> {
+        self.whole(exchange, head.status)
+    }
+
+    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, _pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        self.whole(exchange, head.status)
+    }
+
+    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        self.advance(exchange, |progress| (progress == Progress::Waiting).then_some(Progress::Started(head.status)))
+    }
+
+    fn write(&self, exchange: ExchangeId, _piece: &[u8]) -> Result<(), ReplyError> {
+        self.advance(exchange, |progress| matches!(progress, Progress::Started(_)).then_some(progress))
+    }
+
+    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        self.advance(exchange, |progress| match progress {
+            Progress::Started(status) => Some(Progress::Done(status)),
+            _ => None,
+        })
+    }
+
+    fn abandon(&self, exchange: ExchangeId) {
+        // A client would get a 500 if nothing was sent. It may be over already.
+        let _ = self.advance(exchange, |progress| match progress {
+            Progress::Waiting => Some(Progress::Done(500)),
+            _ => Some(Progress::GivenUp),
+        });
+    }
+
+    fn has_gone(&self, exchange: ExchangeId) -> bool {
+        exchange != EXCHANGE || !matches!(self.progress.get(), Progress::Waiting | Progress::Started(_))
+    }
+
+    fn inform(&self, exchange: ExchangeId, _status: u16, _fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.advance(exchange, Some)
+    }
+
+    /// Work for idle times can wait for the first pause between clients.
+    fn waiting(&self) -> usize {
+        1
+    }
+
+    fn waker(&self) -> Waker {
+        self.attention.waker()
+    }
+
+    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.watch(descriptor)
+    }
+
+    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.unwatch(descriptor)
+    }
+
+    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        self.attention.wake_after(time)
+    }
+
+    fn take_socket(&self, _exchange: ExchangeId) -> io::Result<OwnedFd> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the boot request has no client and no socket"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_host::After;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    /// Answers in its own way, and says how it was called.
+    struct App<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send>(F, Vec<&'static str>);
+
+    impl<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send> Host for App<F> {
+        fn enter(&mut self) {
+            self.1.push("enter");
+        }
+
+        fn begin(&mut self, _outlet: &dyn Outlet) {
+            self.1.push("begin");
+        }
+
+        fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+            (self.0)(request, reply)
+        }
+
+        fn run_deferred(&mut self) -> After {
+            self.1.push("deferred");
+            After::default()
+        }
+
+        fn leave(&mut self) {
+            self.1.push("leave");
+        }
+    }
+
+    const fn head(status: u16) -> ResponseHead<'static> {
+        ResponseHead { status, fields: &[] }
+    }
+
+    /// The result for an app that answers in this way, in a worker that gets `command` meanwhile.
+    fn boot_told(command: WorkerCommand, answer: impl FnMut(&Request<'_>, Reply<'_>) -> After + Send) -> Result<(), String> {
+        let _deadline = oribi_test_support::waits_for("the answer to the boot request");
+        let mut settings = Settings::default();
+        settings.life.boot_request = Some("/up?deep=1".to_owned());
+        let slot = WorkerSlot::unshared();
+        slot.set_command(command);
+        let (wake, mut writer) = io::pipe().expect("a pipe is to be had");
+        writer.write_all(b"x").expect("it has room");
+        let boot = Boot::new(&settings, &slot, wake.as_fd()).expect("the system allows it").expect("it is set");
+        let mut app = App(answer, Vec::new());
+        let outcome = boot.ask(&mut app, None);
+        assert_eq!((app.1[..2].to_vec(), app.1.last()), (vec!["enter", "begin"], Some(&"leave")));
+        outcome
+    }
+
+    fn boot(answer: impl FnMut(&Request<'_>, Reply<'_>) -> After + Send) -> Result<(), String> {
+        boot_told(WorkerCommand::Serve, answer)
+    }
+
+    #[test]
+    fn the_app_sees_a_usual_request() {
+        let outcome = boot(|request, reply| {
+            assert_eq!((request.head.method(), request.head.target()), (&b"GET"[..], &b"/up?deep=1"[..]));
+            assert_eq!((request.server_port(), request.remote_address()), (&b"80"[..], &b"127.0.0.1"[..]));
+            reply.send(head(204), &[]).expect("it is open");
+            After { deferred: true, ..After::default() }
+        });
+        assert_eq!(outcome, Ok(()));
+    }
+
+    #[test]
+    fn any_answer_below_500_will_do() {
+        for (status, fit) in [(200, true), (302, true), (404, true), (499, true), (500, false), (503, false)] {
+            let whole = boot(|_, reply| {
+                reply.send(head(status), &[b"x"]).expect("it is open");
+                After::default()
+            });
+            let pieces = boot(|_, reply| {
+                let mut writer = reply.start(head(status)).expect("it is open");
+                writer.write(b"x").expect("it is open");
+                writer.finish().expect("it is open");
+                After::default()
+            });
+            assert_eq!((whole.is_ok(), pieces.is_ok()), (fit, fit), "{status}");
+            if let Err(why) = whole {
+                assert_eq!(why, format!("the boot request, GET /up?deep=1, was answered with status {status}"));
+            }
+        }
+    }
+
+    #[test]
+    fn an_app_that_gives_up_or_wants_to_end_is_not_fit() {
+        let given_up = boot(|_, reply| {
+            drop(reply);
+            After::default()
+        });
+        assert!(given_up.expect_err("no answer").contains("status 500"));
+        let cut = boot(|_, reply| {
+            drop(reply.start(head(200)));
+            After::default()
+        });
+        assert!(cut.expect_err("half an answer").contains("in part"));
+        let last = boot(|_, reply| {
+            reply.send(head(200), &[]).expect("it is open");
+            After { retire: true, ..After::default() }
+        });
+        assert!(last.expect_err("it wants to end").contains("the last"));
+    }
+
+    #[test]
+    fn an_answer_may_come_later_and_a_stop_is_not_held_up() {
+        let later = |_: &Request<'_>, reply: Reply<'_>| {
+            let (outlet, id) = reply.detach();
+            outlet.wake_after(Some(Duration::from_millis(5))).expect("there are timers");
+            assert!(!outlet.has_gone(id));
+            After::default()
+        };
+        assert!(boot_told(WorkerCommand::Retire, later).expect_err("no answer").contains("told to stop"));
+    }
+}

@@ -1,0 +1,429 @@
+//! The threads of a crew: which of them waits for news, which one rests, and when another one is called or started.
+//!
+//! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request. It
+//! releases the lock when there is nothing to do, or when its app does. One thread at a time waits for news without the lock;
+//! other threads without work rest. Before a thread calls an app, it makes sure that another thread is on its way to take the
+//! next turn. That thread gets the lock when the app waits for something, or when the language switches threads. So a request
+//! costs no switch of threads unless an app really waits.
+
+mod bed;
+
+use crate::attention::Nudge;
+use bed::{Bed, Until, Woken};
+use oribi_host::{GlobalLock, Wait};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How long a thread beyond the least number rests before it ends.
+const REST: Duration = Duration::from_secs(30);
+
+/// How long the thread that waits for news waits at most if there are other threads. While it waits, they set new deadlines,
+/// and must wake it for a deadline that is earlier than the one it knows. Most deadlines are later than this limit, so they
+/// rarely must.
+const MOST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A wait for news of a lane. Afterwards it says whether the language has interrupted it.
+pub(crate) trait WaitForNews: Wait {
+    fn was_interrupted(&self) -> bool;
+}
+
+/// The threads of a worker.
+pub struct Roster<'a> {
+    lock: &'a dyn GlobalLock,
+    least: usize,
+    most: usize,
+    /// Threads that exist or are being started. The lane must not be freed before this is 0: see [`Roster::is_empty`].
+    threads: Cell<usize>,
+    resting: Cell<usize>,
+    /// Threads whose app waits for its client while another thread waits for news.
+    pausing: Cell<usize>,
+    /// A thread was called or started and has not come yet.
+    called: Cell<bool>,
+    ended: Cell<bool>,
+    watch: Cell<Option<Watch>>,
+    /// The thread that waits for news has stopped waiting, and only needs the lock. It sets this without the lock.
+    watch_is_up: AtomicBool,
+    nudge: Nudge,
+    bed: Bed,
+}
+
+/// What is known of the thread that waits for news.
+#[derive(Clone, Copy)]
+struct Watch {
+    /// When it stops waiting by itself; `None`: never.
+    until: Option<Instant>,
+    /// Its app waits for its client.
+    held: bool,
+}
+
+/// A wait for news that notes its end.
+struct Noted<'w, W> {
+    news: W,
+    is_over: &'w AtomicBool,
+}
+
+impl<W: WaitForNews> Wait for Noted<'_, W> {
+    fn wait(&self) {
+        self.news.wait();
+        self.is_over.store(true, SeqCst);
+    }
+
+    fn interrupt(&self) {
+        self.news.interrupt();
+    }
+}
+
+/// The place of a thread in the lane. The thread leaves when this is dropped, whatever ends the thread.
+pub struct Place<'r, 'a>(&'r Roster<'a>);
+
+impl Drop for Place<'_, '_> {
+    fn drop(&mut self) {
+        self.0.depart();
+    }
+}
+
+impl<'a> Roster<'a> {
+    /// A crew of `least` to `most` threads that has no thread yet. `nudge` wakes the thread that waits for news.
+    pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
+        let least = least.max(1);
+        Self {
+            lock,
+            least,
+            most: most.max(least),
+            threads: Cell::new(0),
+            resting: Cell::new(0),
+            pausing: Cell::new(0),
+            called: Cell::new(false),
+            ended: Cell::new(false),
+            watch: Cell::new(None),
+            watch_is_up: AtomicBool::new(false),
+            nudge,
+            bed: Bed::default(),
+        }
+    }
+
+    /// How many threads there may be.
+    #[inline]
+    pub const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether no thread is left that may use the lane, now or later.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.threads.get() == 0
+    }
+
+    // ---- The life of the threads ---------------------------------------------------------------------------------------
+
+    /// Counts a thread of the crew that is about to serve.
+    #[inline]
+    pub fn take_in(&self) {
+        self.threads.set(self.threads.get() + 1);
+    }
+
+    /// Called by a thread of the crew when it begins to serve. It is in the crew until it drops the result.
+    #[inline]
+    pub fn arrive(&self) -> Place<'_, 'a> {
+        self.called.set(false);
+        Place(self)
+    }
+
+    /// A thread leaves the crew.
+    fn depart(&self) {
+        self.threads.set(self.threads.get() - 1);
+        if self.most > 1 && !self.ended.get() {
+            if self.watch.get().is_some() {
+                // The leaving thread may have begun what only a turn ends.
+                self.wake_watch();
+            } else if self.nobody_comes() {
+                // It may have been the thread that waits for news, and the language does not report its end.
+                self.call_another();
+            }
+        }
+        self.lock.wake_main();
+        self.bed.summon_main();
+    }
+
+    /// Starts threads until there are as many as the least number.
+    pub fn fill_up(&self) {
+        while !self.ended.get() && self.threads.get() < self.least && self.start_thread() {}
+    }
+
+    /// The main thread sleeps until a thread has left the crew or the language had something to do on it. `false`: the app has
+    /// ended the main thread.
+    pub fn rest_main(&self) -> bool {
+        // A thread leaves with the lock held, so none leaves between this line and the sleep.
+        let seen = self.bed.summonses();
+        self.lock.rest_main().unwrap_or_else(|| {
+            self.bed.sleep(self.lock, Until::Summons(seen), None);
+            self.lock.see_to_interrupts()
+        })
+    }
+
+    /// The worker ends: all threads are to leave.
+    pub fn end(&self) {
+        self.ended.set(true);
+        self.bed.end();
+        // The news for which it waits may have been taken by the turn that ended the worker.
+        self.wake_watch();
+    }
+
+    fn start_thread(&self) -> bool {
+        self.take_in();
+        self.called.set(true);
+        if self.lock.start_thread() {
+            return true;
+        }
+        self.threads.set(self.threads.get() - 1);
+        self.called.set(false);
+        false
+    }
+
+    // ---- With nothing to do ----------------------------------------------------------------------------------------------
+
+    /// Waits for news, or rests if another thread waits for them. `false`: the calling thread has rested for long, and the crew
+    /// has enough threads without it.
+    pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+        if self.watch.get().is_some() {
+            self.hurry_watch(timeout);
+            return self.rest();
+        }
+        self.wait_for_news(timeout, false, news);
+        true
+    }
+
+    /// `false`: the thread was interrupted.
+    fn wait_for_news<W: WaitForNews>(
+        &self,
+        timeout: Option<Duration>,
+        held: bool,
+        news: impl FnOnce(Option<Duration>) -> W,
+    ) -> bool {
+        let mut watch = Watch { until: None, held };
+        let mut timeout = timeout;
+        if self.most > 1 {
+            let patience = timeout.map_or(MOST_PATIENCE, |timeout| timeout.min(MOST_PATIENCE));
+            watch.until = Some(Instant::now() + patience);
+            timeout = Some(patience);
+        }
+        self.watch.set(Some(watch));
+        self.watch_is_up.store(false, SeqCst);
+        let noted = Noted { news: news(timeout), is_over: &self.watch_is_up };
+        let waited = self.lock.without_lock(&noted);
+        self.watch.set(None);
+        waited && !noted.news.was_interrupted()
+    }
+
+    /// Rests until called. `false`: the calling thread has rested for long, and the crew has enough threads without it.
+    fn rest(&self) -> bool {
+        self.resting.set(self.resting.get() + 1);
+        let woken = self.bed.sleep(self.lock, Until::Called, Some(REST));
+        self.resting.set(self.resting.get() - 1);
+        // Any thread that stops resting answers the call, also one that was interrupted or whose rest was just over: it may be
+        // the one that the call has woken.
+        let called = self.called.replace(false);
+        called || woken != Woken::Late || self.threads.get() <= self.least
+    }
+
+    // ---- In the middle of an app -------------------------------------------------------------------------------------------
+
+    /// The app of the calling thread waits for its client, at most for `timeout`. `false`: the thread was interrupted.
+    pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
+        let round = self.bed.round();
+        if self.nobody_comes() {
+            self.call_another();
+        }
+        if self.nobody_comes() {
+            let waited = self.wait_for_news(timeout, true, news);
+            // Other threads may rest or pause by now, and this thread may return to its app.
+            self.leave_the_lane();
+            return waited;
+        }
+        self.hurry_watch(timeout);
+        self.pausing.set(self.pausing.get() + 1);
+        let woken = self.bed.sleep(self.lock, Until::Round(round), timeout);
+        self.pausing.set(self.pausing.get() - 1);
+        woken != Woken::Interrupted
+    }
+
+    /// Ends every pause: what one of the apps waits for has happened.
+    pub(crate) fn resume(&self) {
+        if self.pausing.get() > 0 {
+            self.bed.next_round();
+        }
+        // Another thread may have taken the news in its turn; then this thread would wait for nothing.
+        if self.watch.get().is_some_and(|watch| watch.held) {
+            self.wake_watch();
+        }
+    }
+
+    /// There is something to do, but the calling thread runs an app or is about to. Calls another thread.
+    pub(crate) fn summon(&self) {
+        if self.watch.get().is_some() {
+            self.wake_watch();
+        } else {
+            self.leave_the_lane();
+        }
+    }
+
+    /// Makes sure that another thread waits for news, or is about to, when the calling thread releases the lock.
+    #[inline]
+    pub(crate) fn leave_the_lane(&self) {
+        if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
+            self.call_another();
+        }
+    }
+
+    /// A thread is about to release the lock. If another thread is called only now, an app that never waits costs no call.
+    pub fn before_unlocking(&self) {
+        if !self.nobody_comes() {
+            return;
+        }
+        if self.resting.get() > 0 {
+            self.call_resting();
+        } else if self.pausing.get() > 0 {
+            self.bed.next_round();
+        }
+    }
+
+    #[inline]
+    const fn nobody_comes(&self) -> bool {
+        self.watch.get().is_none() && !self.called.get()
+    }
+
+    /// Makes another thread take the next turn, or a pausing one wait for news.
+    fn call_another(&self) {
+        if self.resting.get() > 0 {
+            self.call_resting();
+        } else if !(self.threads.get() < self.most && self.start_thread()) && self.pausing.get() > 0 {
+            self.bed.next_round();
+        }
+    }
+
+    fn call_resting(&self) {
+        self.called.set(true);
+        self.bed.call(self.resting.get());
+    }
+
+    /// Makes sure that the thread which waits for news stops waiting after `timeout` at the latest.
+    fn hurry_watch(&self, timeout: Option<Duration>) {
+        if let (Some(timeout), Some(Watch { until: Some(until), .. })) = (timeout, self.watch.get())
+            && Instant::now() + timeout < until
+        {
+            self.wake_watch();
+        }
+    }
+
+    /// Ends the wait of the thread that waits for news, if there is one. An earlier nudge is no reason to send none: another thread
+    /// that has looked for news has perhaps taken it, and then the waiting thread has slept on.
+    pub fn wake_watch(&self) {
+        if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
+            self.nudge.nudge();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::{Attention, Sources};
+    use oribi_host::{Crew, Host, Native};
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+
+    type Meanwhile = Box<dyn FnOnce(&dyn Wait)>;
+
+    /// A language in which other threads do something while one of them waits.
+    #[derive(Default)]
+    struct Language(Cell<Option<Meanwhile>>);
+
+    impl GlobalLock for Language {
+        fn begin(&self, _crew: &dyn Crew, _most: usize) {}
+
+        fn end(&self) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, String> {
+            Ok(Box::new(Native::new("whole")))
+        }
+
+        fn without_lock(&self, wait: &dyn Wait) -> bool {
+            if let Some(meanwhile) = self.0.take() {
+                meanwhile(wait);
+            }
+            true
+        }
+
+        fn start_thread(&self) -> bool {
+            false
+        }
+    }
+
+    /// News that come at once.
+    struct Ready;
+
+    impl Wait for Ready {
+        fn wait(&self) {}
+
+        fn interrupt(&self) {}
+    }
+
+    impl WaitForNews for Ready {
+        fn was_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    /// Has a thread of a crew of two wait for news, and calls `meanwhile` with the crew, the wait, and what wakes the thread.
+    fn while_one_waits(meanwhile: impl FnOnce(&Roster<'_>, &dyn Wait, &Sources) + 'static) {
+        let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
+        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        let language: &'static Language = Box::leak(Box::default());
+        let roster: &'static Roster<'static> = Box::leak(Box::new(Roster::new(language, 2, 2, attention.nudge())));
+        roster.take_in();
+        roster.take_in();
+        let (sources, done) = (attention.sources(), Arc::new(AtomicBool::new(false)));
+        let noted = Arc::clone(&done);
+        language.0.set(Some(Box::new(move |wait| {
+            meanwhile(roster, wait, &sources);
+            noted.store(true, SeqCst);
+        })));
+        assert!(roster.idle(None, |_| Ready));
+        assert!(done.load(SeqCst), "a thread waited");
+    }
+
+    /// Looks for news as a thread does that takes a turn, so that the waiting thread is not woken by them any more.
+    fn takes_nudge(sources: &Sources) -> bool {
+        sources.wait(Some(Duration::ZERO)).expect("it can look").other
+    }
+
+    #[test]
+    fn a_thread_whose_nudge_another_one_has_taken_is_nudged_again() {
+        while_one_waits(|roster, _, sources| {
+            for _ in 0..3 {
+                roster.summon();
+                assert!(takes_nudge(sources));
+            }
+            roster.hurry_watch(Some(Duration::ZERO));
+            assert!(takes_nudge(sources));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_only_needs_the_lock_is_not_nudged() {
+        while_one_waits(|roster, wait, sources| {
+            wait.wait();
+            roster.summon();
+            assert!(!takes_nudge(sources));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_leaves_has_the_waiting_one_look() {
+        while_one_waits(|roster, _, sources| {
+            drop(roster.arrive());
+            assert!(takes_nudge(sources));
+        });
+    }
+}

@@ -1,0 +1,50 @@
+//! Answers that an app puts off: its host has returned, and somebody else feeds them, or will. Each keeps an area until it ends or its
+//! client has gone. Some areas are left to requests that are answered at once, so that no number of followers stops a worker.
+
+use super::Intake;
+use super::open::Step;
+use super::rest::Moment;
+use oribi_host::ExchangeId;
+
+/// This part of a worker's areas is never put off.
+const PART_KEPT: u32 = 8;
+
+/// At most one line of the log in this time, in nanoseconds, says that answers are refused.
+const SAID_EVERY: u64 = 10_000_000_000;
+
+/// How many answers a worker with so many areas may have put off.
+pub const fn most_put_off(areas: u32) -> u32 {
+    areas - areas / PART_KEPT
+}
+
+impl Intake<'_> {
+    /// A host has returned without having answered completely: gives the exchange up if there are too many of them.
+    #[cold]
+    pub(super) fn note_put_off(&mut self, exchange: ExchangeId) {
+        let Some(open) = self.opened.get(exchange) else { return };
+        let most = most_put_off(self.pools[open.pool].shape().areas);
+        // Usually few areas are in use at all.
+        if self.pools[open.pool].vacant() >= self.pools[open.pool].shape().areas - most || open.step == Step::Ended {
+            return;
+        }
+        let pool = open.pool;
+        let put_off = self.opened.iter().filter(|open| open.pool == pool && !open.lent).count();
+        if put_off <= most as usize {
+            return;
+        }
+        let Some(open) = self.opened.remove(exchange) else { return };
+        if self.now >= self.full_said_until {
+            self.full_said_until = Moment(self.now.0 + SAID_EVERY);
+            log::warn!(
+                "{} unfinished answers wait for the app, as many as a worker may put off: {}; more workers (--workers) would help",
+                put_off - 1,
+                if open.step == Step::Unanswered { "a client gets a 503" } else { "a response is cut off" }
+            );
+        }
+        if open.step == Step::Unanswered {
+            self.decline_for_now(open.pool, open.taken);
+        } else {
+            self.pools[open.pool].abandon(open.taken);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! 1. Wait: a worker that has nothing to do sleeps until an edge has a request, room or an order for it, or until there is other
+//!    news for its lane.
+//!
+//! It announces its sleep, looks once more, and then waits at its attention, in which the pools' bells are. Where threads share
+//! the lane, one of them waits without the lane. Meanwhile others may take requests, which the announcement does not forbid: it
+//! says only that somebody must be rung for. Therefore they leave it as it is, and every thread that finds nothing announces a
+//! new sleep before it waits.
+
+use super::lent::Lent;
+use super::open::{Open, Step};
+use super::{Intake, Stage};
+use crate::attention::Sources;
+use oribi_io::Waiter;
+use oribi_source::Next;
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many nanoseconds requests may come one after the other before the lane looks for other news: a command to stop, its app's timers.
+const NEWS_AFTER: u64 = 10_000_000;
+
+/// How often a lane that is to end with its edges looks whether they have ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(20);
+
+/// A time of the clock that edges have, too, in nanoseconds. It is asked for before each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(pub(super) u64);
+
+impl Moment {
+    #[inline]
+    fn now() -> Self {
+        let time = clock_gettime(ClockId::Monotonic);
+        // The clock counts up from the start of the system.
+        Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    const fn after(self, nanoseconds: u64) -> Self {
+        Self(self.0 + nanoseconds)
+    }
+}
+
+/// Waits at the attention of a lane, in a thread that must not use the lane now.
+#[derive(Debug)]
+pub struct Watcher {
+    sources: Arc<Sources>,
+    woken: bool,
+    line: bool,
+}
+
+impl Waiter for Watcher {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let found = self.sources.wait(timeout)?;
+        self.woken |= found.other;
+        self.line |= found.line;
+        Ok(())
+    }
+}
+
+impl Intake<'_> {
+    /// The next request, or what else there is to do. `patient`: waits until there is something; the lane has no other thread.
+    #[inline]
+    pub(super) fn next(&mut self, patient: bool) -> io::Result<Next<Lent>> {
+        self.left = false;
+        loop {
+            self.flow();
+            let now = Moment::now();
+            if now >= self.news_due {
+                self.look(Some(Duration::ZERO))?;
+            }
+            self.now = now;
+            if self.woken || self.finished() {
+                return Ok(Next::Command);
+            }
+            if let Some(lent) = self.take() {
+                return Ok(Next::Exchange(lent));
+            }
+            self.forget_gone();
+            self.announce();
+            if self.flow() || self.finished() {
+                continue;
+            }
+            if let Some(lent) = self.take() {
+                if patient {
+                    self.awake();
+                }
+                return Ok(Next::Exchange(lent));
+            }
+            // Nothing tells when the last edge has ended.
+            let timeout = (self.stage == Stage::Emptying).then_some(LOOK_FOR_END);
+            if !patient {
+                return Ok(Next::Nothing(timeout));
+            }
+            self.look(timeout)?;
+            self.awake();
+        }
+    }
+
+    /// Waits while an app waits for room. Returns when there may be some, or when there is other news.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        self.left = true;
+        self.announce();
+        if !self.flow() && !self.note_gone() {
+            self.look(None)?;
+        }
+        self.awake();
+        self.flow();
+        Ok(())
+    }
+
+    /// Does what can be done without waiting; returns how long nothing else is to be done. Requests in the queue are for another
+    /// thread: the caller is in the middle of one.
+    pub(super) fn attend(&mut self) -> Option<Duration> {
+        self.flow();
+        if !self.alone {
+            // The caller may wait next, or leave that to another thread. A lone thread goes on with its app instead, and must
+            // not be rung for.
+            self.announce();
+        }
+        let news = self.flow() | self.note_gone();
+        news.then_some(Duration::ZERO)
+    }
+
+    /// Whether there is something to do without waiting.
+    pub(super) fn has_more(&self) -> bool {
+        self.woken || (self.stage != Stage::Stopping && !self.left && self.pools.iter().any(|pool| pool.queued() > 0))
+    }
+
+    /// Takes the news that a watcher has found.
+    pub(super) fn collect(&mut self, watcher: &mut Watcher) {
+        self.woken |= std::mem::take(&mut watcher.woken);
+        if std::mem::take(&mut watcher.line) {
+            self.hear();
+        }
+    }
+
+    /// A watcher for this lane.
+    pub(super) fn watcher(&self) -> Watcher {
+        Watcher { sources: Arc::clone(&self.sources), woken: false, line: false }
+    }
+
+    fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let found = self.sources.wait(timeout)?;
+        self.woken |= found.other;
+        if found.line {
+            self.hear();
+        }
+        self.news_due = Moment::now().after(NEWS_AFTER);
+        Ok(())
+    }
+
+    /// Reads what has come on the lines, so that they never fill up.
+    #[cold]
+    fn hear(&mut self) {
+        for pool in &mut self.pools {
+            if let Err(error) = pool.hear() {
+                log::error!("cannot hear an edge: {error}");
+            }
+        }
+    }
+
+    /// Announces a sleep to all edges.
+    fn announce(&mut self) {
+        let takes = self.stage != Stage::Stopping && !self.left;
+        for (number, pool) in self.pools.iter_mut().enumerate() {
+            let for_room = self.opened.iter().any(|open| open.pool == number && !open.backlog.is_empty());
+            pool.announce_sleep(takes, for_room);
+        }
+    }
+
+    fn awake(&mut self) {
+        self.pools.iter_mut().for_each(oribi_pool::Worker::awake);
+    }
+
+    /// Writes what waits for room; returns whether anything was written.
+    #[inline]
+    pub(super) fn flow(&mut self) -> bool {
+        !self.opened.is_empty() && self.flow_each()
+    }
+
+    fn flow_each(&mut self) -> bool {
+        let Self { opened, pools, .. } = self;
+        // Of hundreds that follow something, hardly any waits for room.
+        if opened.iter().all(|open| open.backlog.is_empty()) {
+            return false;
+        }
+        let mut flowed = false;
+        for open in opened.iter_mut().filter(|open| !open.backlog.is_empty()) {
+            match open.backlog.flow(&mut pools[open.pool], &mut open.taken) {
+                Ok(progress) => flowed |= progress,
+                Err(error) => {
+                    log::error!("cannot pass a response on: {error}");
+                    open.broken = true;
+                }
+            }
+        }
+        for open in opened.take_all(|open| open.broken) {
+            pools[open.pool].abandon(open.taken);
+            flowed = true;
+        }
+        for open in opened.take_all(|open| open.step == Step::Ended && open.backlog.is_empty()) {
+            pools[open.pool].finish(open.taken);
+            flowed = true;
+        }
+        flowed
+    }
+
+    /// Whether the edge says of an exchange, for the first time, that nobody waits for it.
+    fn note_gone(&mut self) -> bool {
+        let Self { opened, pools, .. } = self;
+        let is_news = |open: &mut Open| !open.gone && open.is_over(pools);
+        opened.iter_mut().filter_map(|open| is_news(open).then(|| open.gone = true)).count() > 0
+    }
+
+    /// Forgets exchanges for which nobody waits, unless a host has their requests.
+    #[inline]
+    fn forget_gone(&mut self) {
+        if self.opened.is_empty() {
+            return;
+        }
+        let Self { opened, pools, .. } = self;
+        for open in opened.take_all(|open| !open.lent && open.is_over(pools)) {
+            pools[open.pool].abandon(open.taken);
+        }
+    }
+}

@@ -1,0 +1,573 @@
+//! A lane: one source of requests and one host's context on one thread.
+
+mod app_chunks;
+mod challenge;
+mod command;
+mod deadlines;
+mod front;
+mod https;
+mod metrics;
+mod named_files;
+mod news;
+mod outlet;
+
+use crate::attention::{Attention, Nudge};
+use crate::crew::Roster;
+use crate::intake::Intake;
+use app_chunks::AppChunks;
+use deadlines::Deadlines;
+use front::Front;
+pub use front::{ProbePage, is_probe};
+use named_files::Named;
+use news::News;
+use oribi_config::{IoModel, ProxyProtocol, Settings};
+use oribi_engine::{Census, Engine};
+use oribi_files::NamedFiles;
+use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
+use oribi_io::{Backend, Epoll, Uring};
+use oribi_listen::{Door, Listener};
+use oribi_log::AccessLog;
+use oribi_message::ResponseHead;
+use oribi_pool::Worker;
+use oribi_source::{LentRequest, Source};
+use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
+use oribi_stats::scoreboard::{Prospect, WorkerSlot};
+use oribi_stats::totals::counter_of;
+use oribi_tls::{Start, Tls};
+use std::cell::{Cell, RefCell, RefMut};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a lane needs from its worker.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneSetup<'a> {
+    /// All settings.
+    pub settings: &'a Settings,
+    /// The listeners.
+    pub listeners: &'a [Listener],
+    /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
+    pub doors: &'a [Door<'a>],
+    /// The worker's part of the scoreboard.
+    pub slot: &'a WorkerSlot,
+    /// Lines on which the supervisor sees what the threads of the lane are running; empty: none.
+    pub running: &'static [RunningLine],
+    /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
+    pub wake: BorrowedFd<'a>,
+    /// Whether an access log that cannot be opened prevents the start. A server that serves already goes on without.
+    pub must_log: bool,
+}
+
+impl<'a> LaneSetup<'a> {
+    /// An engine over `backend`, one of `lanes` in all workers, and its attention.
+    pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
+        let (settings, account) = (self.settings, self.slot.account);
+        let speakers = self.doors.iter().map(|door| {
+            let listener = &self.listeners[door.listener];
+            let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
+            listener.tls.clone().map(|server| (server, start))
+        });
+        let mut backend = Tls::new(backend, settings.http2, speakers)?;
+        backend.tell_outcomes(move |outcome| account.count(counter_of(outcome)));
+        let access_log = match &settings.access_log {
+            Some(target) if self.must_log => Some(AccessLog::open_in_time(target, &settings.access_log_format)?),
+            target => target.as_ref().map(|target| AccessLog::open_or_wait(target, &settings.access_log_format)),
+        };
+        let attention = Attention::new(self.wake)?;
+        let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
+        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log)?;
+        engine.take_part_in(Census {
+            here: self.slot.connections,
+            everywhere: self.slot.all_connections,
+            lanes,
+            lanes_each: lanes / self.settings.workers.max(1),
+            idle: self.slot.idle,
+            workers: self.slot.workers,
+            bell: self.slot.bell,
+        })?;
+        engine.count_in(account, lanes <= settings.workers.max(1));
+        engine.show_states_in(self.slot.standing);
+        Ok((engine, attention))
+    }
+
+    /// The requests of `pools`, and an attention that listens to them.
+    pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
+        let attention = Attention::new(self.wake)?;
+        let intake = Intake::new(self.settings, pools, &attention)?;
+        Ok((intake.watched(self.running, self.settings.request_id.as_ref()), attention))
+    }
+}
+
+/// Supplies a lane with contexts.
+pub trait ContextSupply {
+    /// The first context.
+    ///
+    /// # Errors
+    /// A message for the log.
+    fn first(&mut self) -> Result<Box<dyn Host>, String>;
+
+    /// After how many requests to call [`ContextSupply::renew`] for the first time.
+    fn due(&self) -> u64;
+
+    /// Called with a context that no thread uses, when that many requests have been answered or when the context has asked to
+    /// be retired.
+    fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
+
+    /// Whether a context that asks to be retired ends its process.
+    fn ends_with_context(&self) -> bool {
+        false
+    }
+
+    /// Called once, when the lane accepts no more connections.
+    fn retires(&mut self) {}
+}
+
+/// The decision of a supply.
+pub enum Renewal {
+    /// Go on with this context, the old one or a new one, and ask again at this total number of requests.
+    Serve(Box<dyn Host>, u64),
+    /// Accept no more connections and end; this context answers what has been accepted.
+    Stop(Box<dyn Host>),
+}
+
+/// Answers requests until the worker's command says otherwise and everything that was accepted is answered.
+///
+/// # Errors
+/// The system refuses something essential, or there is no context.
+pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    match setup.settings.io {
+        IoModel::Uring => run_on(Uring::new()?, setup, supply),
+        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, supply),
+        #[cfg(feature = "libevent")]
+        IoModel::Libevent => run_on(Libevent::new()?, setup, supply),
+        #[cfg(not(feature = "libevent"))]
+        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// The same for a lane behind edges: answers the requests of `pools`, which has one place in the pool of each edge.
+///
+/// # Errors
+/// The same as for [`run`].
+pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let (intake, attention) = setup.intake(pools)?;
+    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+    run_from(&lane.without_front(), setup, supply)
+}
+
+fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
+    run_from(&lane.with_probe(setup.settings).watched(setup.running, setup.settings), setup, supply)
+}
+
+/// Answers the requests of the lane's source.
+fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let mut host = supply.first().map_err(io::Error::other)?;
+    lane.source().serve_alone(host.is_prompt());
+    host.enter();
+    host.begin(lane);
+    lane.source().expect_prompt_answers(host.is_prompt());
+    lane.obey();
+    lane.ends_with_context.set(supply.ends_with_context());
+    let mut due = supply.due();
+    let mut answered = 0;
+    let mut serves = true;
+    loop {
+        let next = lane.source().next_exchange()?;
+        let retire = if let Some(exchange) = next {
+            let Some(exchange) = lane.answer_in_front(exchange, setup.listeners) else { continue };
+            answered += 1;
+            lane.answer(exchange, setup.listeners, &mut *host)
+        } else if lane.obey() {
+            if serves && lane.stops() {
+                serves = false;
+                supply.retires();
+            }
+            lane.attend(&mut *host)
+        } else {
+            break;
+        };
+        // A context that has only answered its share keeps the exchanges that it has not answered yet.
+        if retire || (answered >= due && lane.source().answering() == 0) {
+            host.leave();
+            match supply.renew(host, answered, After { retire, ..After::default() }) {
+                Renewal::Serve(next, until) => {
+                    // This does nothing if the context is the old one, because then nothing was left to answer.
+                    lane.source().abandon_all();
+                    host = next;
+                    due = until;
+                }
+                Renewal::Stop(last) => {
+                    host = last;
+                    due = u64::MAX;
+                    lane.source().stop(false);
+                    serves = false;
+                    supply.retires();
+                }
+            }
+            host.enter();
+            host.begin(lane);
+        }
+    }
+    lane.source().abandon_all();
+    host.leave();
+    Ok(())
+}
+
+/// A source as the outlet of its host. Every call borrows the source only as long as it takes.
+pub struct Lane<'a, S: Source> {
+    source: RefCell<S>,
+    /// What the source watches; declared after the source. `None`: the source watches the worker's pipe itself, and there is no
+    /// waker.
+    attention: Option<Attention>,
+    slot: &'a WorkerSlot,
+    /// What [`WorkerSlot::log_opening`] was when the log files were opened; `None`: others open them again.
+    logs_opened: Cell<Option<u32>>,
+    /// What the supervisor watches; `None`: nothing.
+    running: Option<RunningApps>,
+    /// Passes orders to apps that take too long; `None`: they may take as long as they like.
+    deadlines: Option<Deadlines>,
+    /// How threads wait, if several share the lane.
+    aside: Option<Aside<'a, S>>,
+    /// What is answered without asking the host.
+    front: Option<Front>,
+    /// Files that the app may name in place of content.
+    named: Option<Named>,
+    /// See [`Request::underscores`](oribi_host::Request::underscores).
+    underscores: bool,
+    /// See [`Request::chosen_name`](oribi_host::Request::chosen_name).
+    chosen_name: bool,
+    /// See [`oribi_host::Outlet::tells_queue_times`].
+    tells_queue_times: bool,
+    /// See [`ContextSupply::ends_with_context`].
+    ends_with_context: Cell<bool>,
+    app_chunks: AppChunks,
+}
+
+/// What a lane needs where threads share it.
+struct Aside<'a, S: Source> {
+    /// Locked by the thread that is waiting.
+    waiter: Mutex<S::Waiter>,
+    roster: Roster<'a>,
+    nudge: Nudge,
+    /// Threads that run an app.
+    busy: Cell<usize>,
+    /// What the host is being called with. Any other exchange was kept, and is answered by a thread that has no turn.
+    called: RefCell<Vec<ExchangeId>>,
+    /// Exchanges whose apps wait for their clients.
+    held: RefCell<Vec<ExchangeId>>,
+    /// What was due next when a thread was last told how long nothing is due: the waiting thread looks by then.
+    foreseen: Cell<Option<Duration>>,
+}
+
+impl<'a, S: Source> Lane<'a, S> {
+    /// A lane that answers through `source`, in the worker of `slot`.
+    pub fn new(source: S, slot: &'a WorkerSlot) -> Self {
+        Self {
+            source: RefCell::new(source),
+            attention: None,
+            slot,
+            logs_opened: Cell::new(Some(slot.inherited_opening())),
+            running: None,
+            deadlines: None,
+            aside: None,
+            front: None,
+            named: None,
+            underscores: false,
+            chosen_name: false,
+            tells_queue_times: false,
+            ends_with_context: Cell::new(false),
+            app_chunks: AppChunks::default(),
+        }
+    }
+
+    /// Applies `settings` to the lane: files in front of its host, files that the host may name, which fields the host gets,
+    /// and deadlines of apps.
+    pub fn with_settings(self, settings: &Settings) -> io::Result<Self> {
+        let files = &settings.files;
+        let named = NamedFiles::open(files)?.map(Named::new);
+        let deadlines =
+            settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
+        let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
+        let chosen_name = settings.server_name.is_some();
+        Self { named, underscores, chosen_name, tells_queue_times, deadlines, ..self }.with_front(settings)
+    }
+
+    /// Sets the attention that its source watches.
+    pub fn woken_by(self, attention: Attention) -> Self {
+        Self { attention: Some(attention), ..self }
+    }
+
+    /// The same lane, which between `least` and `most` threads of a language with this `lock` share.
+    pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
+        let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
+        let aside = Aside {
+            waiter: Mutex::new(self.source().waiter()?),
+            roster: Roster::new(lock, least, most, nudge.clone()),
+            nudge,
+            busy: Cell::new(0),
+            called: RefCell::default(),
+            held: RefCell::default(),
+            foreseen: Cell::new(None),
+        };
+        Ok(Self { aside: Some(aside), ..self })
+    }
+
+    /// The threads that share the lane, if they do.
+    pub fn roster(&self) -> Option<&Roster<'a>> {
+        self.aside.as_ref().map(|aside| &aside.roster)
+    }
+
+    /// Has the calling thread, which has found nothing to do, wait or rest. `false`: it is not needed any more.
+    pub fn idle(&self, timeout: Option<Duration>) -> bool {
+        self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
+    }
+
+    fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
+        let idle = self.source.borrow().is_idle_while_it_waits().then_some(self.slot.idle);
+        News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
+    }
+
+    /// Sets the lines that show what its threads are running.
+    pub fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
+        Self { running: RunningApps::on(lines, settings.request_id.as_ref()), ..self }
+    }
+
+    /// Leaves it to others to open log files again.
+    pub fn leave_logs_to_others(&self) {
+        self.logs_opened.set(None);
+    }
+
+    /// The source, with the events that a waiting thread has found.
+    pub fn source_with_news(&self) -> RefMut<'_, S> {
+        let mut source = self.source.borrow_mut();
+        self.take_news(&mut source);
+        source
+    }
+
+    /// Passes the events that a waiting thread has found to the source; none while the thread is still waiting.
+    fn take_news(&self, source: &mut S) {
+        if let Some(aside) = &self.aside
+            && let Ok(mut waiter) = aside.waiter.try_lock()
+        {
+            source.collect(&mut waiter);
+        }
+    }
+
+    /// Lets `host` answer; returns whether it asks to be retired.
+    pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
+        let id = exchange.id();
+        if let Some(named) = &self.named {
+            let source = self.source.borrow();
+            named.begin(&mut exchange, |id| source.waiting(id).is_ok());
+        }
+        let mut request = exchange.request(listeners);
+        request.underscores = self.underscores;
+        request.chosen_name = self.chosen_name;
+        if let Some(running) = &self.running {
+            running.begin(id, &request.head, self.source.borrow().now());
+        }
+        self.enter_app(id);
+        {
+            let mut source = self.source.borrow_mut();
+            source.expect_prompt_answers(host.is_prompt());
+            // Pending output would otherwise wait for this app.
+            source.submit();
+        }
+        let after = match &self.deadlines {
+            None => host.answer(&request, Reply::new(self, id)),
+            Some(deadlines) => self.answer_in_time(deadlines, &exchange, &request, host),
+        };
+        self.leave_app(id);
+        if let Some(running) = &self.running {
+            running.end(id);
+        }
+        self.source().give_back(exchange);
+        self.slot.requests.fetch_add(1, Ordering::Relaxed);
+        if !after.deferred {
+            return after.retire;
+        }
+        self.source().send_now(id);
+        self.run_deferred(host, after)
+    }
+
+    /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.
+    pub fn attend(&self, host: &mut dyn Host) -> bool {
+        if !self.attention.as_ref().is_some_and(Attention::take) {
+            return false;
+        }
+        self.count_busy(1);
+        let after = host.attend();
+        self.count_busy(-1);
+        if after.deferred { self.run_deferred(host, after) } else { after.retire }
+    }
+
+    fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
+        self.source.borrow_mut().submit();
+        self.summon_another();
+        after.retire | host.run_deferred().retire
+    }
+
+    /// Call this before an app is called, and while it waits: summons another thread if there is more to do, or if something is
+    /// due earlier than the waiting thread expects.
+    pub fn summon_another(&self) {
+        let Some(aside) = &self.aside else { return };
+        let source = self.source.borrow();
+        let sooner = || source.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
+        let wanted = source.has_more() || sooner();
+        drop(source);
+        if wanted {
+            aside.roster.summon();
+        }
+    }
+
+    /// Records until when a thread is told that nothing is due.
+    pub fn note_next_due(&self) {
+        if let Some(aside) = &self.aside {
+            aside.foreseen.set(self.source.borrow().due());
+        }
+    }
+
+    /// The source. No reply may be used while it is borrowed.
+    pub fn source(&self) -> RefMut<'_, S> {
+        self.source.borrow_mut()
+    }
+
+    /// What its source watches beside connections.
+    pub fn attention(&self) -> Option<&Attention> {
+        self.attention.as_ref()
+    }
+
+    /// Whether the lane accepts no more connections.
+    pub fn stops(&self) -> bool {
+        self.source.borrow().stops()
+    }
+
+    #[inline]
+    fn count_busy(&self, change: isize) {
+        if let Some(aside) = &self.aside {
+            aside.busy.set(aside.busy.get().wrapping_add_signed(change));
+        }
+    }
+
+    #[inline]
+    fn enter_app(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside {
+            aside.called.borrow_mut().push(exchange);
+            self.count_busy(1);
+            aside.roster.leave_the_lane();
+        }
+    }
+
+    #[inline]
+    fn leave_app(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside {
+            let mut called = aside.called.borrow_mut();
+            if let Some(place) = called.iter().rposition(|id| *id == exchange) {
+                called.swap_remove(place);
+            }
+            self.count_busy(-1);
+        }
+    }
+
+    /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
+    /// thread may have handled them.
+    pub fn resume_held_apps(&self) {
+        let Some(aside) = &self.aside else { return };
+        let mut held = aside.held.borrow_mut();
+        if held.is_empty() {
+            return;
+        }
+        let (source, before) = (self.source.borrow(), held.len());
+        let most = source.output_limit();
+        held.retain(|&exchange| source.waiting(exchange).is_ok_and(|waiting| waiting > most));
+        if held.len() < before {
+            aside.roster.resume();
+        }
+    }
+
+    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` of its output waits for
+    /// its client. `None`: interrupt the app.
+    fn wait_for_client<'e>(
+        &'e self,
+        mut source: RefMut<'e, S>,
+        exchange: ExchangeId,
+        most: usize,
+    ) -> io::Result<Option<RefMut<'e, S>>> {
+        let Some(aside) = &self.aside else {
+            source.turn()?;
+            return Ok(Some(source));
+        };
+        if aside.busy.get() >= aside.roster.most() {
+            source.leave_line();
+        }
+        self.take_news(&mut source);
+        let timeout = source.attend()?;
+        // Handling the events may have sent everything that there was to wait for.
+        let released = source.waiting(exchange).map_or(true, |waiting| waiting <= most);
+        drop(source);
+        self.resume_held_apps();
+        if released {
+            self.summon_another();
+        }
+        if released || timeout == Some(Duration::ZERO) {
+            return Ok(Some(self.source()));
+        }
+        self.note_next_due();
+        self.summon_another();
+        aside.held.borrow_mut().push(exchange);
+        let go_on = aside.roster.pause(timeout, |timeout| self.news(aside, timeout));
+        aside.held.borrow_mut().retain(|&held| held != exchange);
+        Ok(go_on.then(|| self.source()))
+    }
+
+    /// Sends pending output before an app takes its time.
+    #[inline]
+    fn send_pending(&self, exchange: ExchangeId) {
+        self.source.borrow_mut().submit();
+        self.tell_of_use(exchange);
+    }
+
+    /// Call this when something was sent for `exchange`. If the exchange was kept, the calling thread may have no turn of its own
+    /// soon, so another thread must look for what there is to do now: the client's next request may have come, a deadline may
+    /// have been set for a slow client, or the lane may be finished.
+    #[inline]
+    fn tell_of_use(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside
+            && !aside.called.borrow().contains(&exchange)
+        {
+            aside.roster.summon();
+        }
+    }
+
+    /// The app has done something for its client.
+    #[inline]
+    fn note_progress(&self, exchange: ExchangeId) {
+        if let Some(running) = &self.running {
+            running.note_progress(exchange);
+        }
+    }
+
+    /// Sends the file that the head of a response names, if it names one.
+    #[inline]
+    fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
+        self.named.as_ref()?.respond(self, exchange, head)
+    }
+
+    /// The source, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
+    #[inline]
+    fn source_after_app(&self, exchange: ExchangeId) -> RefMut<'_, S> {
+        self.note_progress(exchange);
+        let mut source = self.source.borrow_mut();
+        source.catch_up(self.slot.is_to_stop());
+        if self.slot.prospect() == Prospect::Parts {
+            source.part();
+        }
+        source
+    }
+}

@@ -1,0 +1,41 @@
+//! What a lane does when it was woken.
+
+use super::Lane;
+use oribi_source::Source;
+use oribi_stats::scoreboard::{Prospect, WorkerCommand};
+use std::sync::atomic::Ordering;
+
+impl<S: Source> Lane<'_, S> {
+    /// Reads the worker's command, and passes on what others have answered; `false`: the lane ends.
+    pub fn obey(&self) -> bool {
+        let mut source = self.source.borrow_mut();
+        if source.take_wake()
+            && let Some(attention) = &self.attention
+        {
+            attention.look();
+        }
+        let told = self.slot.log_opening.load(Ordering::Relaxed);
+        if self.logs_opened.get().is_some_and(|opened| opened != told) {
+            self.logs_opened.set(Some(told));
+            source.reopen_logs();
+        }
+        drop(source);
+        self.pass_metrics_on();
+        let mut source = self.source.borrow_mut();
+        self.pass_on_command(&mut source) && !source.finished()
+    }
+
+    /// Passes the worker's command to the source; `false`: end at once.
+    pub(super) fn pass_on_command(&self, source: &mut S) -> bool {
+        match self.slot.command() {
+            WorkerCommand::Serve if self.slot.prospect() == Prospect::Parts => source.part(),
+            WorkerCommand::Serve => {}
+            WorkerCommand::Drain => source.stop(true),
+            WorkerCommand::Retire => source.stop(false),
+            WorkerCommand::Quit => return false,
+            // The edge itself knows to whom.
+            WorkerCommand::HandOver => {}
+        }
+        true
+    }
+}

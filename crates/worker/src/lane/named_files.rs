@@ -1,0 +1,127 @@
+//! Support for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect). It stores the conditions and ranges of
+//! their requests until the response comes, which may be later, and drops the content that the file replaces.
+
+use oribi_files::root::NotFound;
+use oribi_files::selection::Selection;
+use oribi_files::{NamedFiles, Response, respond};
+use oribi_host::{ExchangeId, Outlet, ReplyError};
+use oribi_message::{FieldPair, KnownField, RequestHead, ResponseHead};
+use oribi_source::LentRequest;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+/// At this number of requests, the finished ones are removed; the next time at twice the remaining number.
+const MANY: usize = 1024;
+
+/// Files that the app of a lane may name, and the exchanges that involve them.
+#[derive(Debug)]
+pub(crate) struct Named {
+    files: NamedFiles,
+    /// The conditions and ranges of requests. A request that is not here is a GET without any.
+    asked: RefCell<HashMap<u64, Asked>>,
+    bound: Cell<usize>,
+    /// Exchanges that were answered with a file while their app still sends content.
+    dropped: RefCell<Vec<ExchangeId>>,
+}
+
+/// The relevant parts of a request.
+#[derive(Debug)]
+struct Asked {
+    method: Vec<u8>,
+    lines: Vec<(KnownField, Vec<u8>)>,
+}
+
+impl Asked {
+    fn of(head: &RequestHead<'_>) -> Option<Self> {
+        let wanted = head.fields().filter_map(|(known, _, value)| Some((known?, value.to_vec())));
+        let lines: Vec<_> =
+            wanted.filter(|(known, _)| Selection::concerns(*known) && *known != KnownField::AcceptEncoding).collect();
+        let particular = !lines.is_empty() || head.method() != b"GET";
+        particular.then(|| Self { method: head.method().to_vec(), lines })
+    }
+}
+
+impl Named {
+    pub(crate) fn new(files: NamedFiles) -> Self {
+        Self { files, asked: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
+    }
+
+    /// An app is about to get a request. `is_open` tells whether an exchange has not been answered yet.
+    pub(crate) fn begin(&self, exchange: &mut impl LentRequest, is_open: impl Fn(ExchangeId) -> bool) {
+        exchange.remove_fields(NamedFiles::steers_app);
+        if let Some(asked) = Asked::of(&exchange.head()) {
+            self.keep(exchange.id(), asked, is_open);
+        }
+    }
+
+    fn keep(&self, exchange: ExchangeId, asked: Asked, is_open: impl Fn(ExchangeId) -> bool) {
+        let mut all = self.asked.borrow_mut();
+        if all.len() >= self.bound.get() {
+            all.retain(|id, _| is_open(ExchangeId(*id)));
+            self.bound.set(MANY.max(all.len() * 2));
+        }
+        all.insert(exchange.0, asked);
+    }
+
+    /// A response begins, through `outlet`. If its fields name a file, sends that instead. `None`: they do not.
+    pub(crate) fn respond(
+        &self,
+        outlet: &dyn Outlet,
+        exchange: ExchangeId,
+        head: &ResponseHead<'_>,
+    ) -> Option<Result<(), ReplyError>> {
+        let asked = self.asked.borrow_mut().remove(&exchange.0);
+        let name = self.files.name_in(head.fields)?;
+        let representation = match self.files.find(name) {
+            Ok(representation) => representation,
+            Err(why) => return Some(refuse(outlet, exchange, name.text(), &why)),
+        };
+        let fields: Vec<FieldPair<'_>> =
+            head.fields.iter().filter(|(name, _)| !self.files.is_for_server(name)).copied().collect();
+        let lines = asked.iter().flat_map(|asked| asked.lines.iter().map(|(known, value)| (*known, value.as_slice())));
+        let response = Response {
+            representation: &representation,
+            method: asked.as_ref().map_or(b"GET", |asked| &asked.method),
+            selection: &Selection::of(lines),
+            // The server decides now which part of the file is sent.
+            status: if head.status == 206 { 200 } else { head.status },
+            fields: &fields,
+        };
+        Some(respond(outlet, exchange, &response))
+    }
+
+    /// Drops the content that the app is about to send.
+    pub(crate) fn drop_content(&self, exchange: ExchangeId) {
+        self.dropped.borrow_mut().push(exchange);
+    }
+
+    /// Whether the content of an exchange is dropped.
+    pub(crate) fn drops_content(&self, exchange: ExchangeId) -> bool {
+        self.dropped.borrow().contains(&exchange)
+    }
+
+    /// An exchange is finished or given up. Returns whether its content was dropped.
+    pub(crate) fn end(&self, exchange: ExchangeId) -> bool {
+        self.asked.borrow_mut().remove(&exchange.0);
+        let mut dropped = self.dropped.borrow_mut();
+        let before = dropped.len();
+        dropped.retain(|other| *other != exchange);
+        dropped.len() < before
+    }
+}
+
+fn refuse(outlet: &dyn Outlet, exchange: ExchangeId, name: &[u8], why: &NotFound) -> Result<(), ReplyError> {
+    let name = name.escape_ascii();
+    match why {
+        NotFound::Missing => log::error!("the app has named a file that is not there, or not where it may name files: {name}"),
+        NotFound::Forbidden => log::error!("the app has named a file that may not be read: {name}"),
+        NotFound::Failed(error) => log::error!("the app has named a file that cannot be opened: {name}: {error}"),
+    }
+    let status = if matches!(why, NotFound::Failed(_)) { 503 } else { 404 };
+    let page = oribi_files::page(status);
+    let fields: [FieldPair<'_>; 1] = [(b"Content-Type", oribi_files::PAGE_TYPE)];
+    outlet.respond(exchange, ResponseHead { status, fields: &fields }, &[page.as_bytes()])
+}
+
+#[cfg(test)]
+mod tests;

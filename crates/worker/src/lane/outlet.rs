@@ -1,0 +1,315 @@
+//! A lane as the outlet of its host: passes the host's calls on to the source.
+
+use super::app_chunks::HeldHead;
+use super::{Lane, app_chunks};
+use crate::attention::Attention;
+use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_proto::h1::{InvalidResponse, check_head};
+use oribi_source::Source;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::Waker;
+use std::time::Duration;
+
+impl<S: Source> Outlet for Lane<'_, S> {
+    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
+        if app_chunks::are_announced(&head) {
+            return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
+        }
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond(exchange, head, parts);
+        source.submit();
+        drop(source);
+        self.tell_of_use(exchange);
+        sent
+    }
+
+    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
+        if app_chunks::are_announced(&head) {
+            return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
+        }
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond_pieces(exchange, head, pieces);
+        source.submit();
+        drop(source);
+        self.tell_of_use(exchange);
+        sent
+    }
+
+    fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond_prepared(exchange, fields, content);
+        source.submit();
+        drop(source);
+        self.tell_of_use(exchange);
+        sent
+    }
+
+    fn check(&self, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        let checked = if app_chunks::are_announced(&head) {
+            check_head(&ResponseHead { fields: &app_chunks::other_fields(&head), ..head })
+        } else {
+            check_head(&head)
+        };
+        checked.map_err(|InvalidResponse(why)| ReplyError::Invalid(why))
+    }
+
+    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            self.named.iter().for_each(|named| named.drop_content(exchange));
+            return sent;
+        }
+        if !app_chunks::are_announced(&head) {
+            return self.source_after_app(exchange).start(exchange, head);
+        }
+        let mut source = self.source_after_app(exchange);
+        let held = HeldHead::new(&head);
+        if held.with(|head| check_head(&head)).is_err() {
+            return held.with(|head| source.start(exchange, head));
+        }
+        source.waiting(exchange)?;
+        self.app_chunks.begin(exchange, held, |id| source.waiting(id).is_ok());
+        Ok(())
+    }
+
+    fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        let written = self.write_piece(exchange, piece);
+        // An app that writes nothing, or for nobody, gets on with nothing.
+        if !piece.is_empty() && matches!(written, Ok(()) | Err(ReplyError::Woken)) {
+            self.note_progress(exchange);
+        }
+        written
+    }
+
+    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        self.end_content(exchange, |source| source.finish(exchange))
+    }
+
+    fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.end_content(exchange, |source| source.finish_with_trailers(exchange, trailers))
+    }
+
+    fn abandon(&self, exchange: ExchangeId) {
+        // A file that was sent instead of the content is complete, whatever happens to that content.
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return;
+        }
+        // The response is incomplete in any case, whatever state its chunks are in.
+        let _ = self.app_chunks.end(exchange);
+        if self.deadlines.as_ref().is_some_and(|deadlines| deadlines.has_interrupted(exchange)) {
+            self.source_after_app(exchange).abandon_late(exchange);
+        } else {
+            self.source_after_app(exchange).abandon(exchange);
+        }
+        self.send_pending(exchange);
+    }
+
+    fn has_deadlines(&self) -> bool {
+        self.deadlines.is_some()
+    }
+
+    fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
+        self.source().queue_time(exchange)
+    }
+
+    #[inline]
+    fn tells_queue_times(&self) -> bool {
+        self.tells_queue_times
+    }
+
+    fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
+        if let Some(deadlines) = &self.deadlines {
+            deadlines.extend(exchange, time);
+            match &self.running {
+                Some(running) => running.extend(exchange, time),
+                None => self.source.borrow_mut().extend_deadline(exchange, time),
+            }
+        }
+    }
+
+    fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        let sent = self.source.borrow_mut().inform(exchange, status, fields);
+        self.send_pending(exchange);
+        sent
+    }
+
+    fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
+        self.source.borrow_mut().report(exchange, message)
+    }
+
+    fn retire(&self) {
+        if self.ends_with_context.get() {
+            let mut source = self.source.borrow_mut();
+            source.catch_up(self.slot.is_to_stop());
+            source.stop(false);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.with_news(S::waiting_requests)
+    }
+
+    fn has_gone(&self, exchange: ExchangeId) -> bool {
+        self.with_news(|source| source.waiting(exchange).is_err())
+    }
+
+    fn waker(&self) -> Waker {
+        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
+    }
+
+    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
+    }
+
+    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
+    }
+
+    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
+    }
+
+    fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        let taken = self.source.borrow_mut().take_socket(exchange);
+        self.tell_of_use(exchange);
+        taken
+    }
+}
+
+/// Content that consists only of framing: writes an empty piece, by which an app goes on waiting.
+const NOTHING: &[&[u8]] = &[b""];
+
+impl<S: Source> Lane<'_, S> {
+    /// Handles the news in the middle of an app, and then asks the source.
+    fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        let mut source = self.source_with_news();
+        // If this fails, the next turn fails, too.
+        let _ = source.attend();
+        let answer = ask(&source);
+        drop(source);
+        self.resume_held_apps();
+        // The app goes on, and a thread that waits for these news will not see them any more.
+        self.summon_another();
+        answer
+    }
+
+    /// Ends content as `end` does, unless a file was sent in its place.
+    #[inline]
+    fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return Ok(());
+        }
+        let held = self.app_chunks.take_head(exchange);
+        if let Err(broken) = self.app_chunks.end(exchange) {
+            self.abandon(exchange);
+            return Err(broken);
+        }
+        if let Some(held) = held {
+            held.with(|head| self.source_after_app(exchange).start(exchange, head))?;
+        }
+        let finished = end(&mut self.source.borrow_mut());
+        self.send_pending(exchange);
+        finished
+    }
+
+    /// Sends the head of content in chunks if it has not been sent.
+    fn start_held(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let Some(held) = self.app_chunks.take_head(exchange) else { return Ok(()) };
+        held.with(|head| self.source_after_app(exchange).start(exchange, head))
+    }
+
+    fn write_piece(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        if let Some(named) = self.named.as_ref().filter(|named| named.drops_content(exchange)) {
+            if piece.is_empty() {
+                return Ok(());
+            }
+            // A file was sent: nothing of this is, and all that follows from the host need not be known.
+            named.end(exchange);
+            return Err(ReplyError::Gone);
+        }
+        match self.app_chunks.read(exchange, piece) {
+            None => self.write_content(exchange, piece),
+            // A part of a frame; an empty piece is an order to send the head.
+            Some(Ok(content)) if content.is_empty() && !piece.is_empty() => Ok(()),
+            Some(Ok(content)) => {
+                self.start_held(exchange)?;
+                self.write_all_content(exchange, &content)
+            }
+            Some(Err(broken)) => {
+                self.abandon(exchange);
+                Err(broken)
+            }
+        }
+    }
+
+    /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
+    fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
+        let mut woken = Ok(());
+        let pieces = if pieces.is_empty() { NOTHING } else { pieces };
+        for piece in pieces {
+            match self.write_content(exchange, piece) {
+                Err(ReplyError::Woken) => woken = Err(ReplyError::Woken),
+                outcome => outcome?,
+            }
+        }
+        woken
+    }
+
+    /// Sends a piece of content in the form for the client.
+    fn write_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        let mut source = self.source.borrow_mut();
+        let most = source.output_limit();
+        let mut waiting = source.write(exchange, piece)?;
+        while waiting > most {
+            if self.attention.as_ref().is_some_and(Attention::take_ring) {
+                return Err(ReplyError::Woken);
+            }
+            // The app waits for its client; meanwhile other connections are served as far as they need no app.
+            if let Some(running) = &self.running {
+                running.hold(exchange);
+            }
+            let waited = self.wait_for_client(source, exchange, most);
+            self.note_progress(exchange);
+            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Err(ReplyError::Woken) };
+            source = next;
+            // The client may take long. The wake-up is left to the loop that this app returns to.
+            if !self.pass_on_command(&mut source) {
+                return Err(ReplyError::Gone);
+            }
+            waiting = source.waiting(exchange)?;
+        }
+        let looks = source.is_due_to_look();
+        drop(source);
+        self.send_pending(exchange);
+        // An app that need not wait for its client hears of nothing else that it has gone.
+        if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
+    }
+
+    /// Answers with the content of an app's chunks, or with an error if the app has broken a rule.
+    #[cold]
+    fn respond_taken_apart(
+        &self,
+        exchange: ExchangeId,
+        head: &ResponseHead<'_>,
+        content: Result<Vec<&[u8]>, ReplyError>,
+    ) -> Result<(), ReplyError> {
+        let mut source = self.source_after_app(exchange);
+        let sent = match content {
+            Ok(parts) => source.respond(exchange, ResponseHead { fields: &app_chunks::other_fields(head), ..*head }, &parts),
+            Err(broken) => {
+                source.abandon(exchange);
+                Err(broken)
+            }
+        };
+        drop(source);
+        self.send_pending(exchange);
+        sent
+    }
+}
