@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod architecture;
+mod documents;
 mod modules;
 mod sources;
 
@@ -13,7 +14,8 @@ usage: cargo xtask architecture
 
   architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
                  where unsafe code may stand, that modules next to one another form no cycle,
-                 how long files may be and how they may not be called";
+                 how long files may be and how they may not be called,
+                 that the files exist which documents about the code name";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,7 +45,11 @@ fn check_architecture() -> Vec<String> {
         breaches.extend(modules::check(&root, &architecture::product_roots(&root, &packages)));
         breaches
     });
-    let files = sources::tracked(&root).map(|files| sources::check(&root, &files));
+    let files = sources::tracked(&root).map(|files| {
+        let mut breaches = sources::check(&root, &files);
+        breaches.extend(documents::check(&root, &files));
+        breaches
+    });
     [packages, files].into_iter().flat_map(|result| result.unwrap_or_else(|error| vec![error])).collect()
 }
 
