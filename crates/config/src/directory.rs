@@ -83,7 +83,7 @@ pub(crate) fn current() -> io::Result<PathBuf> {
 /// An absolute path to the same file, over the same links.
 ///
 /// # Errors
-/// As of [`current`], or `path` is empty.
+/// As of `current`, or `path` is empty.
 pub fn absolute(path: &Path) -> io::Result<PathBuf> {
     if path.is_absolute() || path.as_os_str().is_empty() {
         return std::path::absolute(path);

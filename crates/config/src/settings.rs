@@ -216,7 +216,7 @@ pub struct Limits {
 
 impl Limits {
     /// The number of bytes that means "no limit": no file can be larger.
-    pub(crate) const UNLIMITED: u64 = i64::MAX as u64;
+    pub const UNLIMITED: u64 = i64::MAX as u64;
 }
 
 /// Deadlines, each absolute from its start: a trickle of bytes does not move it. [`Timeouts::NEVER`] means none.
@@ -425,7 +425,7 @@ pub struct Settings {
 
 impl Settings {
     /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
-    pub(crate) const KILL_AFTER: Duration = Duration::from_secs(5);
+    pub const KILL_AFTER: Duration = Duration::from_secs(5);
 
     /// After which time the worker is ended of an app that neither answers nor ends.
     #[must_use]
