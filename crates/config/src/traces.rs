@@ -12,6 +12,9 @@ impl SampleRatio {
     const WHOLE: u32 = 1_000_000;
 
     /// Reads a number from 0 to 1.
+    ///
+    /// # Errors
+    /// The text is no such number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

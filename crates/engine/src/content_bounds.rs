@@ -157,6 +157,9 @@ impl CountedFile {
     }
 
     /// Another descriptor of it, which counts as well.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn try_clone(&self) -> io::Result<Self> {
         let mut share = self.share.another();
         share.set(1);

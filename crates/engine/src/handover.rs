@@ -36,6 +36,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
     /// take stays.
+    ///
+    /// # Errors
+    /// The first error of `give`.
     pub fn hand_over(&mut self, mut give: impl FnMut(&Record, &OwnedFd) -> io::Result<()>) -> io::Result<()> {
         self.send_batch();
         let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();

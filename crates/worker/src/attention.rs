@@ -180,6 +180,9 @@ impl Attention {
     }
 
     /// See [`oribi_host::Outlet::watch`].
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.add(descriptor, APP)
     }
@@ -193,6 +196,9 @@ impl Attention {
     }
 
     /// See [`oribi_host::Outlet::unwatch`].
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.sources.epoll, descriptor)?)
     }

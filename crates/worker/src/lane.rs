@@ -64,6 +64,9 @@ pub struct LaneSetup<'a> {
 
 impl<'a> LaneSetup<'a> {
     /// An engine over `backend`, one of `lanes` in all workers, and its attention.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
         let (settings, account) = (self.settings, self.slot.account);
         let speakers = self.doors.iter().map(|door| {
@@ -95,6 +98,9 @@ impl<'a> LaneSetup<'a> {
     }
 
     /// The requests of `pools`, and an attention that listens to them.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
         let attention = Attention::new(self.wake)?;
         let intake = Intake::new(self.settings, pools, &attention)?;
@@ -288,6 +294,9 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Applies `settings` to the lane: files in front of its host, files that the host may name, which fields the host gets,
     /// and deadlines of apps.
+    ///
+    /// # Errors
+    /// A folder of files cannot be opened.
     pub fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         let named = NamedFiles::open(files)?.map(Named::new);
@@ -304,6 +313,9 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// The same lane, which between `least` and `most` threads of a language with this `lock` share.
+    ///
+    /// # Errors
+    /// The lane has no attention, or an error of the system.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {

@@ -290,11 +290,17 @@ pub struct Scoreboard {
 impl Scoreboard {
     /// Slots for `count` workers, with `threads` watched threads each, that count requests by that many `routes`. `accepting` says
     /// whether several of their lanes may accept connections.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
     /// The same in a file that another process reads.
+    ///
+    /// # Errors
+    /// An error of the system.
     pub fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(lines_of_file(file, rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
