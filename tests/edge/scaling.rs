@@ -23,6 +23,8 @@ fn a_number_that_was_set_outlives_reloads_and_upgrades(language: Language) {
         server.well(&[order]);
         crate::server::wait_until(order, || server.states_of_workers() == ["ready"; 4]);
     }
+    // Each server says so when it takes over.
+    crate::server::wait_until("four workers are announced", || server.site.server.log().matches("(workers: 4, ").count() == 2);
     server.site.server.signal(rustix::process::Signal::TTOU);
     crate::server::wait_until("one fewer", || server.states_of_workers() == ["ready"; 3]);
     server.well(&["upgrade"]);

@@ -21,8 +21,9 @@ fn on_socket(path: &Path) -> Server {
 fn a_port_in_use_is_named_with_a_way_out() {
     let other = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = other.local_addr().expect("it is bound");
-    let message =
-        format!("cannot listen on {address}: address already in use; is another server running? choose another with --port");
+    let message = format!(
+        "cannot listen on {address}: address already in use; is another server running? choose another address or port"
+    );
     fails(native_on(&address.to_string(), &[]), &message);
 }
 

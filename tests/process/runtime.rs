@@ -294,7 +294,7 @@ fn workers_that_cannot_start_end_the_first_start() {
         let log = server.log();
         assert!(log.contains("no interpreter today"), "{log}");
         assert!(log.contains("ended with exit status 1 before it could serve"), "{log}");
-        assert!(log.contains("no worker could start: fix the errors above, then start the server again"), "{log}");
+        assert!(log.contains("no worker could start: fix the errors above, then try again"), "{log}");
         // Those that fail before the last one does may be replaced.
         let attempts = log.matches("before_fork").count();
         assert!(attempts < 2 * workers.parse::<usize>().expect("a number"), "{log}");

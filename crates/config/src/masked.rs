@@ -17,6 +17,9 @@ const SECRET_NAMES: &[&str] = &["key", "secret", "token", "pass", "pwd", "auth",
 /// Stands for a secret.
 const MASK: &str = "***";
 
+/// Stands for a file in the advice of messages, as in `key=FILE`.
+const PLACEHOLDER: &str = "FILE";
+
 /// `text` without what may be secret: documents in PEM, passwords in URLs, the values of names such as `password=`, and tokens.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
@@ -56,7 +59,7 @@ fn masked_word(word: &str) -> Cow<'_, str> {
     }
     if let Some((name, value)) = word.split_once('=') {
         let lower = name.to_ascii_lowercase();
-        let secret = SECRET_NAMES.iter().any(|part| lower.contains(part)) && !is_path(value);
+        let secret = SECRET_NAMES.iter().any(|part| lower.contains(part)) && !is_path(value) && value != PLACEHOLDER;
         let value = if secret && !value.is_empty() { Cow::Borrowed(MASK) } else { masked_word(value) };
         return Cow::Owned(format!("{name}={value}"));
     }
@@ -122,6 +125,7 @@ mod tests {
             "/srv/shop/releases/20261128123456/tmp/sockets/oribi-of-the-shop.sock",
             "releases/20261128123456/config/environments/production-of-shop.rb",
             "unknown setting `wrkers`; did you mean `workers`?",
+            "or write https://HOST:PORT?cert=FILE&key=FILE",
             "max-age=63072000; includeSubDomains",
             "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
             "tcp://172.17.0.1:8080",

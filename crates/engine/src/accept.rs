@@ -219,7 +219,7 @@ impl<B: Backend> Engine<'_, B> {
         let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
         let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
         if !known {
-            log::warn!("turned {address} away: it is none of the web servers that FastCGI requests are taken from");
+            log::warn!("refused a connection from {address}: no web server of FastCGI has this address (--fastcgi-clients)");
         }
         known
     }

@@ -473,7 +473,7 @@ fn server_name(host: &str, bound: IpAddr) -> String {
 
 fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
     let hint = match error {
-        Errno::ADDRINUSE => "; is another server running? choose another with --port",
+        Errno::ADDRINUSE => "; is another server running? choose another address or port",
         Errno::ADDRNOTAVAIL => "; no interface of this machine has it",
         Errno::ACCESS if address.port() < 1024 => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
         _ => "",

@@ -25,8 +25,10 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         // clients beforehand.
         IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
-            Ok(_) => "I/O by epoll: io_uring is allowed here, too, and mostly dearer below full load (--io io_uring takes it)"
-                .to_owned(),
+            Ok(_) => {
+                "I/O by epoll: io_uring is available, too, and mostly takes more CPU below full load (--io io_uring takes it)"
+                    .to_owned()
+            }
             Err(refusal) => format!("I/O by epoll: {refusal}"),
         }),
     }

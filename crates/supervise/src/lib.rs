@@ -67,9 +67,9 @@ use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 use std::time::Duration;
 
 /// Logs the addresses of the server.
-fn announce(listeners: &[Listener], settings: &Settings) {
+fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {
     foreground::report_serving();
-    let (workers, threads, pid) = (settings.workers, settings.threads, std::process::id());
+    let (threads, pid) = (settings.threads, std::process::id());
     for listener in listeners {
         log::info!("Oribi listening on {} (workers: {workers}, threads: {threads}, pid {pid})", listener.display);
     }

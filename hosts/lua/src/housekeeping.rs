@@ -102,7 +102,7 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
     }
     let sum = |count: fn(&ScriptCounters) -> u64| counters.iter().map(count).sum::<u64>();
     let (loads, evictions) = (sum(|script| script.loads), sum(|script| script.evictions));
-    log::info!("the pool has had {} scripts: {loads} loads, {evictions} evictions", counters.len());
+    log::info!("this worker has run {} scripts: {loads} loads, {evictions} evictions", counters.len());
     counters.sort_by(|left, right| right.score.total_cmp(&left.score));
     for script in counters.iter().take(TOLD) {
         let ScriptCounters { script, requests, loads, evictions, reloads, failures, score, states } = script;

@@ -111,7 +111,7 @@ fn a_refusal_says_what_might_help() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let port = taken.local_addr().expect("it is bound").port();
     let message = open(&settings(&[("127.0.0.1", port)])).expect_err("the port is taken");
-    let expected = "address already in use; is another server running? choose another with --port";
+    let expected = "address already in use; is another server running? choose another address or port";
     assert_eq!(message, format!("cannot listen on 127.0.0.1:{port}: {expected}"));
 
     // An address for documentation (RFC 5737), which no interface has.

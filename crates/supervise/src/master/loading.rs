@@ -67,7 +67,7 @@ impl Master<'_> {
                 self.notifier.ready("serving");
                 entitle(self.settings, "");
                 if !self.succession.is_not_ready() {
-                    super::super::announce(&self.listeners, self.settings);
+                    super::super::announce(&self.listeners, self.settings, self.wanted);
                     self.control.iter_mut().for_each(Control::take_name);
                 }
             }

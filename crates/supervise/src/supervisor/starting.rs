@@ -34,7 +34,7 @@ impl Supervisor<'_> {
             None => {
                 self.scoreboard.keeper.count(Counter::GenerationsLoaded);
                 self.notifier.ready("serving");
-                super::super::announce(&self.listeners, self.settings);
+                super::super::announce(&self.listeners, self.settings, self.wanted);
                 self.control.iter_mut().for_each(Control::take_name);
             }
             Some(master) => master.say(Word::Ready),
@@ -52,7 +52,7 @@ impl Supervisor<'_> {
             if self.failed_starts < self.wanted && !self.members.is_empty() {
                 return false;
             }
-            log::error!("no worker could start: fix the errors above, then start the server again");
+            log::error!("no worker could start: fix the errors above, then try again");
             if let Some(master) = &self.master {
                 master.tell_trouble(why);
             }

@@ -201,7 +201,7 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     if !listeners.iter().any(|listener| listener.lent) {
         server.own_listeners();
     }
-    let Parts { succession, listeners, notifier, pid_file, .. } = server.parts();
+    let Parts { succession, notifier, pid_file, .. } = server.parts();
     if succession.guardian.is_none() {
         // From now on the server is known by the number of this process.
         match settings.pid_file.as_deref().map(PidFile::write).transpose() {
@@ -211,7 +211,8 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     }
     *notifier = Notifier::of_environment();
     notifier.ready("serving, upgraded");
-    announce(listeners, settings);
+    let (workers, _) = server.workers();
+    announce(server.parts().listeners, settings, workers);
 }
 
 fn note_end_of_predecessor<'a>(server: &mut impl Replaceable<'a>) {
@@ -222,7 +223,7 @@ fn note_end_of_predecessor<'a>(server: &mut impl Replaceable<'a>) {
     succession.before = None;
     let Some(guardian) = &succession.guardian else { return };
     if guardian.follow() {
-        log::info!("this server follows the first process");
+        log::info!("the old server has ended, but for its first process, which passes signals on");
     } else {
         log::error!("the first process of this server has died");
         server.stop_with_guardian();

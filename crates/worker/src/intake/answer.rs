@@ -218,7 +218,9 @@ impl Intake<'_> {
         running.iter().for_each(|running| running.allow(exchange, time));
         let worker = &mut pools[open.pool];
         if worker.deadline(&mut open.taken, time).is_err() {
-            log::error!("the deadline of a request cannot be changed while its response waits for the client");
+            log::error!(
+                "an app's new deadline for its request does not hold: its response waits for the client, and the old one stays"
+            );
         }
     }
 

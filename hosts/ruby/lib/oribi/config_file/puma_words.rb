@@ -29,7 +29,7 @@ module Oribi
       def plugin(name, *, **)
         return sheet.set("restart_file", "tmp/restart.txt") if name.to_s == "tmp_restart"
 
-        sheet.unheeded(:plugin, "plugins belong to Puma; a HUP loads the app anew")
+        sheet.unheeded(:plugin, "plugins belong to Puma; run what it starts as a service of its own")
       end
 
       # The app is what the command line names; by default that is the same file.

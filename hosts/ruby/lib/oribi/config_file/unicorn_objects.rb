@@ -89,7 +89,7 @@ module Oribi
       return if @said[what]
 
       @said[what] = true
-      Oribi.log(:warn, "#{what} in a hook is not honoured")
+      Oribi.log(:warn, "#{what} in a hook is not honoured: a hook changes nothing of the server, write it outside")
     end
 
     # The output of a Logger.

@@ -33,7 +33,7 @@ module Oribi
 
       # Keys that files of Unicorn change in it, without effect.
       module Unicorn
-        # A new server does not start from the old one.
+        # An upgrade (USR2) starts the new server by the command of the old one.
         module HttpServer
           START_CTX = { argv: [], cwd: ".", 0 => "oribi" } # rubocop:disable Style/MutableConstant -- files write to it
         end
