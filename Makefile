@@ -83,7 +83,7 @@ fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust
 	@setup/cargo-tool.sh cargo-fuzz $(CARGO_FUZZ)
 	@fuzz/run $(TIME)
 
-docs: setup-build ## write docs/options.md anew from the tables of settings
+docs: setup-build ## write docs/options.md, and the table of the Ruby host, anew from the tables of settings
 	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-cli --test options_manual
 
 pictures: setup-test build ## draw the pictures of the dashboard and of oribi top in docs/ anew (six minutes)

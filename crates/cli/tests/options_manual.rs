@@ -8,7 +8,7 @@ use std::fmt::Write;
 const INTRODUCTION: &str = "\
 # Options
 
-<!-- Made from the tables of settings by `make docs`; edit crates/config/src/table.rs or hosts/lua/src/settings/table.rs. -->
+<!-- Made from the tables of settings by `make docs`; edit crates/config/src/table/ or hosts/lua/src/settings/table.rs. -->
 
 All options work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
 (`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same.
@@ -82,7 +82,7 @@ fn ruby_table() -> String {
     let mut text = "\
 # frozen_string_literal: true
 
-# Made from the server's table of settings by `make docs`; edit crates/config/src/table.rs.
+# Made from the server's table of settings by `make docs`; edit crates/config/src/table/.
 
 module Oribi
   class Setting

@@ -100,7 +100,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((stat(one), stat(other)), (Ok(one), Ok(other)) if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// The path of `file` that begins as `named` does, if it begins as `real` does, which is the same directory.
+/// Replaces the prefix `real` of `file` by `named`, another path to the same directory. `None`: `file` is not below `real`.
 fn over_link(file: &Path, real: &Path, named: &Path) -> Option<PathBuf> {
     let (mut real, mut named) = (real, named);
     // The file may be above the directory, and still below the link.

@@ -1,4 +1,4 @@
-//! How many traces are recorded that begin here.
+//! The share of the traces begun by this server that are marked as sampled (`--trace-sample`).
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Which limits clients come up against: each has a counter, by which an operator sees what setting has refused what.
+//! Counts for each limit how often it has refused a client, so that an operator sees which setting to change.
 //!
-//! Those of the queue and of apps are counted where an edge keeps them (`edge/queue.rs`, `edge/deadlines.rs`).
+//! An edge counts those of the queue and of apps (`crates/edge/src/queue.rs`, `crates/edge/src/deadlines.rs`).
 
 use super::{Engine, Stage};
 use oribi_io::Backend;

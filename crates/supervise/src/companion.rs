@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// How often to look whether a process has ended that was told to, if the system has no descriptors for processes.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What tells a companion to come to its end. The signals by which people and service managers stop servers reach all processes, and
-/// those that serve may still have something to say then.
+/// The signal that ends a companion. TERM and INT, by which people and service managers stop servers, reach all processes of a group,
+/// and a companion must outlive those that still send to it.
 const END: Signal = Signal::ALARM;
 
 /// A companion, in the process that has started it.

@@ -334,7 +334,7 @@ impl<'a> Master<'a> {
         notifier.keep_watchdog(Instant::now(), alive);
     }
 
-    /// Passes on what edges ask for about workers. Each mold knows its own workers.
+    /// Forwards the requests of edges about a worker, such as to end it, to all molds. Each mold leaves out workers of others.
     fn pass_on_pleas(&self) {
         for plea in self.edges.iter().flat_map(Edges::pleas) {
             self.generations.iter().for_each(|generation| generation.link.pass_on(plea));

@@ -178,7 +178,7 @@ struct Supervisor<'a> {
     /// The files of the app, if workers are replaced when one of them changes.
     watch: Option<Watch>,
     pid_file: Option<PidFile>,
-    /// Each worker loads the app in it; `None`: it was loaded before, and may have changed the working directory.
+    /// Where each worker loads the app. `None`: the app was loaded before, and may have changed the working directory.
     directory: Option<Directory>,
     /// The servers before and after this one.
     succession: Succession,

@@ -1,4 +1,4 @@
-//! Whether this process has forked: its children may hold copies of its sockets.
+//! Remembers whether this process has ever forked: its children may hold copies of its sockets.
 #![allow(unsafe_code)]
 
 use std::io;

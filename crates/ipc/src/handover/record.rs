@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 /// The most bytes of the next request that a record has. A connection with more stays until they have been read as a request.
 pub const LARGEST_UNREAD: usize = 64 << 10;
 
-/// Nothing limits the time.
+/// This value of a time: there is no deadline.
 pub const NO_LIMIT: u32 = u32::MAX;
 
 /// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of three.

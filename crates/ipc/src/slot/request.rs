@@ -15,7 +15,7 @@ use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Spa
 
 pub(super) const NUMBER: usize = size_of::<u32>();
 
-/// The numbers at the start of a request.
+/// How many numbers stand at the start of a request.
 pub(super) const NUMBERS: usize = 26;
 
 /// Where among them stands when the request was complete, which is the last.

@@ -140,7 +140,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Makes a file for a scoreboard of that many slots.
+    /// Makes the file of a scoreboard for `count` workers.
     ///
     /// # Errors
     /// An error of the system.

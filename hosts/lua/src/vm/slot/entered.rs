@@ -1,4 +1,4 @@
-//! The slots that threads have entered, for signal handlers on any thread.
+//! The slot of the Lua state that each thread is running now, so that signal handlers find it.
 
 use super::Slot;
 use std::ptr::{from_ref, null_mut};

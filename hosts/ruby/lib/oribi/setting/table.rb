@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Made from the server's table of settings by `make docs`; edit crates/config/src/table.rs.
+# Made from the server's table of settings by `make docs`; edit crates/config/src/table/.
 
 module Oribi
   class Setting
