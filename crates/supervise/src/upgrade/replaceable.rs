@@ -223,7 +223,7 @@ fn note_end_of_predecessor<'a>(server: &mut impl Replaceable<'a>) {
     succession.before = None;
     let Some(guardian) = &succession.guardian else { return };
     if guardian.follow() {
-        log::info!("the old server has ended, but for its first process, which passes signals on");
+        log::info!("the old server has ended; this server follows the first process, which passes signals on");
     } else {
         log::error!("the first process of this server has died");
         server.stop_with_guardian();
