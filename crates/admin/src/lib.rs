@@ -1,4 +1,4 @@
-//! What the first process of a server tells and is told: the control socket, and the metrics with their dashboard.
+//! The control socket of the first process, and its metrics with their dashboard.
 #![forbid(unsafe_code)]
 
 mod attended;

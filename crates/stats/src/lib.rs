@@ -1,4 +1,4 @@
-//! What the processes of the server count and tell one another in memory that they share.
+//! Counters, states and messages of the processes of a server, in memory that they share.
 //!
 //! The workers communicate with their supervisor by the [`scoreboard`] and count in [`totals`]; apps count in [`figures`]; a
 //! [`backtrace`] tells where the threads of an app stand.
