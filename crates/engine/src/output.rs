@@ -353,13 +353,10 @@ impl Output {
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
-                    // Its pages, in the queue of a socket, would still be memory that nobody counts.
+                    // Its pages, in the queue of a socket, would still be memory that nobody counts; so would a buffer kept here.
                     let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
-                    self.spare.resize(count, 0);
-                    let read = file.read_exact_at(&mut self.spare, *offset);
-                    let attempt = read.map_or(Attempt::End, |()| backend.send(socket, &self.spare));
-                    self.spare.clear();
-                    attempt
+                    let mut bytes = vec![0; count];
+                    file.read_exact_at(&mut bytes, *offset).map_or(Attempt::End, |()| backend.send(socket, &bytes))
                 }
                 Some(Segment::File { file, offset, left, .. }) => {
                     let size = usize::try_from(*left).unwrap_or(file_turn).min(file_turn);

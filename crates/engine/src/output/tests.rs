@@ -1,20 +1,16 @@
 use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
 use oribi_host::Piece;
-use oribi_io::{Backend, Sim, World};
+use oribi_io::{Accepted, Backend, Client, Sim, World};
 use oribi_stats::totals::{Account, Counter, Tally};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// The bytes for a client whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
 fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
-    let world = World::new();
-    let client = world.connect();
-    let mut backend = Sim::new(&world);
-    let pipe = std::io::pipe().map(|(reader, _)| reader);
-    backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
-    let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
+    let (mut backend, mut socket, client) = connected();
     client.set_window(window);
     let (mut received, mut memory) = (Vec::new(), 0);
     let account = Account::unshared();
@@ -32,9 +28,16 @@ fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
     }
 }
 
-fn accept(backend: &mut Sim) -> oribi_io::Accepted<<Sim as Backend>::Socket> {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    backend.accept(0, std::os::fd::AsFd::as_fd(&socket))
+/// A backend with a client, and the socket of its connection.
+fn connected() -> (Sim, <Sim as Backend>::Socket, Client) {
+    let world = World::new();
+    let client = world.connect();
+    let mut backend = Sim::new(&world);
+    let (pipe, _) = std::io::pipe().expect("pipes are there");
+    backend.watch(pipe.as_fd()).expect("this backend refuses nothing");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let Accepted::Connection(socket, _) = backend.accept(0, listener.as_fd()) else { panic!("a client waits") };
+    (backend, socket, client)
 }
 
 impl Output {
@@ -86,12 +89,7 @@ fn a_file_that_is_known_to_be_in_memory_is_copied() {
 fn a_file_in_memory_that_has_become_shorter_ends_the_response() {
     let (mut output, file) = with_memory_file(&[7; 200_000]);
     file.set_len(100_000).expect("a file can be cut");
-    let world = World::new();
-    let client = world.connect();
-    let mut backend = Sim::new(&world);
-    let pipe = std::io::pipe().map(|(reader, _)| reader);
-    backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
-    let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
+    let (mut backend, mut socket, client) = connected();
     client.set_window(1_000_000);
     let flushed = output.flush(&mut backend, &mut socket, false, &Tally::alone(Account::unshared()));
     assert_eq!(flushed, Flushed::FileEnded);

@@ -68,7 +68,7 @@ pub enum Counter {
     ConnectionsSilent,
     /// Requests that came over a connection which was encrypted for another server (421).
     Misdirected,
-    // Limits that were hit, and have no older counter: see `engine/limits.rs`.
+    // Limits that were hit, and have no older counter: see `crates/engine/src/limits.rs`.
     LimitHeaderSize,
     LimitHeaders,
     LimitUriSize,
