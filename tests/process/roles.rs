@@ -26,16 +26,29 @@ pub fn start(role: &str, variables: &[(&str, &str)]) -> Server {
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests whose name contains the first argument of the command line, says how they went as other test programs do,
-/// and ends the process.
+/// Runs the tests that the command line asks for in the words of other test programs, says how they went as these do, and ends the
+/// process.
 pub fn run(tests: &[Test]) -> ! {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in tests.iter().filter(|(name, _)| name.contains(&wanted)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let exactly = arguments.iter().any(|argument| argument == "--exact");
+    let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let is_wanted =
+        |test: &str| names.is_empty() || names.iter().any(|name| if exactly { test == *name } else { test.contains(*name) });
+    let mut passed = 0;
+    let mut failures = Vec::new();
+    for (name, test) in tests.iter().filter(|(name, _)| is_wanted(name)) {
         let well = std::panic::catch_unwind(test).is_ok();
         println!("test {name} ... {}", if well { "ok" } else { "FAILED" });
-        *(if well { &mut passed } else { &mut failed }) += 1;
+        if well {
+            passed += 1;
+        } else {
+            failures.push(*name);
+        }
     }
-    println!("\ntest result: {}. {passed} passed; {failed} failed; 0 ignored", if failed == 0 { "ok" } else { "FAILED" });
-    std::process::exit(i32::from(failed > 0));
+    if !failures.is_empty() {
+        println!("\nfailures:\n    {}", failures.join("\n    "));
+    }
+    let result = if failures.is_empty() { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {} failed; 0 ignored", failures.len());
+    std::process::exit(i32::from(!failures.is_empty()));
 }

@@ -122,6 +122,7 @@ impl Runtime for Probe {
             std::thread::sleep(Duration::from_millis(5));
         }
         let number = self.opened.fetch_add(1, Relaxed);
+        say("context");
         Ok(Box::new(Context { number, own, taken: None }))
     }
 
@@ -281,6 +282,13 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
+/// Waits until `count` workers have their contexts, and gives the workers. A worker that only has been forked still looks whether
+/// it shall fail.
+fn wait_for_contexts(server: &Server, count: usize) -> Vec<u32> {
+    wait_until("contexts", || server.log().matches("context in ").count() == count);
+    server.wait_for_workers(count)
+}
+
 /// A server whose contexts cannot be made while `file` is there.
 fn start_failing_while(file: &Path, workers: &str, threads: &str) -> Server {
     start(workers, threads, &[("ORIBI_TEST_FAILS_WHILE", file.to_str().expect("a plain name"))])
@@ -339,7 +347,7 @@ fn workers_stay_if_others_cannot_start() {
     let file = directory.path().join("broken");
     let mut server = start_failing_while(&file, "2", "1");
     let target = Target::Tcp(server.address());
-    let before = server.wait_for_workers(2);
+    let before = wait_for_contexts(&server, 2);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
     server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
@@ -387,7 +395,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     // Of several lanes, the first that fails tells the worker to end.
     let mut server = start("2", "2", &variables);
     server.address();
-    let before = server.wait_for_workers(2);
+    let before = wait_for_contexts(&server, 2);
     let count = |server: &Server, text: &str| server.log().matches(text).count();
     for file in [&fails, &lingers] {
         std::fs::write(file, "").expect("written");
