@@ -4,38 +4,19 @@
 //!
 //! `apps/` holds the same app three times; what it does is listed in `app.psgi`.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-#[path = "../process/client.rs"]
-mod client;
 mod clock;
-#[allow(dead_code)]
-#[path = "../edge/connection.rs"]
-mod connection;
 mod environment;
 mod generations;
-#[path = "../process/http2.rs"]
-mod http2;
 mod inheritances;
 mod init;
-#[allow(dead_code)]
-#[path = "../edge/load.rs"]
-mod load;
 mod logs;
 mod pressure;
 mod releases;
 mod reloads;
-#[allow(dead_code)]
-#[path = "../edge/response.rs"]
-mod response;
-#[allow(dead_code)]
-#[path = "../process/server.rs"]
-mod server;
 mod site;
 mod stale;
-#[allow(dead_code)]
-#[path = "../process/wire.rs"]
-mod wire;
+
+use oribi_test_support::{client, connection, load, server};
 
 /// Makes a test of each function for each language that the server runs, with an edge and without.
 macro_rules! everywhere {

@@ -4,14 +4,8 @@
 //! `apps/` holds the same app three times; its behaviours are listed in `app.psgi`. With `ORIBI_TEST_EDGE=off` the tests run
 //! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
 
-// Each test program uses its own part of it.
 mod acme;
 mod aging;
-#[allow(dead_code)]
-#[path = "../process/client.rs"]
-mod client;
-#[allow(dead_code)]
-mod connection;
 mod counters;
 mod deaths;
 mod descriptors;
@@ -19,17 +13,9 @@ mod developing;
 mod figures;
 mod followers;
 mod framing;
-#[path = "../process/held.rs"]
-mod held;
-#[path = "../process/http2.rs"]
-mod http2;
 mod ids;
 mod in_front;
-#[allow(dead_code)]
-mod language;
 mod leftovers;
-#[allow(dead_code)]
-mod load;
 mod poison;
 mod queue;
 mod readers;
@@ -37,20 +23,10 @@ mod real_time;
 mod recycling;
 mod reloading;
 mod requests;
-mod response;
 mod saturated;
 mod scaling;
-#[allow(dead_code)]
-#[path = "../process/scrape.rs"]
-mod scrape;
-#[allow(dead_code)]
-#[path = "../process/server.rs"]
-mod server;
 mod shares;
 mod slow;
-#[allow(dead_code)]
-#[path = "../process/status.rs"]
-mod status;
 mod steered;
 mod streams;
 mod stuck;
@@ -60,9 +36,8 @@ mod transfers;
 mod turn;
 mod upgrades;
 mod watched;
-#[allow(dead_code)]
-#[path = "../process/wire.rs"]
-mod wire;
+
+use oribi_test_support::{client, connection, held, http2, language, load, response, scrape, server, status, wire};
 
 /// Makes a test of each function for each language that the server runs.
 macro_rules! in_every_language {

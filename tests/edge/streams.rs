@@ -1,7 +1,8 @@
 //! A client of HTTP/2 with several requests at once, which says itself how much it takes.
 
 use crate::http2::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PREFACE, SETTINGS, WINDOW, frame, literal, receive_frames};
-use crate::wire::{Layer, way_to};
+use crate::wire::way_to;
+use oribi_test_support::layer::Layer;
 use std::net::SocketAddr;
 
 pub struct Client {

@@ -8,42 +8,19 @@
 mod acts;
 mod budget;
 mod clients;
-#[allow(dead_code)]
-#[path = "../edge/connection.rs"]
-mod connection;
 mod course;
 mod courses;
 mod edge_death;
-#[path = "../process/http2.rs"]
-mod http2;
-// Each test program uses its own part of it.
-#[allow(dead_code)]
-#[path = "../process/http2_streams.rs"]
-mod http2_streams;
-#[allow(dead_code)]
-#[path = "../edge/language.rs"]
-mod language;
 mod leaking;
-#[allow(dead_code)]
-#[path = "../edge/load.rs"]
-mod load;
 mod memory;
 mod report;
 mod resources;
-#[allow(dead_code)]
-#[path = "../edge/response.rs"]
-mod response;
 mod scene;
-#[allow(dead_code)]
-#[path = "../process/server.rs"]
-mod server;
 mod streams;
-#[allow(dead_code)]
-#[path = "../process/wire.rs"]
-mod wire;
 
 use budget::Budget;
 use language::Language;
+use oribi_test_support::{connection, http2_streams, language, load, response, server, wire};
 use report::{Outcome, Report};
 use std::thread;
 

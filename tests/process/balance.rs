@@ -4,18 +4,10 @@
 //!
 //! No test measures durations: an app reports when it began and ended, so that the test sees which request waited for which.
 
-#[allow(dead_code)]
-mod client;
-mod http2;
-mod roles;
-#[allow(dead_code)]
-mod server;
-#[allow(dead_code)]
-mod wire;
-
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
 use oribi_server::config::{IoModel, ListenAddress, Settings};
+use oribi_test_support::{roles, server};
 use rustix::process::Signal;
 use server::{Folder, Server, wait_until};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,20 +1,11 @@
 //! Black-box tests of deadlines of apps whose language can be interrupted: a warning, an error in the app, deadlines that an app
 //! sets for itself, and the end of a worker whose app does not care. See `roles` for why it has no harness.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
-mod http2;
-mod roles;
-#[allow(dead_code)]
-mod server;
-#[allow(dead_code)]
-mod wire;
-
 use client::{Target, get_from};
 use oribi_host::{After, ExchangeId, Host, Interruption, Order, Outlet, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings, Timeouts};
+use oribi_test_support::{client, roles, server};
 use rustix::fs::Timespec;
 use rustix::process::Signal;
 use rustix::thread::{NanosleepRelativeResult, nanosleep};

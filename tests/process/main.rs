@@ -2,9 +2,6 @@
 
 mod accepting;
 mod background;
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
 mod control;
 mod counters;
 mod dashboard;
@@ -12,7 +9,6 @@ mod descriptors;
 mod edges;
 mod farewell;
 mod handshakes;
-mod http2;
 mod http2_counts;
 mod io_model;
 mod lent;
@@ -25,24 +21,17 @@ mod open_connections;
 mod replacing;
 mod routes;
 mod sandbox;
-#[allow(dead_code)]
-mod scrape;
-#[allow(dead_code)]
-mod server;
 mod service_manager;
 mod spans;
-#[allow(dead_code)]
-mod status;
 mod stopping;
 mod system_logs;
 mod top;
 mod traces;
 mod upgrading;
 mod usr1;
-#[allow(dead_code)]
-mod wire;
 
 use client::Target;
+use oribi_test_support::{client, scrape, server, status, wire};
 use server::Server;
 use std::process::Command;
 

@@ -1,24 +1,11 @@
 //! Black-box tests of a master above a mold. This program is the tests, the master and the mold: see `roles`. It has no harness,
 //! because a process that forks must not have threads.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
-mod http2;
 mod outliving;
 mod refused;
-mod roles;
-#[allow(dead_code)]
-mod scrape;
-#[allow(dead_code)]
-mod server;
 #[allow(dead_code)]
 mod service_manager;
-#[allow(dead_code)]
-mod status;
 mod upgrades;
-#[allow(dead_code)]
-mod wire;
 
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::Native;
@@ -27,6 +14,7 @@ use oribi_server::config::{
     sandbox_choice, value,
 };
 use oribi_server::process;
+use oribi_test_support::{client, roles, scrape, server, status};
 use rustix::process::Signal;
 use server::{Server, children, runs, send, title, wait_for, wait_until};
 use std::io::Write;

@@ -1,22 +1,12 @@
 //! Black-box tests of `--user` and `--group`: which process runs as which user, and what still works then. They need root, as
 //! the servers under test do. This program is the tests, the master, the mold and the supervisor: see `roles`.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
-mod http2;
-#[allow(dead_code)]
-mod roles;
-#[allow(dead_code)]
-mod server;
-#[allow(dead_code)]
-mod wire;
-
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
 use oribi_io::process::Identity;
 use oribi_server::config::{AccessFormat, EdgeChoice, ListenAddress, LogTarget, Settings, sandbox_choice, value};
 use oribi_server::process;
+use oribi_test_support::{client, roles, server};
 use rustix::process::Signal;
 use server::{Folder, Server, children, send, title, wait_for, wait_until};
 use std::fs::Permissions;

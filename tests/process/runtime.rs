@@ -1,21 +1,12 @@
 //! Black-box tests of how a supervisor and its workers handle the requests and faults of a language runtime. See `roles` for
 //! why there is no harness.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
-mod http2;
-mod roles;
-#[allow(dead_code)]
-mod server;
-#[allow(dead_code)]
-mod wire;
-
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_io::process::{Fork, exit_now, fork};
 use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
+use oribi_test_support::{client, roles, server};
 use rustix::process::{Signal, WaitOptions};
 use server::{Server, runs, send, wait_for, wait_until};
 use std::collections::BTreeSet;

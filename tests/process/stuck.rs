@@ -1,20 +1,11 @@
 //! Black-box tests of the last deadline of an app: one that keeps its client waiting too long, and that cannot be interrupted,
 //! loses its worker. See `roles` for why it has no harness.
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-mod client;
-mod http2;
-mod roles;
-#[allow(dead_code)]
-mod server;
-#[allow(dead_code)]
-mod wire;
-
 use client::{Load, Manner, Target, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
 use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts, sandbox_choice, value};
+use oribi_test_support::{client, roles, server};
 use rustix::process::Signal;
 use server::{Server, runs, wait_until};
 use std::io::{Read, Write};

@@ -7,25 +7,14 @@
 mod client;
 mod fastcgi;
 mod findings;
-#[path = "../process/http2.rs"]
-mod http2;
-// Each test program uses its own part of it.
-#[allow(dead_code)]
-#[path = "../process/http2_streams.rs"]
-mod http2_streams;
 mod kinds;
-#[allow(dead_code)]
-#[path = "../process/server.rs"]
-mod server;
 mod streams;
 mod trouble;
-#[allow(dead_code)]
-#[path = "../process/wire.rs"]
-mod wire;
 
 use client::Peer;
 use findings::Findings;
 use kinds::Kind;
+use oribi_test_support::{http2, http2_streams, server, wire};
 use rustix::process::Signal;
 use server::{Folder, Server};
 use std::process::Command;

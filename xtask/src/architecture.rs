@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-acme", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-otlp", sees: &["oribi-tls"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
-    Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-test-support", sees: &[], uses: Uses::Only(&["rustix", "rustls"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-config",
         sees: &["oribi-message", "oribi-proto", "oribi-io", "oribi-tls", "oribi-acme", "oribi-otlp", "oribi-files"],
@@ -209,13 +209,14 @@ const RULES: &[Rule] = &[
             "oribi-admin",
             "oribi-worker",
             "oribi-supervise",
+            "oribi-test-support",
         ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
     Rule {
         name: "oribi-capi",
-        sees: &["oribi-message", "oribi-host", "oribi-server"],
+        sees: &["oribi-message", "oribi-host", "oribi-server", "oribi-test-support"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },
@@ -227,7 +228,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-cli",
-        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-otlp"],
+        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-otlp", "oribi-test-support"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -2,23 +2,10 @@
 //! why there is no harness.
 #![allow(missing_docs)]
 
-// Each test program uses its own part of them.
-#[allow(dead_code)]
-#[path = "../../../../tests/process/client.rs"]
-mod client;
-#[path = "../../../../tests/process/http2.rs"]
-mod http2;
 mod language;
-#[path = "../../../../tests/process/roles.rs"]
-mod roles;
-#[allow(dead_code)]
-#[path = "../../../../tests/process/server.rs"]
-mod server;
-#[allow(dead_code)]
-#[path = "../../../../tests/process/wire.rs"]
-mod wire;
 
 use client::{Target, get_from};
+use oribi_test_support::{client, roles, server};
 use rustix::process::Signal;
 use server::{Folder, Server, wait_until};
 use std::io::{Read, Write};

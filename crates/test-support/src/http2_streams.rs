@@ -5,7 +5,8 @@ use crate::http2::{
     ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW,
     decoded, frame, initial_window, literal, number_of, receive_frames,
 };
-use crate::wire::{self, Layer};
+use crate::layer::Layer;
+use crate::wire;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -35,6 +35,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct Folder(pub PathBuf);
 
 impl Folder {
+    #[expect(clippy::new_without_default, reason = "each one makes a folder")]
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("oribi-process-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));

@@ -1,5 +1,6 @@
 //! The app of each language, and servers that run it.
 
+use crate::built;
 use crate::connection::Connection;
 use crate::server::{Folder, Server, descendants, title, wait_for, wait_until};
 use crate::wire;
@@ -88,9 +89,9 @@ impl Launcher {
     }
 }
 
-/// `oribi`, or another build than this one, such as target/release/oribi.
+/// `oribi` as cargo has built it for the tests, or the build that `ORIBI` names.
 pub fn program() -> OsString {
-    std::env::var_os("ORIBI").unwrap_or_else(|| env!("CARGO_BIN_EXE_oribi").into())
+    std::env::var_os("ORIBI").unwrap_or_else(|| built().join("oribi").into())
 }
 
 /// An address that nobody listens on.

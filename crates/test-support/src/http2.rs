@@ -2,7 +2,7 @@
 //! no more than the tests need: one request at a time, and of HPACK (RFC 7541) what our server writes, which has neither a dynamic table
 //! nor Huffman codes.
 
-use crate::wire::Layer;
+use crate::layer::Layer;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,7 +1,9 @@
 //! How clients reach a server. They write requests of HTTP/1 and read responses of HTTP/1; what carries these is told by the environment:
 //! TLS (`ORIBI_TEST_TLS=on`) at addresses that the server says to encrypt, and HTTP/2 (`ORIBI_TEST_HTTP2=on`) at all addresses.
 
+use crate::built;
 use crate::http2::Http2;
+use crate::layer::Layer;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -36,7 +38,7 @@ pub fn options() -> Vec<String> {
 pub fn certificate() -> &'static PathBuf {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
-        let file = |what| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("wire-{}-{what}", std::process::id()));
+        let file = |what| temporary().join(format!("wire-{}-{what}", std::process::id()));
         let (both, key, words) = (file("certificate"), file("key"), file("words"));
         // What OpenSSL makes by itself is the certificate of an authority, which rustls does not take for that of a server.
         let own = "[req]\ndistinguished_name=name\nx509_extensions=own\n[name]\n[own]\nsubjectAltName=IP:127.0.0.1\n";
@@ -50,6 +52,13 @@ pub fn certificate() -> &'static PathBuf {
         std::fs::write(&both, text).expect("the folder is ours");
         both
     })
+}
+
+/// The folder for files that stay behind tests.
+fn temporary() -> PathBuf {
+    let folder = built().with_file_name("tmp");
+    std::fs::create_dir_all(&folder).expect("the folder of cargo is ours");
+    folder
 }
 
 /// The addresses at which servers encrypt.
@@ -78,35 +87,6 @@ fn client(protocol: &[u8]) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.alpn_protocols = vec![protocol.to_vec()];
     Arc::new(config)
-}
-
-/// What lies between a client and its socket.
-pub trait Layer: Read + Write + Send {
-    fn socket(&self) -> &TcpStream;
-    /// Tells the server that no more will come.
-    fn finish(&mut self) -> io::Result<()>;
-}
-
-impl Layer for TcpStream {
-    fn socket(&self) -> &TcpStream {
-        self
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.shutdown(std::net::Shutdown::Write)
-    }
-}
-
-impl Layer for StreamOwned<ClientConnection, TcpStream> {
-    fn socket(&self) -> &TcpStream {
-        &self.sock
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.conn.send_close_notify();
-        self.flush()?;
-        self.sock.finish()
-    }
 }
 
 /// The way to a server with which HTTP/2 or HTTP/1 will be spoken, and whether it is encrypted.
