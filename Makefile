@@ -27,20 +27,39 @@ export ORIBI_RUBY := $(RUBY)
 # Where rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
+# Which build the hosts are linked with, and is installed: release, or debug for tests.
+BUILT   ?= release
+export ORIBI_LIB_DIR = $(CURDIR)/target/$(BUILT)
+built = [ target/$(BUILT)/oribi -ef target/bin/oribi ]
+
 installed = $(DESTDIR)$(PREFIX)
+libevent  = oribi-cli/libevent,oribi-capi/libevent
+# The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
+lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
+with_shared = CARGO_BUILD_BUILD_DIR=$(CARGO_TARGET_DIR)
 
-.PHONY: build help serve test load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study setup-kubernetes
+.PHONY: build build-test hosts help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
 
-# Most of the time one thread of a compiler looks at a whole program, so that two programs are built at the same time.
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
-	@cargo build --release --locked --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54 & \
-	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent; \
-	status=$$?; wait $$! && exit $$status
-	@ln -f target/lua54/release/oribi target/release/oribi-lua5.4
-	@cd hosts/perl && ([ Makefile -nt Makefile.PL ] && for source in src/*.c; do grep -qF "$${source%c}" Makefile || exit 1; done) || \
-		MAKEFLAGS= $(PERL) Makefile.PL
+	cargo build --release --locked --package oribi-cli --package oribi-capi --features $(libevent)
+	$(with_shared) cargo build --release --locked $(lua54)
+	@$(MAKE) --no-print-directory hosts BUILT=release
+
+build-test: setup-build ## build the same for tests: sooner, and slower programs, in target/debug
+	cargo build --locked --workspace --features $(libevent)
+	$(with_shared) cargo build --locked $(lua54)
+	@$(MAKE) --no-print-directory hosts BUILT=debug
+
+# The hosts for the program in target/BUILT, which gets its name in target/bin: what stands there and the hosts are one build.
+hosts:
+	@mkdir -p target/bin
+	@ln -f target/lua54/$(BUILT)/oribi target/$(BUILT)/oribi-lua5.4
+	@ln -f target/lua54/$(BUILT)/oribi target/bin/oribi-lua5.4
+	@cd hosts/perl && (grep -qsF 'target/$(BUILT)/liboribi.a' Makefile && [ Makefile -nt Makefile.PL ] && \
+		for source in src/*.c; do grep -qF "$${source%c}" Makefile || exit 1; done) || MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 	@$(RUBY) hosts/ruby/ext/oribi/build.rb
+	@ln -f target/$(BUILT)/oribi target/bin/oribi
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,9 +68,21 @@ serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 u
 	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
 	@exec $(PERL) setup/serve.pl target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
-test: setup-test build ## build, then run every test and every linter
+check: setup-check ## format, lints, architecture and the tests of the small crates: before each commit (3 minutes, the first time 5)
+	@tests/run --set check
+
+test-fast: BUILT = debug
+test-fast: setup-test build-test ## the same, and what needs no whole application, in one shape of the processes (8 minutes)
+	@tests/run --set fast
+
+test: BUILT = debug
+test: setup-test build-test ## build, then run every test and every linter (25 minutes)
 	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
+
+hunt: BUILT = debug
+hunt: setup-test build-test ## run the test TEST=NAME a hundred times beside load (STEP=NAME for one step of tests/steps, TIMES=N)
+	@tests/hunt '$(TEST)' '$(STEP)' $(TIMES)
 
 load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, then 65536 idle ones
 	@tests/load/keepalive
@@ -59,7 +90,7 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 	@tests/load/idle
 
 endure: setup-test build ## reload, upgrade, recycle, scale and kill the processes of servers for MINUTES=10, under load
-	ORIBI=$(CURDIR)/target/release/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --workspace --features oribi-cli/libevent --locked --test endure -- --nocapture
+	ORIBI=$(CURDIR)/target/bin/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --workspace --features oribi-cli/libevent --locked --test endure -- --nocapture
 
 kubernetes: setup-kubernetes build ## replace the pods of a real Kubernetes under load (needs root, and Go to build it once)
 	@tests/kubernetes/run
@@ -91,9 +122,9 @@ pictures: setup-test build ## draw the pictures of the dashboard and of oribi to
 	ORIBI_WRITE_DOCS=1 $(PERL) -S prove tests/clients/top.t
 
 install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR)
-	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }
-	install -D -m 755 target/release/oribi "$(installed)/bin/oribi"
-	install -m 755 target/release/oribi-lua5.4 "$(installed)/bin/oribi-lua5.4"
+	@$(built) || { echo "Nothing is built yet, or only for tests: make build, then make install." >&2; exit 1; }
+	install -D -m 755 target/bin/oribi "$(installed)/bin/oribi"
+	install -m 755 target/bin/oribi-lua5.4 "$(installed)/bin/oribi-lua5.4"
 	ln -sf oribi "$(installed)/bin/luafcgid"
 	ln -sf oribi "$(installed)/bin/ahttpd"
 	rm -rf "$(installed)/lib/oribi"
@@ -105,11 +136,11 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 		"$(installed)/share/doc/oribi/"
 
 install-perl: ## install the modules where perl finds them by itself, for plackup -s Oribi
-	@[ -f hosts/perl/blib/lib/Oribi.pm ] || { echo "Nothing is built yet: make build, then make install-perl." >&2; exit 1; }
+	@$(built) || { echo "Nothing is built yet, or only for tests: make build, then make install-perl." >&2; exit 1; }
 	cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory pure_install DESTDIR=$(DESTDIR)
 
 install-gem: ## install the gem where ruby finds it by itself, for rackup -s oribi and rails server -u oribi
-	@ls hosts/ruby/lib/oribi/*/oribi.so >/dev/null 2>&1 || { echo "Nothing is built yet: make build, then make install-gem." >&2; exit 1; }
+	@$(built) || { echo "Nothing is built yet, or only for tests: make build, then make install-gem." >&2; exit 1; }
 	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
@@ -128,6 +159,9 @@ clean: ## remove everything that was built
 setup-build:
 	@setup/toolchain.sh
 	@setup/debian.sh build
+
+setup-check: setup-build
+	@setup/toolchain.sh lint
 
 setup-test:
 	@setup/toolchain.sh lint

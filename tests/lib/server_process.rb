@@ -12,8 +12,8 @@ class ServerProcess
   PATIENCE = 60
 
   ROOT = File.expand_path("../..", __dir__)
-  # The command, given by ORIBI for another build than the one in target/release.
-  ORIBI = ENV.fetch("ORIBI", "#{ROOT}/target/release/oribi")
+  # The command, given by ORIBI for another build than the one in target/bin.
+  ORIBI = ENV.fetch("ORIBI", "#{ROOT}/target/bin/oribi")
 
   Failure = Class.new(StandardError)
 

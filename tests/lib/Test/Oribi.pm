@@ -23,8 +23,8 @@ use constant PATIENCE => 60;
 # The top folder of the repository.
 sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
 
-# The command, given by ORIBI for another build than the one in target/release.
-sub command { return $ENV{ORIBI} // root() . '/target/release/oribi' }
+# The command, given by ORIBI for another build than the one in target/bin.
+sub command { return $ENV{ORIBI} // root() . '/target/bin/oribi' }
 
 # Whether clients come over TLS where they can.
 sub over_tls () { return ($ENV{ORIBI_TEST_TLS} // 'off') eq 'on' }

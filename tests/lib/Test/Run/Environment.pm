@@ -1,0 +1,38 @@
+package Test::Run::Environment;
+
+# What the commands in tests/steps find in their environment.
+
+use v5.36;
+use Exporter qw(import);
+use Test::Run::Files qw(content_of);
+
+our @EXPORT = qw(prepare_environment);
+
+# Crates whose tests take no second.
+use constant SMALL => qw(message host proto log listen ipc files config);
+
+# Sets it; the folder of the process is that of the checkout.
+sub prepare_environment () {
+    # The tests start servers of their own; settings of the caller must not reach them.
+    delete @ENV{qw(PORT HOST WEB_CONCURRENCY ORIBI_EDGE ORIBI_EDGE_SANDBOX PLACK_ENV PLACK_SERVER SERVER_STARTER_PORT LISTEN_FDS)};
+    my $processors = () = content_of('/proc/cpuinfo') =~ /^processor\s*:/gm;
+    my %values     = (
+        PERL => $ENV{PERL} // '/usr/bin/perl',
+        RUBY => $ENV{RUBY} // '/usr/bin/ruby',
+        # Tests of processes mostly wait for them, so that more of them can run than there are processors.
+        RUST_TEST_THREADS => 2 * $processors,
+        # Always the same workspace, so that cargo builds nothing anew: what it is asked for decides the features of what all share.
+        workspace => '--workspace --features oribi-cli/libevent,oribi-capi/libevent --locked',
+        # The same with Lua 5.4: only what knows Lua is built again.
+        lua54 => '--package oribi-lua --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54 --locked',
+        # Programs of tests that only run when they are named.
+        by_name => '--test stress --test edge --test adversity --test endure',
+        small   => join(' ', map { "--package oribi-$_" } SMALL),
+        # What keeps cargo from running the tests that are not for TLS and HTTP/2.
+        left_out => join(' ', map { "--skip $_" } content_of('tests/process/left_out') =~ /^([^#\s]\S*)/gm),
+    );
+    @ENV{keys %values} = values %values; ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+1;
