@@ -33,7 +33,7 @@ export ORIBI_LIB_DIR = $(CURDIR)/target/$(BUILT)
 built = [ target/$(BUILT)/oribi -ef target/bin/oribi ]
 
 installed = $(DESTDIR)$(PREFIX)
-libevent  = oribi-cli/libevent,oribi-capi/libevent
+libevent  = oribi-cli/libevent,liboribi/libevent
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 with_shared = CARGO_BUILD_BUILD_DIR=$(CARGO_TARGET_DIR)
@@ -41,7 +41,7 @@ with_shared = CARGO_BUILD_BUILD_DIR=$(CARGO_TARGET_DIR)
 .PHONY: build build-test hosts help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
-	cargo build --release --locked --package oribi-cli --package oribi-capi --features $(libevent)
+	cargo build --release --locked --package oribi-cli --package liboribi --features $(libevent)
 	$(with_shared) cargo build --release --locked $(lua54)
 	@$(MAKE) --no-print-directory hosts BUILT=release
 
@@ -90,7 +90,7 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 	@tests/load/idle
 
 endure: setup-test build ## reload, upgrade, recycle, scale and kill the processes of servers for MINUTES=10, under load
-	ORIBI=$(CURDIR)/target/bin/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --workspace --features oribi-cli/libevent --locked --test endure -- --nocapture
+	ORIBI=$(CURDIR)/target/bin/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --workspace --features $(libevent) --locked --test endure -- --nocapture
 
 kubernetes: setup-kubernetes build ## replace the pods of a real Kubernetes under load (needs root, and Go to build it once)
 	@tests/kubernetes/run

@@ -220,6 +220,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },
+    Rule { name: "liboribi", sees: &["oribi-capi"], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-lua",
         sees: &["oribi-message", "oribi-host", "oribi-server"],

@@ -1,7 +1,7 @@
 //! A language with one lock for all of its threads; the lock is a plain mutex. This is all that such a language adds to
 //! oribi.h. Its apps are paths.
 
-use oribi::{
+use oribi_capi::{
     OribiBytes, OribiCrew, OribiHost, OribiLane, OribiLock, OribiRequest, oribi_abandon, oribi_config_new, oribi_config_set,
     oribi_crew_serve, oribi_extend_deadline, oribi_finish, oribi_has_deadlines, oribi_respond, oribi_run, oribi_start,
     oribi_write,
