@@ -36,7 +36,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             return Some(exchange);
         }
         let page = self.probe_page();
-        self.lane.tell_probe(exchange, &page);
+        self.lane.answer_probe(exchange, &page);
         None
     }
 

@@ -1,12 +1,9 @@
 //! A lane: one source of requests and one host's context on one thread.
 
 mod app_chunks;
-mod challenge;
 mod command;
 mod deadlines;
 mod front;
-mod https;
-mod metrics;
 mod named_files;
 mod news;
 mod outlet;
@@ -240,8 +237,8 @@ pub struct Lane<'a, S: Source> {
     deadlines: Option<Deadlines>,
     /// How threads wait, if several share the lane.
     aside: Option<Aside<'a, S>>,
-    /// What is answered without asking the host.
-    front: Option<Front>,
+    /// Handlers that answer without the host.
+    front: Front<S>,
     /// Files that the app may name in place of content.
     named: Option<Named>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
@@ -282,7 +279,7 @@ impl<'a, S: Source> Lane<'a, S> {
             running: None,
             deadlines: None,
             aside: None,
-            front: None,
+            front: Front::empty(),
             named: None,
             underscores: false,
             chosen_name: false,
@@ -304,7 +301,8 @@ impl<'a, S: Source> Lane<'a, S> {
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         let (underscores, tells_queue_times) = (settings.underscore_headers, settings.request_start);
         let chosen_name = settings.server_name.is_some();
-        Self { named, underscores, chosen_name, tells_queue_times, deadlines, ..self }.with_front(settings)
+        let front = Front::of(settings)?;
+        Ok(Self { front, named, underscores, chosen_name, tells_queue_times, deadlines, ..self })
     }
 
     /// Sets the attention that its source watches.

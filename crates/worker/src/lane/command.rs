@@ -20,7 +20,7 @@ impl<S: Source> Lane<'_, S> {
             source.reopen_logs();
         }
         drop(source);
-        self.pass_metrics_on();
+        self.resume_front();
         let mut source = self.source.borrow_mut();
         self.pass_on_command(&mut source) && !source.finished()
     }

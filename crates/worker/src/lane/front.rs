@@ -1,114 +1,92 @@
-//! What a lane answers without asking its host: requests for the probe and for metrics, challenges of ACME, requests that should have
-//! come by https, and requests for files.
+//! Handlers in front of the app. Each answers the requests that are for it; the host sees the others.
+
+mod challenge;
+mod files;
+mod https;
+mod metrics;
+mod probe;
 
 use super::Lane;
-use super::challenge::token;
-use super::https::redirect;
-use super::metrics::OfferedMetrics;
-use oribi_acme::Challenge;
 use oribi_config::Settings;
-use oribi_files::Mounts;
-use oribi_host::Reply;
 use oribi_listen::Listener;
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_source::{LentRequest, Source};
-use oribi_stats::scoreboard::Prospect;
-use std::cell::RefCell;
+pub use probe::{ProbePage, is_probe};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What stands in front of the host. A lane without anything of this kind has no front, and asks nothing for a request.
-#[derive(Default)]
-pub(super) struct Front {
-    files: Option<RefCell<Mounts>>,
-    /// The port of https to which clients are sent that come by http.
-    https_port: Option<u16>,
-    /// Whether challenges of ACME are answered.
-    challenges: bool,
-    /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
-    probe: Option<String>,
-    /// Metrics, if there is a path for them.
-    pub(super) metrics: Option<OfferedMetrics>,
+/// A handler in front of the app.
+trait Handler<S: Source> {
+    /// Answers a request that is for it; returns any other.
+    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange>;
+
+    /// Continues answers that wait for another process. A lane that was woken calls it.
+    fn resume(&self, _lane: &Lane<'_, S>) {}
 }
 
-/// What a probe is told: the status and the content.
-pub struct ProbePage {
-    /// The status of the answer.
-    pub status: u16,
-    /// The content of the answer.
-    pub content: String,
+type Handlers<S> = Vec<Box<dyn Handler<S>>>;
+
+/// The handlers, in the order in which they are asked. Without any, a request costs nothing here.
+pub(super) struct Front<S: Source>(Handlers<S>);
+
+impl<S: Source> Front<S> {
+    /// No handlers.
+    pub(super) const fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The handlers that `settings` ask for. The probe is no part of them: an edge answers it, if there is one, and knows more.
+    ///
+    /// # Errors
+    /// A folder of files cannot be opened.
+    pub(super) fn of(settings: &Settings) -> io::Result<Self> {
+        let mut handlers: Handlers<S> = Vec::new();
+        if let Some(metrics) = metrics::Metrics::of(settings) {
+            handlers.push(Box::new(metrics));
+        }
+        // Authorities come by http, and are not sent on to https.
+        if let Some(challenges) = challenge::Challenges::of(settings) {
+            handlers.push(Box::new(challenges));
+        }
+        if let Some(https) = https::ToHttps::of(settings) {
+            handlers.push(Box::new(https));
+        }
+        if let Some(files) = files::Files::of(settings)? {
+            handlers.push(Box::new(files));
+        }
+        Ok(Self(handlers))
+    }
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Sets what stands in front of the host, but the probe.
-    pub(super) fn with_front(mut self, settings: &Settings) -> io::Result<Self> {
-        let files = &settings.files;
-        if !files.mounts.is_empty() {
-            let mounts = Mounts::open(&files.mounts, &files.options)?;
-            self.front.get_or_insert_default().files = Some(RefCell::new(mounts));
-        }
-        if !settings.acme.certificates.is_empty() && settings.acme.challenge == Challenge::Http {
-            self.front.get_or_insert_default().challenges = true;
-        }
-        if let Some(path) = &settings.metrics_path {
-            self.front.get_or_insert_default().metrics = Some(OfferedMetrics::at(path.clone()));
-        }
-        if settings.redirect_https.is_some() {
-            self.front.get_or_insert_default().https_port = settings.redirect_https;
-        }
-        Ok(self)
-    }
-
-    /// Leaves what is answered without asking the host to others: an edge has done it.
+    /// Removes all handlers: an edge has asked its own.
     pub fn without_front(self) -> Self {
-        Self { front: None, ..self }
+        Self { front: Front::empty(), ..self }
     }
 
-    /// Makes the lane answer the probe, as far as it can tell: it says that it answers, or that the server is stopping.
+    /// Makes the lane answer the probe, before all other handlers: it is ready, or the server is draining.
     pub fn with_probe(mut self, settings: &Settings) -> Self {
-        if let Some(path) = &settings.probe {
-            self.front.get_or_insert_default().probe = Some(path.clone());
+        if let Some(probe) = probe::Probe::of(settings) {
+            self.front.0.insert(0, Box::new(probe));
         }
         self
     }
 
-    /// Answers without the host, if that is how this request is answered; otherwise returns the exchange for the host.
+    /// Has a handler answer, if the request is for one; otherwise returns the exchange for the host.
     #[inline]
-    pub fn answer_in_front(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
-        let Some(front) = &self.front else { return Some(exchange) };
-        if front.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
-            self.tell_probe(exchange, &self.probe_page());
-            return None;
+    pub fn answer_in_front(&self, mut exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        for handler in &self.front.0 {
+            exchange = handler.answer(self, exchange, listeners)?;
         }
-        let exchange = match &front.metrics {
-            Some(offered) => self.ask_for_metrics(offered, exchange, listeners)?,
-            None => exchange,
-        };
-        if front.challenges
-            && let Some(answer) = answer_to_challenge(&exchange, listeners)
-        {
-            self.tell(exchange, 200, None, b"application/octet-stream", &answer);
-            return None;
-        }
-        if let Some(port) = front.https_port
-            && let Some(redirect) = redirect(&exchange.request(listeners), port)
-        {
-            let location = redirect.location.as_deref().map(|location| (&b"Location"[..], location));
-            self.tell(exchange, redirect.status, location, b"text/plain", &redirect.content());
-            return None;
-        }
-        let Some(files) = &front.files else { return Some(exchange) };
-        self.source().expect_prompt_answers(true);
-        let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
-        if let Err(reply) = answered {
-            let _for_the_host = reply.detach();
-            return Some(exchange);
-        }
-        self.take_back(exchange);
-        None
+        Some(exchange)
     }
 
-    /// An exchange was answered without the host.
+    /// Continues the answers of handlers that waited for another process. Call this when the lane was woken.
+    pub(super) fn resume_front(&self) {
+        self.front.0.iter().for_each(|handler| handler.resume(self));
+    }
+
+    /// Gives an exchange back that a handler has answered.
     fn take_back(&self, exchange: S::Exchange) {
         let mut source = self.source();
         source.give_back(exchange);
@@ -117,13 +95,8 @@ impl<S: Source> Lane<'_, S> {
         self.slot.requests.fetch_add(1, Relaxed);
     }
 
-    /// Answers a request for the probe.
-    pub fn tell_probe(&self, exchange: S::Exchange, page: &ProbePage) {
-        self.tell(exchange, page.status, Some((b"Cache-Control", b"no-store")), b"application/json", &page.content);
-    }
-
     /// Answers with a short text, and a field that belongs to it.
-    pub(super) fn tell(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
+    fn send_text(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
         let is_head = exchange.head().method() == b"HEAD";
         let length = content.len().to_string();
         let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", kind)];
@@ -137,28 +110,4 @@ impl<S: Source> Lane<'_, S> {
         let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
         self.take_back(exchange);
     }
-
-    /// What a lane without an edge knows: if it answers, it is ready.
-    fn probe_page(&self) -> ProbePage {
-        let (status, state) = if self.is_draining() { (503, "draining") } else { (200, "ready") };
-        ProbePage { status, content: format!("{{\"state\":\"{state}\"}}\n") }
-    }
-
-    /// Whether the server is stopping, or is about to.
-    pub fn is_draining(&self) -> bool {
-        self.stops() || self.slot.prospect() != Prospect::Stays
-    }
-}
-
-/// Whether a request is one for the probe at `path`.
-pub fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
-    let head = exchange.head();
-    head.path() == path.as_bytes() && matches!(head.method(), b"GET" | b"HEAD")
-}
-
-/// The answer to a challenge of an authority that has been asked for a certificate, if the request is one.
-fn answer_to_challenge(exchange: &impl LentRequest, listeners: &[Listener]) -> Option<String> {
-    let token = token(&exchange.head())?;
-    let thumbprint = listeners.iter().find_map(|listener| listener.thumbprint.as_deref())?;
-    Some(oribi_acme::answer(token, thumbprint))
 }

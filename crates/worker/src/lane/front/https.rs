@@ -1,16 +1,40 @@
-//! Where a client that has come by http goes on by https.
+//! Redirects of clients that have come by http to https (`--redirect-https`).
 
-use super::challenge;
+use super::{Handler, challenge};
+use crate::lane::Lane;
+use oribi_config::Settings;
 use oribi_host::Request;
+use oribi_listen::Listener;
 use oribi_message::{Role, TargetForm, reason};
+use oribi_source::{LentRequest, Source};
 use std::net::Ipv6Addr;
+
+/// Answers requests that came by http with the URL of https.
+pub(super) struct ToHttps {
+    port: u16,
+}
+
+impl ToHttps {
+    pub(super) fn of(settings: &Settings) -> Option<Self> {
+        settings.redirect_https.map(|port| Self { port })
+    }
+}
+
+impl<S: Source> Handler<S> for ToHttps {
+    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        let Some(redirect) = redirect(&exchange.request(listeners), self.port) else { return Some(exchange) };
+        let location = redirect.location.as_deref().map(|location| (&b"Location"[..], location));
+        lane.send_text(exchange, redirect.status, location, b"text/plain", &redirect.content());
+        None
+    }
+}
 
 /// An answer that leads to https.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Redirect {
-    pub(super) status: u16,
-    /// `None`: it cannot be said where the client wanted to go.
-    pub(super) location: Option<Vec<u8>>,
+struct Redirect {
+    status: u16,
+    /// `None`: the request does not say where the client wanted to go.
+    location: Option<Vec<u8>>,
 }
 
 /// The longest name of a host (RFC 1035, section 2.3.4).
@@ -19,9 +43,9 @@ const LONGEST_HOST: usize = 255;
 /// The port that https URLs leave out.
 const DEFAULT_PORT: u16 = 443;
 
-/// How a request is answered that should have come by https, at that port. `None`: it did, or it need not.
+/// The answer to a request that should have come by https, at that port. `None`: it did, or it need not.
 #[inline(never)]
-pub(super) fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
+fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
     let is_responder = request.gateway.as_ref().is_none_or(|gateway| gateway.role == Role::Responder);
     // Authorities come by http, also those whose challenges the app answers.
     if request.https || !is_responder || challenge::token(&request.head).is_some() {
@@ -39,7 +63,7 @@ pub(super) fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
 
 impl Redirect {
     /// For people.
-    pub(super) fn content(&self) -> String {
+    fn content(&self) -> String {
         let why =
             if self.location.is_some() { "" } else { ": this server is for https, and Host does not say which one it is" };
         format!("{} {}{why}\n", self.status, reason(self.status))

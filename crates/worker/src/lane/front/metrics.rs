@@ -1,9 +1,10 @@
 //! Metrics at a path of the app (`--metrics-path`): the lane asks the first process, goes on, and answers when that has.
 
-use super::Lane;
+use super::Handler;
 use crate::attention::Attention;
+use crate::lane::Lane;
 use oribi_admin::metrics::{Format, Inquiry, Line, Outcome, preferred};
-use oribi_config::MetricsPath;
+use oribi_config::{MetricsPath, Settings};
 use oribi_host::{ExchangeId, Request};
 use oribi_listen::Listener;
 use oribi_message::{KnownField, ResponseHead};
@@ -13,23 +14,23 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most clients of a lane who wait for metrics. Each costs a descriptor, and a first process that is stopped answers none of them. If
+/// The most clients of a lane that wait for metrics. Each costs a descriptor, and a first process that is stopped answers none of them. If
 /// more come, the oldest go: they may have given up.
 const MOST: usize = 16;
 
 /// The media type of errors.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The path, and those who have asked there.
-pub(super) struct OfferedMetrics {
+/// Answers a path with metrics.
+pub(super) struct Metrics {
     path: MetricsPath,
     /// `None`: the first process has left none for this one.
     line: Option<Line>,
-    asked: RefCell<Vec<Asked>>,
+    waiting: RefCell<Vec<Waiting>>,
 }
 
-/// A client who waits for metrics.
-struct Asked {
+/// A client that waits for metrics.
+struct Waiting {
     exchange: ExchangeId,
     inquiry: Inquiry,
     format: Format,
@@ -37,9 +38,10 @@ struct Asked {
     is_head: bool,
 }
 
-impl OfferedMetrics {
-    pub(super) fn at(path: MetricsPath) -> Self {
-        Self { path, line: Line::of_process(), asked: RefCell::default() }
+impl Metrics {
+    pub(super) fn of(settings: &Settings) -> Option<Self> {
+        let path = settings.metrics_path.clone()?;
+        Some(Self { path, line: Line::of_process(), waiting: RefCell::default() })
     }
 
     fn is_for(&self, request: &Request<'_>) -> bool {
@@ -57,49 +59,44 @@ impl OfferedMetrics {
     }
 }
 
-impl<S: Source> Lane<'_, S> {
-    /// Asks for metrics if this request is for them; returns any other.
-    pub(super) fn ask_for_metrics(
-        &self,
-        offered: &OfferedMetrics,
-        exchange: S::Exchange,
-        listeners: &[Listener],
-    ) -> Option<S::Exchange> {
-        if !offered.is_for(&exchange.request(listeners)) {
+impl<S: Source> Handler<S> for Metrics {
+    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        if !self.is_for(&exchange.request(listeners)) {
             return Some(exchange);
         }
         let head = exchange.head();
         let accepted = head.fields().filter(|(known, ..)| *known == Some(KnownField::Accept)).map(|(_, _, value)| value);
         let (format, is_head) = (preferred(accepted), head.method() == b"HEAD");
-        match offered.ask(format, self.attention.as_ref()) {
+        match self.ask(format, lane.attention.as_ref()) {
             Ok(inquiry) => {
-                offered.asked.borrow_mut().push(Asked { exchange: exchange.id(), inquiry, format, is_head });
-                self.source().give_back(exchange);
-                self.slot.requests.fetch_add(1, Relaxed);
-                if offered.asked.borrow().len() > MOST {
-                    let mut oldest = offered.asked.borrow_mut().remove(0);
-                    self.pass_on(&mut oldest, true);
+                self.waiting.borrow_mut().push(Waiting { exchange: exchange.id(), inquiry, format, is_head });
+                lane.source().give_back(exchange);
+                lane.slot.requests.fetch_add(1, Relaxed);
+                if self.waiting.borrow().len() > MOST {
+                    let mut oldest = self.waiting.borrow_mut().remove(0);
+                    lane.pass_on(&mut oldest, true);
                 }
             }
             Err(why) => {
                 let text = format!("no metrics now: {why}\n");
-                self.tell(exchange, 503, Some((b"Retry-After", b"1")), PLAIN.as_bytes(), &text);
+                lane.send_text(exchange, 503, Some((b"Retry-After", b"1")), PLAIN.as_bytes(), &text);
             }
         }
         None
     }
 
-    /// Answers those for whom the first process has answered. Call this when the lane was woken.
-    pub(super) fn pass_metrics_on(&self) {
-        let Some(offered) = self.front.as_ref().and_then(|front| front.metrics.as_ref()) else { return };
-        offered.asked.borrow_mut().retain_mut(|asked| !self.pass_on(asked, false));
+    /// Answers the clients for which the first process has answered.
+    fn resume(&self, lane: &Lane<'_, S>) {
+        self.waiting.borrow_mut().retain_mut(|waiting| !lane.pass_on(waiting, false));
     }
+}
 
+impl<S: Source> Lane<'_, S> {
     /// Answers a client, if the first process has answered; `displaced`: in any case, because another one takes its place. Returns
     /// whether it is answered.
-    fn pass_on(&self, asked: &mut Asked, displaced: bool) -> bool {
-        let (status, media_type, content) = match asked.inquiry.read() {
-            Outcome::Metrics(metrics) => (200, asked.format.media_type(), metrics),
+    fn pass_on(&self, waiting: &mut Waiting, displaced: bool) -> bool {
+        let (status, media_type, content) = match waiting.inquiry.read() {
+            Outcome::Metrics(metrics) => (200, waiting.format.media_type(), metrics),
             Outcome::Failed => (503, PLAIN, &b"no metrics now: the first process of the server has ended\n"[..]),
             Outcome::Pending if displaced => (503, PLAIN, &b"no metrics now: too many wait for them\n"[..]),
             Outcome::Pending => return false,
@@ -110,13 +107,13 @@ impl<S: Source> Lane<'_, S> {
             (b"Cache-Control", b"no-store"),
             (b"Content-Length", length.as_bytes()),
         ];
-        let (fields, parts) = if asked.is_head { (&fields[..], &[][..]) } else { (&fields[..2], &[content][..]) };
+        let (fields, parts) = if waiting.is_head { (&fields[..], &[][..]) } else { (&fields[..2], &[content][..]) };
         let mut source = self.source();
         // If this fails, the client has gone.
-        let _ = source.respond(asked.exchange, ResponseHead { status, fields }, parts);
+        let _ = source.respond(waiting.exchange, ResponseHead { status, fields }, parts);
         source.submit();
         drop(source);
-        self.leave(&asked.inquiry);
+        self.leave(&waiting.inquiry);
         true
     }
 

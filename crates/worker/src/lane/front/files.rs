@@ -1,0 +1,39 @@
+//! Files in front of the app (`--files`).
+
+use super::Handler;
+use crate::lane::Lane;
+use oribi_config::Settings;
+use oribi_files::Mounts;
+use oribi_host::Reply;
+use oribi_listen::Listener;
+use oribi_source::{LentRequest, Source};
+use std::cell::RefCell;
+use std::io;
+
+/// Answers with files of folders.
+pub(super) struct Files(RefCell<Mounts>);
+
+impl Files {
+    /// # Errors
+    /// A folder cannot be opened.
+    pub(super) fn of(settings: &Settings) -> io::Result<Option<Self>> {
+        let files = &settings.files;
+        if files.mounts.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self(RefCell::new(Mounts::open(&files.mounts, &files.options)?))))
+    }
+}
+
+impl<S: Source> Handler<S> for Files {
+    fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        lane.source().expect_prompt_answers(true);
+        let answered = self.0.borrow_mut().answer(&exchange.request(listeners), Reply::new(lane, exchange.id()));
+        if let Err(reply) = answered {
+            let _for_the_host = reply.detach();
+            return Some(exchange);
+        }
+        lane.take_back(exchange);
+        None
+    }
+}
