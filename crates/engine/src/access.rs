@@ -162,7 +162,7 @@ impl<B: Backend> Engine<'_, B> {
         let parts = outcome.laps.map(|laps| laps.parts(now.into()));
         let duration = outcome.laps.map_or(Duration::ZERO, |laps| laps.age(now));
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
-        let in_head = request.zip(self.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
+        let in_head = request.zip(self.server_fields.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
         let id = in_head.or(id.map(RequestId::as_bytes));
         let trace = request.filter(|_| self.traces.is_some()).and_then(|(head, _)| Traces::of(&head));
         // Addresses and ports are rendered from numbers and are always text.

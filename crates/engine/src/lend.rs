@@ -49,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Queued(received) = state else { return None };
         let more = input.has_unread();
         let laps = Laps::new(received.complete_at, self.backend.now());
-        let https = self.stamp.has_policy() && received.is_https();
+        let https = self.server_fields.has_policy() && received.is_https();
         let answering = State::Answering(Answering {
             answer: Answer::new(laps, https, received.id.take()),
             outlook: Outlook {

@@ -54,13 +54,13 @@ mod respond;
 mod response;
 mod route;
 mod send;
+mod server_fields;
 mod settle;
 pub mod shortage;
 mod slots;
 mod source;
 mod spans;
 mod spool;
-mod stamp;
 mod states;
 mod stream;
 mod taken;
@@ -94,12 +94,11 @@ use oribi_log::{AccessLog, SlowLog};
 use oribi_proto::{fcgi, h1, h2};
 use oribi_source::Next;
 use oribi_stats::totals::{Account, Tally};
-use request_id::RequestIds;
 use route::Routes;
 use send::Gap;
+use server_fields::ServerFields;
 use slots::Slots;
 use spans::Spans;
-use stamp::Stamp;
 use states::Shown;
 use std::collections::VecDeque;
 use std::io;
@@ -197,9 +196,7 @@ pub struct Engine<'a, B: Backend> {
     spare_content: Vec<u8>,
     uploads: Uploads<'a>,
     leftovers: Leftovers,
-    stamp: Stamp,
-    /// `None`: requests have no ids.
-    ids: Option<RequestIds<'a>>,
+    server_fields: ServerFields<'a>,
     /// `None`: requests have no places in traces.
     traces: Option<Traces>,
     /// `None`: no spans are told.
@@ -212,8 +209,6 @@ pub struct Engine<'a, B: Backend> {
     shown: Shown,
     /// Whether it is measured how long the parts of requests take.
     measures: bool,
-    /// What the response that is being written says of its times; `None`: they say nothing.
-    timing: Option<Vec<u8>>,
     access_log: Option<AccessLog>,
     /// `None`: nothing is said of slow requests.
     slow_log: Option<SlowLog>,
@@ -281,8 +276,8 @@ impl<'a, B: Backend> Engine<'a, B> {
             Deadline::Kept => fastcgi::KEPT,
         };
         let spans = Spans::new(settings);
-        let mut stamp = Stamp::new(settings);
-        stamp.update(backend.now(), || backend.wall_clock());
+        let mut server_fields = ServerFields::new(settings);
+        server_fields.update(backend.now(), || backend.wall_clock());
         Ok(Self {
             limits: limits(settings),
             record_limits: fastcgi::limits(settings),
@@ -326,13 +321,11 @@ impl<'a, B: Backend> Engine<'a, B> {
             spare_content: Vec::new(),
             uploads: Uploads::new(settings),
             leftovers: Leftovers::default(),
-            stamp,
-            ids: settings.request_id.as_ref().map(RequestIds::new),
+            server_fields,
             traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
             routes: Routes::new(settings),
             tally: Tally::default(),
             shown: Shown::default(),
-            timing: settings.server_timing.then(Vec::new),
             measures: access_log.is_some() || settings.tells_metrics() || settings.slow < Timeouts::NEVER,
             spans,
             measures_one: false,
@@ -545,7 +538,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[inline]
     pub fn catch_up(&mut self, stopping: bool) {
         self.backend.read_clock();
-        self.stamp.update(self.backend.now(), || self.backend.wall_clock());
+        self.server_fields.update(self.backend.now(), || self.backend.wall_clock());
         if stopping {
             self.stage = Stage::Stopping;
         }

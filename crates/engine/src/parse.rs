@@ -58,7 +58,7 @@ impl<B: Backend> Engine<'_, B> {
                         self.tell_of_contradiction(contradiction);
                         return self.refuse(index, Refusal::FORWARDED);
                     }
-                    if let Some(ids) = &mut self.ids {
+                    if let Some(ids) = &mut self.server_fields.ids {
                         let Received { layout, text, id, .. } = &mut *request;
                         *id = Some(ids.identify(layout, input.head_bytes(), text, *forwarding));
                     }

@@ -3,7 +3,6 @@
 //! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
 //! the result to [`super::send`], which keeps the order of the output.
 
-use super::answer::Answer;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
 use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
@@ -20,7 +19,6 @@ use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1;
 use oribi_stats::totals::{Counter, Tally};
-use std::time::Duration;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
@@ -117,14 +115,6 @@ impl Alone<'_> {
     }
 }
 
-/// What a response says of its times: nothing, unless there is room for it.
-#[inline]
-fn timing_of<'t>(answer: &Answer, room: &'t mut Option<Vec<u8>>, now: Duration) -> &'t [u8] {
-    let Some(value) = room else { return &[] };
-    answer.laps.write_timing(now, value);
-    value
-}
-
 impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response.
     ///
@@ -195,16 +185,14 @@ impl<B: Backend> Engine<'_, B> {
             streams,
             outputs,
             gaps,
-            stamp,
+            server_fields,
             settings,
             stage,
             prompt,
             answering,
             tally,
             access_log,
-            ids,
             backend,
-            timing,
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
@@ -213,9 +201,8 @@ impl<B: Backend> Engine<'_, B> {
         }
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = response.answer.id.take();
-        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
-        let timing = timing_of(response.answer, timing, backend.now());
-        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared, response.answer.https, pair, timing) };
+        let preset = server_fields.of_response(prepared, response.answer, id.as_deref(), backend.now());
+        let terms = Terms { size: Some(size), persist, preset };
         // Content of known size needs no framing at its end, so the end of the response is decided before it is sent.
         let framed = match body {
             Body::Parts(parts) if size <= COPIED_BYTES => response.write_small(head, &terms, parts, size, outputs),
@@ -295,13 +282,12 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, stamp, settings, stage, access_log, ids, backend, timing, tally, .. } = self;
+        let Self { connections, streams, outputs, server_fields, settings, stage, access_log, backend, tally, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = target.response.answer.id.take();
-        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
-        let timing = timing_of(target.response.answer, timing, backend.now());
-        let terms = Terms { size, persist, preset: stamp.preset(None, target.response.answer.https, pair, timing) };
+        let preset = server_fields.of_response(None, target.response.answer, id.as_deref(), backend.now());
+        let terms = Terms { size, persist, preset };
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
             target.response.answer.id = id;
             return Err(self.reject(exchange, why));

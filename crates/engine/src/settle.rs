@@ -285,7 +285,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
-        let Self { connections, outputs, stamp, backend, ids, .. } = self;
+        let Self { connections, outputs, server_fields, backend, .. } = self;
         let connection = &mut connections[index];
         let id = match &mut connection.state {
             State::Reading(Reading { request: Some(received), .. }) => received.id.take(),
@@ -297,8 +297,7 @@ impl<B: Backend> Engine<'_, B> {
             State::Reading(Reading { request: Some(received), .. }) => received.is_https(),
             _ => backend.encryption(&connection.line.socket).is_some(),
         };
-        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
-        connection.machine.write_refusal(refusal, &stamp.preset(None, https, pair, b""), output.tail());
+        connection.machine.write_refusal(refusal, &server_fields.of_refusal(https, id.as_deref()), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
         if let State::Reading(Reading { request: Some(received), .. }) = before {

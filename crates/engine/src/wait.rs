@@ -125,7 +125,7 @@ impl<B: Backend> Engine<'_, B> {
         self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.news_due = now + NEWS_AFTER;
-        self.stamp.update(now, || self.backend.wall_clock());
+        self.server_fields.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         self.see_to_leftovers(now);
         // Deadlines come after the events of the same moment: a request that has arrived in time is in time.

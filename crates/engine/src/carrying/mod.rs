@@ -33,7 +33,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
         let stream = self.streams.get_mut(number)?;
         let StreamState::Requested(Requested { request, is_complete: true, .. }) = &mut stream.state else { return None };
-        let https = self.stamp.has_policy() && request.is_https();
+        let https = self.server_fields.has_policy() && request.is_https();
         let now = self.backend.now();
         let laps = Laps::new(request.complete_at, now);
         let answer = StreamState::Answering(Answer::new(laps, https, request.id.take()));

@@ -64,13 +64,12 @@ impl<B: Backend> Engine<'_, B> {
     /// Answers a request that the server refuses. Further input for it is skipped.
     pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
-        let Self { connections, streams, outputs, stamp, ids, .. } = self;
+        let Self { connections, streams, outputs, server_fields, .. } = self;
         let Stream { connection, framing, remote, state: progress, .. } = &mut streams[number];
         let (https, id) = match progress {
             StreamState::Requested(Requested { request, .. }) => (request.is_https(), request.id.take()),
             StreamState::Answering(_) => (false, None),
         };
-        let pair = ids.as_ref().zip(id.as_deref()).map(|(ids, id)| ids.pair(id));
         let (index, remote) = (*connection, *remote);
         let Connection { line, state, .. } = &mut connections[index];
         let output = line.output.get_or_insert_with(|| outputs.take());
@@ -81,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
                 if let Some(machine) = carrier.http2() {
-                    machine.write_refusal(frames.id, refusal, &stamp.preset(None, https, pair, b""), output.tail());
+                    machine.write_refusal(frames.id, refusal, &server_fields.of_refusal(https, id.as_deref()), output.tail());
                     let _ = machine.finish(frames.id, output.tail());
                 }
             }

@@ -104,7 +104,7 @@ impl<B: Backend> Engine<'_, B> {
     fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Self { streams, record_limits, uploads, spare_content, ids, traces, .. } = self;
+        let Self { streams, record_limits, uploads, spare_content, server_fields, traces, .. } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
         let (StreamState::Requested(requested), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
         let Some(variables) = requested.request.variables.as_deref_mut() else { return Still::Open };
@@ -117,7 +117,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(address) = variables.get(KnownVariable::RemoteAddr) {
             *remote = Remote::given(address, variables.get(KnownVariable::RemotePort).unwrap_or(b"0"));
         }
-        if let Some(ids) = ids {
+        if let Some(ids) = &mut server_fields.ids {
             // Only web servers speak FastCGI.
             requested.request.id = Some(ids.identify_in(&mut requested.request.layout, &mut variables.bytes, Forwarding::Kept));
         }

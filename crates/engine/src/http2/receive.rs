@@ -119,7 +119,7 @@ impl<B: Backend> Engine<'_, B> {
                 return self.refuse_request(index, id, Refusal::FORWARDED);
             }
         }
-        if let Some(ids) = &mut self.ids {
+        if let Some(ids) = &mut self.server_fields.ids {
             request.id = Some(ids.identify_in(&mut request.layout, &mut request.text, forwarding));
         }
         if let Some(traces) = &mut self.traces {
@@ -259,7 +259,7 @@ impl<B: Backend> Engine<'_, B> {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let https = self.backend.encryption(&line.socket).is_some();
         let output = line.output.get_or_insert_with(|| self.outputs.take());
-        machine.write_refusal(id, refusal, &self.stamp.preset(None, https, None, b""), output.tail());
+        machine.write_refusal(id, refusal, &self.server_fields.of_refusal(https, None), output.tail());
         let _ = machine.finish(id, output.tail());
         let remote = *remote;
         let ending = self.ending_of(index);

@@ -1,16 +1,19 @@
-//! The field lines that the server adds to every response, rendered once a second.
+//! The fields that the server adds to responses: Date and Server, rendered once a second; Strict-Transport-Security over https; the id
+//! of the request; Server-Timing. A field for every response belongs into this list.
 
+use super::answer::Answer;
+use super::request_id::{RequestId, RequestIds};
 use httpdate::HttpDate;
 use oribi_config::Settings;
-use oribi_message::{FieldPair, PreparedFields};
+use oribi_message::PreparedFields;
 use oribi_proto::h1::Preset;
 use oribi_proto::h2::compress_preset;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// Date, Server and Strict-Transport-Security, ready to be sent.
+/// The fields of the server, ready to be sent.
 #[derive(Debug)]
-pub(super) struct Stamp {
+pub(super) struct ServerFields<'a> {
     date: Vec<u8>,
     dated: bool,
     server: Vec<u8>,
@@ -22,11 +25,15 @@ pub(super) struct Stamp {
     compressed: Vec<u8>,
     until_close: bool,
     second: Option<u64>,
+    /// `None`: requests have no ids.
+    pub(super) ids: Option<RequestIds<'a>>,
+    /// The Server-Timing of the response that is being written; `None`: responses have none.
+    timing: Option<Vec<u8>>,
 }
 
-impl Stamp {
+impl<'a> ServerFields<'a> {
     /// The fields that the settings ask for.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &'a Settings) -> Self {
         let server = match settings.server_header.as_str() {
             "" => Vec::new(),
             name => format!("Server: {name}\r\n").into_bytes(),
@@ -42,6 +49,8 @@ impl Stamp {
             compressed: Vec::new(),
             until_close: !settings.chunked_transfer,
             second: None,
+            ids: settings.request_id.as_ref().map(RequestIds::new),
+            timing: settings.server_timing.then(Vec::new),
         }
     }
 
@@ -69,25 +78,33 @@ impl Stamp {
         !self.policy.is_empty()
     }
 
-    /// These lines, fields that were written before, the id of the request, and how long it took. `https`: the response is delivered over https.
+    /// The fields of the response to a request with this id, and `prepared` ones of the app. `now` ends the time of Server-Timing.
     #[inline]
-    pub(super) fn preset<'a>(
-        &'a self,
-        prepared: Option<&'a PreparedFields>,
-        https: bool,
-        id: Option<FieldPair<'a>>,
-        timing: &'a [u8],
-    ) -> Preset<'a> {
-        let policy: &[u8] = if https { &self.policy } else { &[] };
+    pub(super) fn of_response<'b>(
+        &'b mut self,
+        prepared: Option<&'b PreparedFields>,
+        answer: &Answer,
+        id: Option<&'b RequestId>,
+        now: Duration,
+    ) -> Preset<'b> {
+        if let Some(timing) = &mut self.timing {
+            answer.laps.write_timing(now, timing);
+        }
+        Preset { prepared, timing: self.timing.as_deref().unwrap_or_default(), ..self.of_refusal(answer.https, id) }
+    }
+
+    /// The fields of a response with which the server refuses a request. `https`: the client is reached over https.
+    #[inline]
+    pub(super) fn of_refusal<'b>(&'b self, https: bool, id: Option<&'b RequestId>) -> Preset<'b> {
         Preset {
             date: &self.date,
             server: &self.server,
-            policy,
+            policy: if https { &self.policy } else { &[] },
             ok: &self.ok,
             compressed: &self.compressed,
-            prepared,
-            id,
-            timing,
+            prepared: None,
+            id: self.ids.as_ref().zip(id).map(|(ids, id)| ids.pair(id)),
+            timing: &[],
             until_close: self.until_close,
         }
     }
@@ -99,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_jumps_is_shown_with_the_next_second() {
-        let mut stamp = Stamp::new(&Settings::default());
+        let settings = Settings::default();
+        let mut fields = ServerFields::new(&settings);
         let wall = Duration::from_secs(784_111_777);
         for (now, shift, shown) in [
             (1000, Duration::ZERO, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
@@ -107,8 +125,8 @@ mod tests {
             (2000, Duration::from_secs(6 * 3600), "Date: Sun, 06 Nov 1994 14:49:37 GMT\r\n"),
             (3000, Duration::ZERO, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
         ] {
-            stamp.update(Duration::from_millis(now), || wall + shift);
-            assert_eq!(String::from_utf8_lossy(&stamp.date), shown, "{now} ms");
+            fields.update(Duration::from_millis(now), || wall + shift);
+            assert_eq!(String::from_utf8_lossy(&fields.date), shown, "{now} ms");
         }
     }
 }
