@@ -186,7 +186,7 @@ fn clients_show_certificates(language: Language) {
             continue;
         }
         assert_eq!(as_client(&site, &folder, None), (false, String::new()));
-        site.server.wait_for_log("it has shown no certificate");
+        site.server.wait_for_log("it has sent no certificate");
         for version in ["-tls1_2", "-tls1_3"] {
             let address = site.address.to_string();
             let output = Command::new("openssl").args(["s_client", version, "-ign_eof", "-connect", &address]).output();

@@ -50,7 +50,7 @@ fn requests_are_counted_by_routes_whatever_ends() {
         server.signal(Signal::USR2);
         wait_until("the next program", || Scrape::ask(&place).is_some_and(|now| now.get("oribi_upgrades_total") == 1.0));
         ask("requests behind an upgrade");
-        assert!(!server.log_since(length).contains("begin anew"), "{}", server.log());
+        assert!(!server.log_since(length).contains("begin at zero"), "{}", server.log());
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "{}", server.log());
     }

@@ -88,7 +88,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 if begun {
                     return self.lane.source().abandon(exchange);
                 }
-                log::error!("a worker has answered with what is no response");
+                log::error!("a worker has sent an invalid response");
                 self.refuse(exchange, 502);
             }
         }

@@ -53,7 +53,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
                     Some(Ok(())) => log::info!("the certificates were exchanged"),
                     Some(Err(why)) => log::error!("{why}; the certificates stay as they are"),
-                    None => log::error!("the keeper has sent no certificates; they stay as they are"),
+                    None => log::error!("the master has sent no certificates; the present ones stay"),
                 },
                 Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Given::ErrorLog(log) => {
@@ -119,11 +119,11 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             match before.next() {
                 Receipt::Connection(record, descriptor) => {
                     if !self.lane.source().take_over(record, descriptor) {
-                        log::error!("a connection of the server before was lost");
+                        log::error!("lost a connection of the old server");
                     }
                 }
                 Receipt::Nonsense => {
-                    log::error!("the server before has sent a connection in a form that is not known; it is lost");
+                    log::error!("the old server has sent a connection in an unknown form; the connection is lost");
                 }
                 Receipt::Nothing => return,
                 Receipt::End => {

@@ -129,7 +129,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn handle_breach(&mut self, place: u32) {
         let process = self.workers.process(place);
         log::error!(
-            "worker {} has written what makes no sense into the memory that it shares with this process, and is to be ended: a \
+            "worker {} has damaged the memory that it shares with this process, and is ended: a \
              module written in C that writes beyond its memory is the usual cause",
             process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
         );
@@ -140,7 +140,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn plead(&mut self, place: u32, reason: Reason) {
         let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
         if !keeper.plead(process, reason) {
-            log::error!("nothing is done about worker {process} ({reason:?}): whoever looks after workers does not listen");
+            log::error!("cannot report worker {process} ({reason:?}) to its supervisor: the socket is full or closed");
         }
     }
 }

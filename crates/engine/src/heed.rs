@@ -94,7 +94,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.contradiction_told = Some(now);
         log::warn!(
-            "refused a request: its Forwarded says something else than its X-Forwarded fields. Clients can send both; name those \
+            "refused a request: its Forwarded and its X-Forwarded fields contradict each other. Clients can send both; name those \
              that your proxies set: --forwarded-fields"
         );
     }

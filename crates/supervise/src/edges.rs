@@ -336,7 +336,7 @@ impl<'a> Edges<'a> {
             };
             let access = access.as_ref().map_or(Ok(()), |access| process.pleas.give_access_log(access.as_fd()));
             if let Err(error) = error.and(access) {
-                log::error!("{} cannot be given the log files that were opened again: {error}", self.name(number));
+                log::error!("cannot send the reopened log files to {}: {error}", self.name(number));
             }
         }
     }
@@ -346,12 +346,12 @@ impl<'a> Edges<'a> {
         let vault = match Vault::fill(listeners) {
             Ok(Some(vault)) => vault,
             Ok(None) => return,
-            Err(error) => return log::error!("the edges cannot be given the certificates: {error}"),
+            Err(error) => return log::error!("cannot send the certificates to the edges: {error}"),
         };
         for (number, place) in self.places.iter().enumerate() {
             let Some(process) = &place.process else { continue };
             if let Err(error) = process.pleas.give_certificates(vault.as_fd()) {
-                log::error!("{} cannot be given the certificates: {error}", self.name(number));
+                log::error!("cannot send the certificates to {}: {error}", self.name(number));
             }
             let _ = rustix::io::write(&process.waker, &[0]);
         }

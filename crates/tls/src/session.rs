@@ -290,7 +290,7 @@ impl Session {
     /// The client has broken the protocol, or has asked for an `old` version of it: what rustls wants it to be told is left in `waiting`.
     fn fail(&mut self, error: &Error, old: Option<u8>, received: &mut [u8]) {
         match error {
-            Error::NoCertificatesPresented => log::info!("refused a TLS client: it has shown no certificate"),
+            Error::NoCertificatesPresented => log::info!("refused a TLS client: it has sent no certificate"),
             Error::InvalidCertificate(why) => log::info!("refused a TLS client because of its certificate: {}", words(why)),
             _ => log::debug!("a TLS connection is over: {error}"),
         }

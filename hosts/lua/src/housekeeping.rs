@@ -118,8 +118,8 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
 pub(crate) fn sweep(shared: &Shared) {
     shared.scripts.forget();
     shared.pool.sweep(|script, change| match change {
-        Change::Reloaded => log::info!("{}: loaded anew, for it has changed", script.display()),
-        Change::Gone => log::info!("{}: its states are closed, for it has gone", script.display()),
+        Change::Reloaded => log::info!("{}: has changed, and is loaded anew", script.display()),
+        Change::Gone => log::info!("{}: its file has gone, and its states are closed", script.display()),
         Change::Failed(failure) => log::error!(
             "{}: has changed but cannot be loaded, so what was loaded before goes on: {}: {}",
             script.display(),

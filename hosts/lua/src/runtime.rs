@@ -96,7 +96,7 @@ impl Runtime for LuaRuntime {
         match ScriptTracing::new(Desk::request_of) {
             Ok(tracing) => Some(Arc::new(tracing)),
             Err(error) => {
-                log::error!("scripts cannot be asked where they are: {error}");
+                log::error!("cannot get backtraces of scripts: {error}");
                 None
             }
         }

@@ -56,7 +56,7 @@ impl RouteTotals {
         match left.map(|file| Self::adopt(names, file)) {
             Some(Ok(totals)) => return Ok(Some(totals)),
             Some(Err(error)) => {
-                log::warn!("the counters of routes begin anew: those of the server before cannot be read: {error}");
+                log::warn!("the counters of routes begin at zero: those of the old server cannot be read: {error}");
             }
             None => {}
         }

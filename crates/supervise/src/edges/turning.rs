@@ -57,11 +57,11 @@ impl Edges<'_> {
             match seen {
                 Seen::Turns => {}
                 Seen::Stopped => log::error!(
-                    "the loop of {} (pid {pid}) does not turn: the service manager is told no more that this server is alive",
+                    "the event loop of {} (pid {pid}) hangs: the service manager gets no more signs of life",
                     self.name(number)
                 ),
                 Seen::Stands => {}
-                Seen::TurnsAgain => log::warn!("the loop of {} (pid {pid}) turns again", self.name(number)),
+                Seen::TurnsAgain => log::warn!("the event loop of {} (pid {pid}) turns again", self.name(number)),
             }
             all &= !matches!(seen, Seen::Stopped | Seen::Stands);
         }

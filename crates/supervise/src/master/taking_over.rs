@@ -48,7 +48,7 @@ impl Master<'_> {
         }
         let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };
         let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
-        log::error!("this server cannot take over from the one before: {why}");
+        log::error!("this server cannot take over from the old one: {why}");
         let patience = self.patience();
         self.generations.iter_mut().for_each(|generation| generation.leave(patience));
         self.edges.iter_mut().for_each(|edges| edges.end_now("another server serves on"));

@@ -38,7 +38,7 @@ impl Channel {
         });
         opened
             .inspect_err(|error| {
-                log::warn!("cannot tell the service manager anything at {address}: {}", io::Error::from(*error));
+                log::warn!("cannot send messages to the service manager at {address}: {}", io::Error::from(*error));
             })
             .ok()
     }
@@ -56,7 +56,7 @@ impl Channel {
         let sent = sendmsg_addr(&self.socket, &self.address, &[IoSlice::new(message.as_bytes())], &mut control, flags);
         sent.inspect_err(|error| {
             let first = message.lines().next().unwrap_or_default();
-            log::warn!("cannot tell the service manager {first}: {}", io::Error::from(*error));
+            log::warn!("cannot send {first} to the service manager: {}", io::Error::from(*error));
         })
         .is_ok()
     }

@@ -62,7 +62,7 @@ impl Supervisor<'_> {
         if self.succession.is_not_ready() && !self.announced {
             self.failed_starts += 1;
             if self.failed_starts >= self.wanted {
-                log::error!("this server cannot take over from the one before: {why}");
+                log::error!("this server cannot take over from the old one: {why}");
                 self.fail();
                 return true;
             }
@@ -113,7 +113,7 @@ impl Supervisor<'_> {
                 master.say(Word::Incomplete);
             }
             None if !self.announced && self.succession.is_not_ready() => {
-                log::error!("this server cannot take over from the one before: {why}");
+                log::error!("this server cannot take over from the old one: {why}");
                 self.fail();
             }
             _ if self.replacing => self.give_up_replacing(why),

@@ -69,7 +69,7 @@ impl Predecessor {
         }
         let named = edges.iter().try_for_each(|edge| say(&self.link, Kind::Edge, Some(edge)));
         if let Err(error) = named.and_then(|()| say(&self.link, Kind::Ready, None)) {
-            log::error!("cannot tell the server before that this one serves: {error}");
+            log::error!("cannot report to the old server that this one serves: {error}");
         }
     }
 
@@ -125,9 +125,9 @@ fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
 fn totals_of_all(is_first: bool) -> io::Result<Totals> {
     match if is_first { None } else { totals_of_predecessor() } {
         Some(Ok(totals)) => return Ok(totals),
-        Some(Err(why)) => log::warn!("all counters of the server begin anew: those of the one before cannot be read: {why}"),
+        Some(Err(why)) => log::warn!("all counters begin at zero: those of the old server cannot be read: {why}"),
         None if is_first => {}
-        None => log::warn!("all counters of the server begin anew: the one before has not passed them on"),
+        None => log::warn!("all counters begin at zero: the old server has not passed them on"),
     }
     Totals::in_file()
 }
@@ -146,7 +146,7 @@ pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Resu
     }
     match file.map(|file| file.and_then(FigureTotals::adopt)) {
         Some(Ok(figures)) => return Ok(Some(figures)),
-        Some(Err(why)) => log::warn!("the figures of apps begin anew: those of the server before cannot be read: {why}"),
+        Some(Err(why)) => log::warn!("the metrics of apps begin at zero: those of the old server cannot be read: {why}"),
         None => {}
     }
     FigureTotals::begin().map(Some)

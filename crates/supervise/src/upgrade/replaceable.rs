@@ -106,7 +106,7 @@ pub(in super::super) fn keep_scale<'a>(server: &mut impl Replaceable<'a>) {
             "workers: {configured}: the configuration has changed from {before}, so the {wanted} that were set since are given up"
         );
     } else if let Err(why) = server.scale(wanted) {
-        log::warn!("the number of workers that was set in the server before, {wanted}, cannot be kept: {why}");
+        log::warn!("the number of workers that was set in the old server, {wanted}, cannot be kept: {why}");
     }
 }
 
@@ -185,7 +185,7 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     }
     if condition != Condition::Serves {
         if before.has_ended(None) {
-            log::error!("the server before has ended, and this one has not taken over");
+            log::error!("the old server has ended before this one has taken over");
             server.give_up();
         }
         return;

@@ -154,7 +154,7 @@ impl Intake<'_> {
     fn hear(&mut self) {
         for pool in &mut self.pools {
             if let Err(error) = pool.hear() {
-                log::error!("cannot hear an edge: {error}");
+                log::error!("cannot read from an edge: {error}");
             }
         }
     }
