@@ -25,7 +25,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The fields that the settings ask for.
+    /// Renders the fields of the settings.
     pub(super) fn new(settings: &Settings) -> Self {
         let server = match settings.server_header.as_str() {
             "" => Vec::new(),
@@ -63,13 +63,14 @@ impl Stamp {
         compress_preset(&Preset { date: &self.date, server: &self.server, ..Preset::default() }, &mut self.compressed);
     }
 
-    /// Whether responses over https get one field more.
+    /// Whether responses over https get Strict-Transport-Security.
     #[inline]
     pub(super) const fn has_policy(&self) -> bool {
         !self.policy.is_empty()
     }
 
-    /// These lines, fields that were written before, the id of the request, and how long it took. `https`: the response is delivered over https.
+    /// Returns these lines, prepared fields, the id of the request, and its times. `https`: the response is delivered over
+    /// https.
     #[inline]
     pub(super) fn preset<'a>(
         &'a self,
