@@ -1,6 +1,6 @@
-//! New connections: how a lane takes them, makes room for them, and pauses when there is none.
+//! Accepts new connections, makes room for them, and pauses when there is none.
 //!
-//! The `policy` decides which of the lanes that share a listener takes a connection; the `line` carries that out.
+//! The `policy` decides which of the lanes that share a listener takes a connection; `line` carries that out.
 
 mod line;
 mod policy;
@@ -22,29 +22,29 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The number of connections that a lane which is alone takes for one event. With one, it would wait anew for each. Lanes that
-/// share a listener take one each: the next may be for a slow app, and another lane is awake for it.
+/// The number of connections that a lane without company takes for one event. With one, it would wait anew for each. Lanes
+/// that share a listener take one each: the next may be for a slow app, and another lane is awake for it.
 const ACCEPTS_PER_EVENT: usize = 4;
 
-/// Under load a lane takes more: one for every so many events reported together. Otherwise the queue of the listener would
-/// overflow while a worker is busy with the connections that it has.
+/// The number of events reported together for which a lane under load takes one more connection. Otherwise the queue of the
+/// listener would overflow while a worker is busy with the connections that it has.
 const EVENTS_PER_ACCEPT: usize = 8;
 
-/// How long accepting pauses when descriptors have run out and no connection can be closed.
+/// The length of a pause of accepting when descriptors have run out and no connection can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if something
-/// has.
+/// Decides whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if
+/// the request has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EarlyReceive {
-    /// How often in a row nothing had arrived.
+    /// The number of connections in a row on which nothing had arrived.
     misses: u8,
-    /// How many connections are not tried from now on.
+    /// The number of next connections that are not tried.
     wait: u8,
 }
 
 impl EarlyReceive {
-    /// The most connections that are not tried in a row, if clients send late.
+    /// The most connections in a row that are not tried, if clients send late.
     const LONGEST_WAIT: u8 = 64;
 
     fn is_worth_it(&mut self) -> bool {
@@ -83,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Accepts connections before the lane asks for them, if the host is `prompt`: such a lane is never busy for long.
     pub fn accept_ahead(&mut self, prompt: bool) {
-        // This lane may have been started because another one was killed.
+        // This lane may replace one that was killed.
         self.backend.be_cautious();
         for door in 0..self.doors.len() {
             let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
@@ -165,9 +165,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Looks whether the first request has already arrived, as it usually has. Then this lane is about to be busy and takes no
-    /// other client, which would wait behind that request. (A web server that has gone takes its requests with it; only the
-    /// backend can report that.)
+    /// Receives from a new connection: usually the first request has already arrived. Then this lane is about to be busy and
+    /// takes no other client, which would wait behind that request. (A web server that has gone takes its requests with it;
+    /// only the backend can report that.)
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
@@ -175,8 +175,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and if
-    /// that is its only one, the backend has nothing to report. `false`: the connection must be opened.
+    /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and
+    /// if that is its only one, the backend has nothing to report. `false`: the connection must be opened.
     fn answers_unopened(&mut self, index: u32) -> bool {
         let token = self.connections.token(index);
         let line = &mut self.connections[index].line;
@@ -192,7 +192,7 @@ impl<B: Backend> Engine<'_, B> {
         matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
-    /// Asks the backend to watch a connection, if it does not yet.
+    /// Makes the backend watch a connection, if it does not yet.
     #[inline]
     pub(super) fn open(&mut self, index: u32) -> Still {
         if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
@@ -201,7 +201,7 @@ impl<B: Backend> Engine<'_, B> {
     fn open_line(&mut self, index: u32) -> Still {
         let token = self.connections.token(index);
         let connection = &mut self.connections[index];
-        // A socket that a host has taken no longer belongs to the engine.
+        // A socket that a host has hijacked no longer belongs to the engine.
         if matches!(&connection.state, State::Answering(answering) if answering.outlook.taken) {
             return Still::Open;
         }
@@ -225,7 +225,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
-    /// idle. `limit`: what there is no room below.
+    /// idle. `limit`: the counter of the limit that leaves no room.
     fn close_oldest_idle(&mut self, limit: Counter) -> bool {
         let before = self.connections.len();
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
@@ -278,7 +278,7 @@ impl<B: Backend> Engine<'_, B> {
         self.join_line();
     }
 
-    /// A connection has closed or become idle: clients that wait to be accepted need not wait longer.
+    /// Ends a pause of accepting, because a connection has closed or become idle.
     #[inline]
     pub(super) fn resume_if_paused(&mut self) {
         if let Accepting::Paused(until) = &mut self.accepting {
@@ -291,7 +291,7 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.accepting = Accepting::Never;
-        // Others may leave nobody to it any more, also if it stood aside.
+        // The lane is no longer idle, so other lanes leave no clients to it, even if it stood aside.
         self.count_as_idle(false);
         // Accepted connections are answered even beyond the limit: no other process can take them.
         for door in 0..self.doors.len() {
@@ -304,7 +304,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// The address of a peer; `None` for that of a Unix socket.
+/// The address of a peer; `None` for a peer of a Unix socket.
 fn address_of(peer: Peer) -> Option<IpAddr> {
     match peer {
         Peer::Internet(address) => Some(address.ip().to_canonical()),

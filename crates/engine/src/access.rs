@@ -1,4 +1,4 @@
-//! The lines of an exchange, written when its response is finished: that of the access log, and that of a slow request in the error log.
+//! Writes the log lines of an exchange when its response is finished: in the access log, and in the error log if it was slow.
 
 use super::answer::{Draft, LateLine, Outcome};
 use super::connection::{Answering, Fate, Outlook, State};
@@ -20,15 +20,15 @@ use std::time::{Duration, SystemTime};
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
 pub(super) const CLIENT_GONE: u16 = 499;
 
-/// The status in the log for a request whose app has taken the socket, and has said there whatever it liked: from then on the connection
-/// was not HTTP's, as behind a 101 (RFC 9110, section 15.2.2).
+/// The status in the log for a request whose socket the app has hijacked: from then on the connection was not HTTP's, as
+/// behind a 101 (RFC 9110, section 15.2.2).
 pub(super) const TAKEN: u16 = 101;
 
-/// Drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
+/// The most drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
 const SPARE_DRAFTS: usize = 160;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Opens the log files again by their names, after log rotation has moved the old ones away.
+    /// Reopens the log files by their names, after log rotation has moved the old ones away.
     pub fn reopen_logs(&mut self) {
         let access = self.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
         for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
@@ -38,22 +38,22 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Goes on with this access log, which somebody else has opened again.
+    /// Continues with this access log, which another process has reopened.
     pub fn use_access_log(&mut self, file: File) {
         if let Some(log) = &mut self.access_log {
             log.replace(file);
         }
     }
 
-    /// From now on only somebody else opens the access log: see [`Engine::use_access_log`].
+    /// From now on this engine does not reopen the access log itself: see [`Engine::use_access_log`].
     pub fn expect_access_log(&mut self) {
         if let Some(log) = &mut self.access_log {
             log.expect_file();
         }
     }
 
-    /// Called when a host has returned: writes the line of a response that is finished and has been sent on this connection, or whose
-    /// client has gone (`None`).
+    /// Writes the log line when a host has returned: of a response that is finished and has been sent on this connection, or
+    /// whose client has gone (`None`).
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
         if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -71,7 +71,7 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(&Subject::of(exchange), &outcome, ending);
     }
 
-    /// What a line needs of a request that is written later; `None`: there will be none.
+    /// The data of a request for a line that is written later; `None`: there will be no line.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
         if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -82,19 +82,19 @@ impl<B: Backend> Engine<'_, B> {
         Some(draft)
     }
 
-    /// Whether a request is slow that has taken so many nanoseconds.
+    /// Whether a request that has taken this many nanoseconds is slow.
     #[inline]
     fn is_slow(&self, took: u64) -> bool {
         self.slow_log.as_ref().is_some_and(|log| log.includes(took))
     }
 
-    /// Whether something is to be told of a request that has taken so many nanoseconds.
+    /// Whether a log line or a span is due for a request that has taken this many nanoseconds.
     #[inline]
     pub(super) fn tells_of(&self, head: &RequestHead<'_>, took: u64) -> bool {
         self.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
     }
 
-    /// What is told of a response that is finished, and whose host returns now.
+    /// The outcome of a finished response whose host returns now.
     pub(super) fn outcome_of(&mut self, exchange: &Exchange) -> Option<Outcome> {
         let answer = match Name::from(exchange.id).place {
             Place::Connection(index) => match &mut self.connections.get_mut(index)?.state {
@@ -106,7 +106,7 @@ impl<B: Backend> Engine<'_, B> {
         Some(answer.outcome())
     }
 
-    /// When there is something to tell of slow requests.
+    /// The time at which the log of slow requests is due.
     #[inline]
     pub(super) fn slow_log_due(&self) -> Option<Duration> {
         self.slow_log.as_ref().and_then(SlowLog::due)
@@ -139,7 +139,7 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(&subject, &bare(status), ending);
     }
 
-    /// What becomes of a connection that has sent a response.
+    /// The fate of a connection that has sent a response, for the log.
     pub(super) fn ending_of(&self, index: u32) -> Ending {
         let persists = self.connections.get(index).is_some_and(|connection| match &connection.state {
             State::Answering(Answering { outlook: Outlook { fate, .. }, .. }) | State::Flushing(fate) => *fate == Fate::Reuse,
@@ -150,7 +150,7 @@ impl<B: Backend> Engine<'_, B> {
         if persists { Ending::Persists } else { Ending::Closes }
     }
 
-    /// Writes the line of the access log, and that of a slow request, and tells its span.
+    /// Writes the lines of the access log and of the log of slow requests, and sends the span.
     fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         self.tell_span(subject, outcome, ending);
         let now = self.backend.now();
@@ -202,13 +202,13 @@ pub(super) struct Subject<'r> {
     pub(super) peer: Option<&'r Remote>,
     /// Its head, and the number of its listener.
     pub(super) request: Option<(RequestHead<'r>, u16)>,
-    /// How many came before on its connection, if that is known.
+    /// The number of earlier requests on its connection, if known.
     earlier: Option<u32>,
-    /// The id of a request whose head is not there.
+    /// The id of a request whose head is not available.
     id: Option<&'r RequestId>,
-    /// The process of the app, if that is another one than this.
+    /// The process of the app, if it is another one than this.
     pub(super) worker: Option<u32>,
-    /// It has come by https.
+    /// The client sent it over https.
     pub(super) https: bool,
 }
 

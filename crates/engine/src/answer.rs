@@ -17,24 +17,24 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// The number of its route; 0 if there are none.
     pub(super) route: u8,
-    /// Its client has come by https, and is told so.
+    /// The client's connection uses https, so the response has the fields for https.
     pub(super) https: bool,
     /// The response is finished: nothing may be added to it.
     pub(super) finished: bool,
-    /// Bytes of content that the client has been sent, or will be.
+    /// Bytes of content that were, or will be, sent to the client.
     pub(super) sent: u64,
-    /// A lane has the request, together with the buffers that it stands in. Otherwise its host has returned it, and answers later.
+    /// A lane has the request, together with its buffers. Otherwise its host has returned the request, and answers later.
     lent: bool,
-    /// Of a request that was returned: what its line of the access log needs, if there is one.
+    /// The data of a returned request for its line of the access log, if there is a log.
     pub(super) draft: Option<Box<Draft>>,
-    /// What the access log will tell of the response's fields.
+    /// The values of response fields for the access log.
     pub(super) noted: Option<Box<Noted>>,
-    /// What the response says, if requests have ids.
+    /// The id of the request, which the response repeats, if requests have ids.
     pub(super) id: Option<Box<RequestId>>,
 }
 
 impl Answer {
-    /// Its request had to wait for a worker.
+    /// Notes that the request had to wait for a worker.
     #[inline]
     pub(super) fn waited(&mut self, Wait { nanoseconds, worker }: Wait) {
         self.laps.wait(nanoseconds);
@@ -44,19 +44,19 @@ impl Answer {
     }
 }
 
-/// The head of a request that is answered after its host has returned, and its client, kept for the log.
+/// The head and the client of a request that is answered after its host has returned, kept for the log.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) head: Vec<u8>,
     pub(super) layout: HeadLayout,
     pub(super) remote: Remote,
     pub(super) listener: u16,
-    /// The other end of the connection, if the client is another.
+    /// The other end of the connection, if it is not the client.
     pub(super) peer: Option<Remote>,
     pub(super) earlier: u32,
-    /// The process of the worker that has the request, if that is another one than this and is known.
+    /// The process of the worker that has the request, if it is known and another one than this.
     pub(super) worker: Option<u32>,
-    /// It has come by https.
+    /// The client sent it over https.
     pub(super) https: bool,
 }
 
@@ -67,7 +67,7 @@ impl Draft {
         RequestHead::new(&self.head, &self.layout)
     }
 
-    /// Takes what is needed of a request. The memory of the request before is used again.
+    /// Copies the data of a request. The memory of the request before is used again.
     pub(super) fn fill(&mut self, exchange: &Exchange) {
         let Received { layout, remote, listener, forwarded, earlier, .. } = &*exchange.received;
         let mut fields = std::mem::take(&mut self.layout.fields);
@@ -81,7 +81,7 @@ impl Draft {
     }
 }
 
-/// What the access log says about a response.
+/// The outcome of a response, for the access log.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) finished: bool,
@@ -89,7 +89,7 @@ pub(super) struct Outcome {
     pub(super) route: u8,
     /// Bytes of content.
     pub(super) sent: u64,
-    /// `None`: it was refused before it was complete.
+    /// `None`: the request was refused before it was complete.
     pub(super) laps: Option<Laps>,
     pub(super) noted: Option<Box<Noted>>,
 }
@@ -101,7 +101,7 @@ pub(super) struct LateLine {
     pub(super) outcome: Outcome,
 }
 
-/// What is counted of an exchange when it has come to its end.
+/// The data by which an exchange is counted at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) laps: Laps,
@@ -110,7 +110,7 @@ pub(super) struct Counted {
     pub(super) route: u8,
 }
 
-/// A response whose app has finished, and of which the client has not taken everything.
+/// A response whose app has finished, and that is not yet sent completely.
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) counted: Counted,
@@ -123,7 +123,7 @@ pub struct Lost {
     pub exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
-    /// Its host has not returned, and has what the line needs.
+    /// Its host has not returned, and has the data for the log line.
     pub(super) lent: bool,
 }
 
@@ -143,7 +143,7 @@ impl Answer {
         self.lent
     }
 
-    /// The host has returned the request.
+    /// Notes that the host has returned the request.
     #[inline]
     pub(super) fn give_back(&mut self, draft: Option<Box<Draft>>) {
         (self.lent, self.draft) = (false, draft);
@@ -159,7 +159,7 @@ impl Answer {
         Some(LateLine { draft: self.draft.take()?, outcome: self.outcome() })
     }
 
-    /// What the log will say; it takes what was noted, if the response is finished.
+    /// Takes the outcome for the log, together with the noted fields if the response is finished.
     pub(super) fn outcome(&mut self) -> Outcome {
         let Self { finished, status, route, sent, laps, ref mut noted, .. } = *self;
         let noted = if finished { noted.take() } else { None };

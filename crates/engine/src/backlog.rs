@@ -1,10 +1,11 @@
-//! Where responses wait for slow clients: in memory, in a file, or with their apps.
+//! Keeps responses that wait for slow clients: in memory, in a file, or with their apps.
 //!
-//! A response that its app still writes moves to the spool when as much of it waits in memory as may: so the app goes on, whatever
-//! its client does. A finished one stays in memory as long as all responses of the process together hold no more than they may. Beyond
-//! the bounds of the spool, and while the disk takes nothing, responses stay in memory, and their apps wait as for a client.
+//! A response that its app still writes moves to the spool when it reaches its bound in memory: so the app goes on, however
+//! slow its client is. A finished one stays in memory as long as all responses of the process together are within their
+//! bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps wait
+//! for the client.
 //!
-//! Nothing of this concerns a response that its socket takes at once.
+//! A response that its socket takes at once never gets here.
 
 use super::Engine;
 use super::bounds::{Bounds, Budget, Share};
@@ -21,19 +22,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Less than this stays in memory even if responses hold too much: it would take more in the file.
+/// Fewer bytes than this stay in memory even if responses hold too much: they would take more in the file.
 const LEAST: u64 = 4 << 10;
 
-/// Bytes of a response that may wait before its app waits, while responses hold too much memory.
+/// The most bytes of a response that may wait before its app waits, while responses hold too much memory.
 const WHILE_SHORT: usize = 16 << 10;
 
-/// After so many bytes in the spool, an app that goes on writing looks at what clients do: its own may have gone.
+/// After this many bytes in the spool, an app that goes on writing checks for events of clients: its own may have gone.
 const LOOK_AFTER: u64 = 1 << 20;
 
-/// How long the disk is left alone after it has refused something.
+/// The length of a pause after the disk has refused a write.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the log hears of that.
+/// The shortest time between two log lines about that.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// Responses that wait for their clients: in memory or in the spool.
@@ -41,13 +42,13 @@ const LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Backlog {
     bounds: Bounds,
     directory: PathBuf,
-    /// The blocks in use keep it: without any, the descriptor and the disk are free again.
+    /// The spool, kept alive by its blocks in use: without any, its descriptor and its room on the disk are free again.
     spool: Weak<Spool>,
-    /// Bytes that have gone there since somebody looked at what clients do.
+    /// Bytes moved to the spool since the last check for events of clients.
     unseen: u64,
-    /// The disk is left alone until then.
+    /// The end of the pause of the disk.
     pause: Duration,
-    /// When the log was last told that the disk refuses.
+    /// The time of the last log line about a refusal.
     logged: Option<Duration>,
 }
 
@@ -56,7 +57,7 @@ impl Backlog {
         Self::within(settings, Budget::of_process())
     }
 
-    /// One with a budget of its own.
+    /// A backlog with a budget of its own.
     fn within(settings: &Settings, budget: &'static Budget) -> Self {
         let directory = settings.temporary_directory.clone();
         Self {
@@ -69,13 +70,14 @@ impl Backlog {
         }
     }
 
-    /// Bytes of a response that may wait in memory before its app waits.
+    /// The most bytes of a response that may wait in memory before its app waits.
     fn most(&self) -> usize {
         let most = self.bounds.in_memory as usize;
         if self.bounds.are_exceeded() { most.min(WHILE_SHORT) } else { most }
     }
 
-    /// Counts an output that its socket has not taken, and moves it to the spool if it is too much. `ends`: nobody waits to add to it.
+    /// Counts an output that its socket has not taken, and moves it to the spool if it is too large. `ends`: no app waits to
+    /// append.
     fn keep(&mut self, output: &mut Output, ends: bool, now: Duration, tally: &Tally) {
         output.look_at_files();
         if !output.share.counts() {
@@ -89,7 +91,7 @@ impl Backlog {
         }
     }
 
-    /// A response that is in the spool already goes on there sooner.
+    /// The bytes in memory beyond which an output moves to the spool: fewer if a part of it is there already.
     fn most_before_moving(&self, output: &Output) -> usize {
         let most = self.bounds.in_memory as usize;
         if output.spooled() > 0 { most.min(SEGMENT_BYTES) } else { most }
@@ -147,13 +149,14 @@ impl Backlog {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Bytes of a response that may wait for a slow client before its app must wait, too.
+    /// The most bytes of a response that may wait for a slow client before its app must wait, too.
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.backlog.most()
     }
 
-    /// Whether apps have written so much to the spool that somebody should look at what clients do; says so once.
+    /// Whether apps have written so much to the spool that the lane should check for events of clients. Resets the answer to
+    /// `false`.
     #[inline]
     pub(super) fn is_due_to_look(&mut self) -> bool {
         let is_due = self.backlog.unseen >= LOOK_AFTER;
@@ -170,7 +173,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut connections[index];
         let ends = match &connection.state {
             State::Answering(answering) => answering.answer.finished,
-            // Streams of HTTP/2 wait by themselves; web servers take all that apps write.
+            // Streams of HTTP/2 wait by themselves; web servers read everything that apps write.
             State::Carrying(carrier) => carrier.speaks_http2(),
             _ => true,
         };

@@ -15,18 +15,18 @@ pub(super) enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// How many bytes there are.
+    /// The number of bytes.
     #[inline]
     pub(super) fn size(&self) -> u64 {
         match self {
-            // Mostly there is but one.
+            // Mostly there is only one part.
             Self::Parts([part]) => part.len() as u64,
             Self::Parts(parts) => parts.iter().map(|part| part.len() as u64).sum(),
             Self::Pieces(pieces) => pieces.iter().map(Piece::size).sum(),
         }
     }
 
-    /// Whether it can be sent from where it is, together with its framing: it is in memory, and in few parts. Content in many
+    /// Whether it can be sent from its place, together with its framing: it is in memory, and in few parts. Content in many
     /// parts mostly has small parts, and is copied.
     pub(super) fn can_be_gathered(&self) -> bool {
         match self {
@@ -45,7 +45,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The content, for taking it from front to back.
+    /// The content, to be taken from front to back.
     #[inline]
     pub(super) const fn rest(self) -> Rest<'a> {
         Rest { body: self, part: 0, taken: 0 }
@@ -56,7 +56,7 @@ impl<'a> Body<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Rest<'a> {
     body: Body<'a>,
-    /// The part to take from next, and how many of its bytes have been taken.
+    /// The next part, and the number of its bytes that have been taken.
     part: usize,
     taken: u64,
 }

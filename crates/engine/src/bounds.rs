@@ -1,16 +1,16 @@
-//! How much the responses of a process hold while they wait for their clients: memory, and bytes in files.
+//! Bounds for the memory and the files of a process's responses that wait for their clients.
 
 use oribi_config::{Settings, memory_allowed};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The bound of memory where the control group of the process sets none that is lower.
+/// The default bound of memory, unless the control group of the process leads to a lower one.
 const MEMORY: u64 = 64 << 20;
 
-/// The part of a control group's memory that responses may hold by default.
+/// The default bound is this fraction of a control group's memory: an eighth.
 const PART_OF_GROUP: u64 = 8;
 
-/// With more than this in files there are slow clients, and more may come.
+/// More bytes than this in files mean that clients are slow, and more may come.
 const SLOW_CLIENTS: u64 = 4 << 20;
 
 /// The sums of all engines of a process.
@@ -27,21 +27,21 @@ pub(crate) struct Budget {
 pub struct Sum(AtomicU64);
 
 impl Budget {
-    /// That of this process.
+    /// The budget of this process.
     pub(super) fn of_process() -> &'static Self {
         static BUDGET: Budget = Budget { memory: Sum::EMPTY, spooled: Sum::EMPTY };
         &BUDGET
     }
 
-    /// Whether sockets are to get no pages of files in memory: if the control group has a limit, and clients are slow. What waits in
-    /// the queues of hundreds of sockets can exceed the limit, and the system kills workers for it.
+    /// Whether sockets must not get pages of files in memory: if the control group has a limit, and clients are slow. The
+    /// queues of hundreds of sockets can exceed the limit, and the system kills workers for it.
     pub(super) fn spares_sockets(&self, group: Option<u64>) -> bool {
         group.is_some() && self.spooled.bytes() >= SLOW_CLIENTS
     }
 }
 
 impl Sum {
-    /// A sum of none.
+    /// A sum without shares.
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is a sum of its own")]
     pub(super) const EMPTY: Self = Self(AtomicU64::new(0));
 
@@ -52,7 +52,7 @@ impl Sum {
     }
 }
 
-/// A part of a sum, which leaves it with its owner.
+/// A part of a sum, which is given back when its owner is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     sum: Option<&'static Sum>,
@@ -60,22 +60,22 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// A share of nothing.
+    /// A share of `sum`, of zero bytes.
     pub(super) const fn of(sum: &'static Sum) -> Self {
         Self { sum: Some(sum), bytes: 0 }
     }
 
-    /// How large it is.
+    /// Its size in bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A share of nothing of the same sum.
+    /// A share of the same sum, of zero bytes.
     pub(super) const fn another(&self) -> Self {
         Self { sum: self.sum, bytes: 0 }
     }
 
-    /// A share of nothing, and of no sum.
+    /// A share of no sum.
     pub(super) const NONE: Self = Self { sum: None, bytes: 0 };
 
     /// Whether it belongs to a sum.
@@ -83,7 +83,7 @@ impl Share {
         self.sum.is_some()
     }
 
-    /// Makes it so large, whatever the sum is then.
+    /// Sets its size, without a bound for the sum.
     pub(super) fn set(&mut self, bytes: u64) {
         let Some(Sum(sum)) = self.sum else { return };
         if bytes >= self.bytes {
@@ -94,7 +94,7 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// Makes it larger by that many bytes, unless the sum would be more than `most`.
+    /// Enlarges it by `bytes`; `false`: the sum would be more than `most`, and nothing changed.
     pub(super) fn grow(&mut self, bytes: u64, most: u64) -> bool {
         let Some(Sum(sum)) = self.sum else { return false };
         let grown = |before: u64| before.checked_add(bytes).filter(|after| *after <= most);
@@ -105,7 +105,7 @@ impl Share {
         grows
     }
 
-    /// Makes it smaller.
+    /// Reduces it by `bytes`.
     pub(super) fn shrink(&mut self, bytes: u64) {
         self.set(self.bytes.saturating_sub(bytes));
     }
@@ -121,13 +121,13 @@ impl Drop for Share {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) budget: &'static Budget,
-    /// Bytes in memory of one response before its app waits, or the rest goes to a file.
+    /// Bytes of one response in memory before its app waits, or the rest goes to a file.
     pub(super) in_memory: u64,
-    /// Bytes in files of one response; 0: no response goes to a file.
+    /// Bytes of one response in files; 0: no response goes to a file.
     pub(super) spooled: u64,
-    /// Bytes in files of all responses.
+    /// Bytes of all responses in files.
     pub(super) spooled_total: u64,
-    /// Bytes in memory of all responses.
+    /// Bytes of all responses in memory.
     pub(super) memory_total: u64,
 }
 
@@ -143,14 +143,14 @@ impl Bounds {
         }
     }
 
-    /// Whether responses hold more memory than they may.
+    /// Whether responses hold more memory than allowed.
     #[inline]
     pub(super) fn are_exceeded(&self) -> bool {
         self.budget.memory.bytes() > self.memory_total
     }
 }
 
-/// The usual bound in a control group with that much memory.
+/// The default bound in a control group with this much memory.
 pub(super) fn usual(group: Option<u64>) -> u64 {
     group.map_or(MEMORY, |bytes| (bytes / PART_OF_GROUP).min(MEMORY))
 }

@@ -16,19 +16,19 @@ pub(super) enum Multiplexer {
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) multiplexer: Multiplexer,
-    /// The unfinished requests: id and number of the stream, in order of ids.
+    /// The unfinished requests: id and number of the stream, ordered by id.
     pub(super) streams: VecDeque<(u32, u32)>,
-    /// The content of some stream waits until others are complete: see [`super::uploads`].
+    /// The content of some stream is withheld until others are complete: see [`super::uploads`].
     pub(super) withholds: bool,
 }
 
 impl Carrier {
-    /// Of a web server that speaks FastCGI.
+    /// The carrier for a web server that speaks FastCGI.
     pub(super) fn of_web_server() -> Self {
         Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: VecDeque::new(), withholds: false }
     }
 
-    /// Of a client that speaks HTTP/2.
+    /// The carrier for a client that speaks HTTP/2.
     pub(super) fn of_client(limits: &h2::Limits) -> Self {
         Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: VecDeque::new(), withholds: false }
     }
@@ -51,7 +51,7 @@ impl Carrier {
         matches!(self.multiplexer, Multiplexer::Http2(_))
     }
 
-    /// Whether nothing has been received in part.
+    /// Whether no message has been received in part.
     pub(super) fn is_between_messages(&self) -> bool {
         match &self.multiplexer {
             Multiplexer::FastCgi(machine) => machine.between_records(),
@@ -59,7 +59,7 @@ impl Carrier {
         }
     }
 
-    /// Whether the connection ends when all that was written has been sent.
+    /// Whether the connection ends when all pending output has been sent.
     pub(super) fn must_close(&self) -> bool {
         match &self.multiplexer {
             Multiplexer::FastCgi(machine) => machine.must_close(),
@@ -67,7 +67,7 @@ impl Carrier {
         }
     }
 
-    /// Whether the client may still be reading answers, and making room for them.
+    /// Whether the client may still be reading answers, and sending window updates for them.
     pub(super) fn makes_room(&self) -> bool {
         match &self.multiplexer {
             Multiplexer::FastCgi(_) => false,
@@ -75,7 +75,7 @@ impl Carrier {
         }
     }
 
-    /// How many requests it carries.
+    /// The number of requests that it carries.
     pub(super) fn carries(&self) -> usize {
         self.streams.len()
     }
@@ -101,7 +101,7 @@ impl Carrier {
         }
     }
 
-    /// Where a request stands: mostly it is the oldest.
+    /// The position of a request: mostly it is the oldest.
     #[inline]
     fn place(&self, id: u32) -> Option<usize> {
         if self.streams.front().is_some_and(|(first, _)| *first == id) {

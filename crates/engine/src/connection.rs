@@ -1,4 +1,4 @@
-//! One connection: its socket with the output that waits, its machine, and its state.
+//! A connection: its socket with pending output, its machine, and its state.
 
 use super::answer::Answer;
 use super::carrier::Carrier;
@@ -11,7 +11,7 @@ use oribi_config::Forwarding;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
 
-/// One connection. While idle, it owns no other memory, and every byte of it counts (see the test).
+/// A connection. While idle, it owns no other memory, and every byte of it counts (see the test).
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     pub(super) line: Line<S>,
@@ -26,7 +26,7 @@ pub(super) struct Connection<S> {
     pub(super) in_a_row: u16,
     pub(super) listener: u16,
     pub(super) remote: Remote,
-    /// What becomes of the fields in which its peer may speak of clients.
+    /// The treatment of the fields in which its peer may name clients.
     pub(super) forwarding: Forwarding,
     pub(super) speech: Speech,
 }
@@ -42,19 +42,19 @@ pub(super) enum Speech {
 /// The state of a connection. Each state owns the data that has a meaning in it.
 #[derive(Debug)]
 pub(super) enum State {
-    /// It waits for the PROXY header: see [`super::greeting`].
+    /// Waiting for the PROXY header: see [`super::greeting`].
     Greeting,
-    /// It waits for a request, or reads one.
+    /// Waiting for a request, or reading one.
     Reading(Reading),
-    /// A complete request waits for a lane to take it.
+    /// A complete request waits for a lane.
     Queued(Box<Received>),
     /// A host has the request; or its response is finished, but the host has not returned yet.
     Answering(Answering),
     /// The response is finished and waits for the socket. The next request or the end follows.
     Flushing(Fate),
-    /// The response is sent and the sending side is closed; what the client still sends is discarded.
+    /// The response is sent and the sending side is closed; further input of the client is discarded.
     Lingering,
-    /// It carries several exchanges, each with its own state: see [`super::stream`].
+    /// Carrying several exchanges, each with its own state: see [`super::stream`].
     Carrying(Box<Carrier>),
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Reading {
 pub(super) struct Answering {
     pub(super) answer: Answer,
     pub(super) outlook: Outlook,
-    /// Bytes that came behind a request for another protocol: the host that takes the socket must read them first.
+    /// Bytes received behind a request for another protocol: a host that hijacks the socket must read them first.
     pub(super) early: Option<Box<EarlyBytes>>,
 }
 
@@ -82,21 +82,21 @@ pub(super) struct Answering {
 #[derive(Debug)]
 pub(super) struct EarlyBytes(pub(super) Box<[u8]>);
 
-/// What comes after a response on a connection that only one exchange uses at a time.
+/// The plan for the end of a response, on a connection that only one exchange uses at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
-    /// What happens to the connection after the response is sent; decided when the response is finished.
+    /// The fate of the connection after the response is sent; decided when the response is finished.
     pub(super) fate: Fate,
     pub(super) departure: Departure,
-    /// The client may still be sending bytes that nobody will read: bytes after a close that it did not announce itself, or the
-    /// CR LF that old clients send behind the content of a POST (RFC 9112, section 2.2).
+    /// The client may still be sending bytes that will not be read: bytes after a close that it did not announce itself, or
+    /// the CR LF that old clients send behind the content of a POST (RFC 9112, section 2.2).
     pub(super) sends_on: bool,
     /// The host has a descriptor of the socket.
     pub(super) taken: bool,
 }
 
 impl Outlook {
-    /// Decides what happens to the connection.
+    /// Decides the fate of the connection.
     #[inline]
     pub(super) fn decide(&mut self, end: End) {
         self.fate = match end {
@@ -108,7 +108,7 @@ impl Outlook {
     }
 }
 
-/// When to send a response that is finished before its host has returned.
+/// The time at which a response that is finished before its host has returned is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     /// As soon as it is written.
@@ -119,14 +119,14 @@ pub(super) enum Departure {
     WithBatch,
 }
 
-/// What happens to a connection after its response has been sent.
+/// The fate of a connection after its response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It can serve the next request.
     Reuse,
     /// It ends.
     Close,
-    /// Its sending side ends, and what the client still sends is read for a while, so that a reset does not overtake the
+    /// Its sending side ends, and further input of the client is read for a while, so that a reset does not overtake the
     /// response.
     Linger,
     /// Its sending side is shut down, also for the host, which has a descriptor of its own.
@@ -141,13 +141,13 @@ pub(super) struct Line<S> {
     pub(super) output: Option<Box<Output>>,
     /// The backend reports its events.
     pub(super) opened: bool,
-    /// A receive is worth trying.
+    /// A receive may succeed.
     pub(super) readable: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
-    /// A send found the socket full, and no event has come since.
+    /// The socket was full at the last send, and no event has come since.
     pub(super) blocked: bool,
-    /// The connection is in the queue for a turn without an event.
+    /// The connection is queued for a turn without an event.
     pub(super) turn_asked: bool,
     /// The peer sees a reset if this process dies: see [`oribi_io::Backend::guard`].
     pub(super) guarded: bool,
@@ -160,7 +160,7 @@ impl<S> Line<S> {
         self.output.as_ref().map_or(0, |output| output.waiting())
     }
 
-    /// Bytes of output that wait to be sent, but for those of files.
+    /// Bytes of output that wait to be sent, except those of files.
     #[inline]
     pub(super) fn framed(&self) -> usize {
         self.output.as_ref().map_or(0, |output| output.waiting().saturating_add(output.spooled() as usize))
@@ -196,7 +196,7 @@ impl<S> Connection<S> {
     /// Changes to another state.
     #[inline(always)]
     pub(super) fn enter(&mut self, state: State) {
-        // For most requests the old state owns nothing; checking that is faster than dropping it.
+        // For most requests the old state owns nothing; this check is faster than dropping it.
         let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
             State::Answering(answering) => answering.early.is_none() && answering.answer.draft.is_none(),
@@ -224,13 +224,13 @@ impl<S> Connection<S> {
         matches!(&self.state, State::Carrying(carrier) if carrier.speaks_http2())
     }
 
-    /// The carrier, of a connection in that state.
+    /// The carrier, if the connection is in that state.
     #[inline]
     pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
         if let State::Carrying(carrier) = &mut self.state { Some(carrier) } else { None }
     }
 
-    /// Checks the invariants that hold whenever the engine is not working on a connection; for debug builds.
+    /// Checks, in debug builds, the invariants that hold whenever the engine is not working on a connection.
     pub(super) fn check(&self) {
         let (machine, output) = (&self.machine, &self.line.output);
         assert!(output.as_ref().is_none_or(|output| !output.is_empty()), "an empty output is not kept");
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         type Socket = <Tls<Epoll> as oribi_io::Backend>::Socket;
-        // In addition there are a deadline's link (24 bytes) and a place's generation (8). libevent needs about 200 bytes for
+        // The real total adds a deadline's link (24 bytes) and a slot's generation (8). libevent needs about 200 bytes for
         // each connection.
         assert!(size_of::<Connection<Socket>>() + 32 <= 304, "{} bytes", size_of::<Connection<Socket>>());
     }

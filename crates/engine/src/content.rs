@@ -1,4 +1,4 @@
-//! Where request content is stored until the app gets it: in the input buffer, in memory, or in an unlinked file.
+//! Stores request content until the app gets it: in the input buffer, in memory, or in an unlinked file.
 
 use super::bounds::Share;
 use super::content_bounds::{ContentBounds, CountedFile, Held};
@@ -10,14 +10,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// Smaller pieces on their way to a file are gathered up to this size: a client may send content in chunks of one byte, and each write
-/// costs the same.
+/// Pieces on their way to a file are gathered up to this size: a client may send content in chunks of one byte, and each
+/// write costs the same.
 const GATHERED_BYTES: usize = 16 << 10;
 
-/// Less content is not moved from memory to a file of its own.
+/// Content smaller than this is not moved from memory to a file of its own.
 const LEAST_MOVED: usize = 4 << 10;
 
-/// How much is copied at once from one file to another.
+/// The bytes copied at a time from one file to another.
 const COPIED_BYTES: usize = 64 << 10;
 
 /// The content of one request, complete or being received.
@@ -26,9 +26,9 @@ pub(super) enum StoredContent {
     /// The request has none.
     #[default]
     None,
-    /// It is in the input buffer, starting at `start`. The buffer counts once the client is waited for.
+    /// In the input buffer, starting at `start`. The buffer counts from the first wait for the client on.
     Inline { start: usize, size: usize, memory: Share },
-    /// In memory. `bytes` has room for everything that is expected, or more; `filled` bytes have arrived.
+    /// In memory. `bytes` has room for all expected bytes, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize, memory: Share },
     /// In a file.
     File(Box<FileContent>),
@@ -39,9 +39,9 @@ pub(super) enum StoredContent {
 pub(super) struct FileContent {
     file: CountedFile,
     gathered: Vec<u8>,
-    /// Bytes altogether.
+    /// All bytes, gathered ones included.
     size: u64,
-    /// The disk has refused it.
+    /// The file is in memory, because the disk refused it.
     in_memory: bool,
     memory: Share,
 }
@@ -59,7 +59,7 @@ impl StoredContent {
     /// Content of no bytes.
     pub(super) const EMPTY: Self = Self::Memory { bytes: Vec::new(), filled: 0, memory: Share::NONE };
 
-    /// Chooses a place for content: the input buffer if all of it fits behind what has been received, else memory, else a file.
+    /// Chooses a place for content: the input buffer if all of it fits behind the received bytes, else memory, else a file.
     /// Content of unknown size begins in memory.
     pub(super) fn with_room(size: Option<u64>, room: &mut Room<'_>) -> io::Result<Self> {
         let Some(size) = size else { return Ok(Self::EMPTY) };
@@ -72,8 +72,8 @@ impl StoredContent {
         if size > room.bounds.in_memory as u64 {
             return Ok(Self::File(FileContent::new(size, &room.bounds)?));
         }
-        // A declared size alone costs nothing, because the kernel allocates fresh pages only when content arrives. Reused pages
-        // cost nothing, either, because the kernel need not clear them.
+        // A declared size alone costs nothing, because the kernel allocates fresh pages only when content arrives. Reused
+        // pages cost nothing, either, because the kernel need not clear them.
         let size = size as usize;
         let bytes = if room.spare.len() >= size { std::mem::take(room.spare) } else { vec![0; size] };
         Ok(Self::Memory { bytes, filled: 0, memory: Share::NONE })
@@ -89,7 +89,7 @@ impl StoredContent {
         }
     }
 
-    /// Adds a piece. Content in memory that would be more than may be there moves to a file.
+    /// Adds a piece. Content that outgrows its bound in memory moves to a file.
     pub(super) fn add(&mut self, piece: &[u8], bounds: &ContentBounds<'_>) -> io::Result<()> {
         if self.outgrows_memory(piece.len(), bounds) {
             self.move_to_file(piece.len(), bounds)?;
@@ -97,7 +97,7 @@ impl StoredContent {
         self.add_here(piece, bounds)
     }
 
-    /// Whether it is in memory, and would be too large for that with `more` bytes.
+    /// Whether it is in memory, and would exceed the bound there with `more` bytes.
     pub(super) fn outgrows_memory(&self, more: usize, bounds: &ContentBounds<'_>) -> bool {
         matches!(self, Self::Memory { filled, .. } if *filled + more > bounds.in_memory)
     }
@@ -112,19 +112,19 @@ impl StoredContent {
         Ok(())
     }
 
-    /// How many of its counted bytes in memory could be in a file instead. A file for less than a page would be worth more than that.
+    /// The number of its counted bytes in memory that could be in a file instead. Less than a page is not worth a file.
     pub(super) fn movable(&self) -> u64 {
         match self {
             Self::None | Self::Inline { .. } => 0,
             Self::Memory { filled, .. } if *filled < LEAST_MOVED => 0,
             Self::Memory { memory, filled, .. } => memory.bytes().min(*filled as u64),
-            // The disk has refused it.
+            // The disk has refused it before.
             Self::File(content) if content.in_memory => 0,
             Self::File(content) => content.memory.bytes(),
         }
     }
 
-    /// Moves what it has in memory to its file, or to one that this makes.
+    /// Moves its bytes from memory to its file, or to a new one.
     pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         self.move_to_file(0, bounds)?;
         self.complete(bounds)
@@ -135,7 +135,7 @@ impl StoredContent {
         matches!(self, Self::File(_))
     }
 
-    /// Adds a piece where the others are, however large it becomes there.
+    /// Adds a piece where the others are, without a check of its bound.
     pub(super) fn add_here(&mut self, piece: &[u8], bounds: &ContentBounds<'_>) -> io::Result<()> {
         match self {
             // A request without content gets none.
@@ -154,7 +154,7 @@ impl StoredContent {
         Ok(())
     }
 
-    /// Counts what it has in memory, and so much more: the buffer that it is in, or a head that waits with it.
+    /// Counts its memory and `more` bytes: the buffer that it is in, or a head that waits with it.
     pub(super) fn count(&mut self, more: usize, bounds: &ContentBounds<'_>) {
         let (memory, size) = match self {
             Self::Inline { memory, .. } => (memory, more),
@@ -167,7 +167,7 @@ impl StoredContent {
         memory.set(size as u64);
     }
 
-    /// The app gets it: the memory is no client's any more. A file counts until it is closed.
+    /// Passes the content to the app: its memory no longer counts as a client's. A file counts until it is closed.
     #[inline]
     pub(super) fn pass_on(&mut self) {
         if !self.is_none() {
@@ -193,7 +193,7 @@ impl StoredContent {
         }
     }
 
-    /// How much has arrived.
+    /// The number of bytes that have arrived.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::None => 0,
@@ -214,7 +214,7 @@ impl StoredContent {
         self.size() == 0
     }
 
-    /// Writes what is missing in its file.
+    /// Writes the bytes that are still missing in its file.
     #[inline]
     pub(super) fn complete(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         if let Self::File(content) = self { content.complete(bounds) } else { Ok(()) }
@@ -233,7 +233,7 @@ impl StoredContent {
 }
 
 impl FileContent {
-    /// For content of which at least `expected` bytes are to come.
+    /// Creates the file for content of at least `expected` bytes.
     fn new(expected: u64, bounds: &ContentBounds<'_>) -> io::Result<Box<Self>> {
         let on_disk = tempfile::tempfile_in(bounds.directory);
         let (file, in_memory) = match on_disk {
@@ -262,7 +262,8 @@ impl FileContent {
         })
     }
 
-    /// Does something; if the disk refuses that, and the content is small with `more` bytes, does it in memory.
+    /// Calls `act`. If the disk refuses, and the content is small with `more` bytes, moves it to memory and calls `act`
+    /// again.
     fn try_or_in_memory(
         &mut self,
         more: usize,
@@ -279,7 +280,7 @@ impl FileContent {
         done
     }
 
-    /// Appends a piece. If it fails, the content is as it was.
+    /// Appends a piece. On failure, the content is unchanged.
     fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         if self.gathered.len() + piece.len() > GATHERED_BYTES {
             self.write_gathered()?;
@@ -299,12 +300,12 @@ impl FileContent {
         Ok(())
     }
 
-    /// How much is in the file.
+    /// The number of bytes in the file.
     fn written(&self) -> u64 {
         self.size - self.gathered.len() as u64
     }
 
-    /// Moves what is in the file to another.
+    /// Moves the bytes of the file to another file.
     fn move_to(&mut self, file: File) -> io::Result<()> {
         let (mut position, written) = (0, self.written());
         let mut buffer = vec![0; COPIED_BYTES.min(written as usize)];
@@ -319,7 +320,7 @@ impl FileContent {
     }
 }
 
-/// A file in memory.
+/// Creates a file in memory.
 fn file_in_memory() -> io::Result<File> {
     Ok(memfd_create("oribi-content", MemfdFlags::CLOEXEC)?.into())
 }
@@ -331,7 +332,7 @@ mod tests {
     use oribi_config::Settings;
     use std::path::PathBuf;
 
-    /// Bounds with which content of up to `small` bytes is in memory if the disk takes nothing.
+    /// Bounds under which content of up to `small` bytes stays in memory if the disk is full.
     fn bounds(directory: PathBuf, small: usize) -> ContentBounds<'static> {
         let mut settings = Settings { temporary_directory: directory, ..Settings::default() };
         (settings.limits.content_memory_bytes, settings.limits.content_small_bytes) = (100, small);
@@ -432,7 +433,7 @@ mod tests {
         let mut content = FileContent::new(u64::MAX, &bounds).expect("a file");
         let pieces = pieces([20_000, 30, 20_000, 100, 70_000]);
         content.add(&pieces[0], &bounds).expect("there is room");
-        // The full disk gives nothing back, so the content begins here.
+        // The full disk returns no bytes, so the content begins here.
         content.file.replace(full());
         content.size = 0;
         content.add(&pieces[0], &bounds).expect("it fits into memory");

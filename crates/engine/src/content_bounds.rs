@@ -1,7 +1,7 @@
-//! How much request content a process holds until its apps have it: memory, and open files.
+//! Bounds for the request content that a process holds until its apps have it: memory, and open files.
 //!
-//! Content of a request that is complete when its head has been read, as most is, is not counted. Everything else has a [`Share`] of each
-//! sum as long as it is held, and gives it back with itself. The bounds are kept in [`uploads`](super::uploads).
+//! Most content is complete when its head has been read; it is not counted. All other content has a [`Share`] of each sum as
+//! long as it is held. [`uploads`](super::uploads) enforces the bounds.
 
 use super::bounds::{Share, Sum, usual};
 use oribi_config::{Settings, memory_allowed};
@@ -12,16 +12,17 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
-/// Content may have this part of the descriptors that a process may open: connections and files of responses need the others.
+/// Content may have this fraction of the descriptors that a process may open: connections and files of responses need the
+/// others.
 const PART_OF_DESCRIPTORS: u64 = 4;
 
-/// The part of the memory that the unfinished requests of one connection may have.
+/// The unfinished requests of one connection may have this fraction of the memory.
 const PART_OF_MEMORY: u64 = 8;
 
-/// Files that the unfinished requests of one connection may have.
+/// The most files of the unfinished requests of one connection.
 const FILES_OF_CONNECTION: u64 = 16;
 
-/// A client that sends at least so much in a second is as young as one that has just come.
+/// The rate, in bytes a second, at which content does not age: its client is as good as one that has just come.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
 /// The sums of all engines of a process.
@@ -32,14 +33,14 @@ pub(super) struct ContentBudget {
 }
 
 impl ContentBudget {
-    /// That of this process.
+    /// The budget of this process.
     pub(super) fn of_process() -> &'static Self {
         static BUDGET: ContentBudget = ContentBudget { memory: Sum::EMPTY, files: Sum::EMPTY };
         &BUDGET
     }
 }
 
-/// A bound that is reached.
+/// A bound that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     Memory,
@@ -50,11 +51,11 @@ pub(super) enum Excess {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContentBounds<'a> {
     pub(super) budget: &'static ContentBudget,
-    /// Bytes in memory of one content; more goes to a file.
+    /// The most bytes of one content in memory; more goes to a file.
     pub(super) in_memory: usize,
-    /// Content of at most this size is kept in a file in memory if the disk takes nothing.
+    /// Content of at most this size is kept in a file in memory if the disk refuses it.
     pub(super) small: u64,
-    /// Where the files are.
+    /// The directory of the files.
     pub(super) directory: &'a Path,
     memory_total: u64,
     files_total: u64,
@@ -75,7 +76,7 @@ impl<'a> ContentBounds<'a> {
         }
     }
 
-    /// The bound that is exceeded.
+    /// The bound that is exceeded, if any.
     #[inline]
     pub(super) fn excess(&self) -> Option<Excess> {
         if self.budget.files.bytes() > self.files_total {
@@ -84,33 +85,33 @@ impl<'a> ContentBounds<'a> {
         (self.budget.memory.bytes() > self.memory_total).then_some(Excess::Memory)
     }
 
-    /// Whether more is in memory than should be when content has just been moved from there to files: some room is left, so that not every
-    /// piece that comes has to move others.
+    /// Whether too much is still in memory while content is being moved to files: some room must be left, so that not every
+    /// new piece has to move others.
     pub(super) fn is_memory_short(&self) -> bool {
         self.budget.memory.bytes() > self.memory_total - self.memory_total / PART_OF_MEMORY
     }
 
-    /// Bytes in memory that the unfinished requests of a connection may have.
+    /// The most bytes in memory of the unfinished requests of a connection.
     pub(super) const fn memory_of_connection(&self) -> u64 {
         self.memory_total / PART_OF_MEMORY
     }
 
-    /// Files that they may have; one request may always have one.
+    /// The most files of the unfinished requests of a connection; one request may always have one.
     pub(super) fn files_of_connection(&self) -> u64 {
         FILES_OF_CONNECTION.min(self.files_total).max(1)
     }
 
-    /// Whether another file would not exceed the bound.
+    /// Whether another file is within the bound.
     pub(super) fn has_file(&self) -> bool {
         self.budget.files.bytes() < self.files_total
     }
 
-    /// The same of so many.
+    /// Whether `number` more files are within the bound.
     pub(super) fn has_files(&self, number: u64) -> bool {
         self.budget.files.bytes() + number <= self.files_total
     }
 
-    /// Whether any connection can have more memory than its share.
+    /// Whether some connection may have more memory than its share.
     #[inline]
     pub(super) fn may_exceed_share(&self) -> bool {
         self.budget.memory.bytes() > self.memory_of_connection()
@@ -130,7 +131,8 @@ impl Held {
         self.files += other.files;
     }
 
-    /// How much content is in the way of others: it has so much, has been received for so long, and `received` bytes have come.
+    /// The burden that content is for others: its size, times the milliseconds by which it is late. It has been received for
+    /// `age`, and `received` bytes have come.
     pub(super) fn weight(self, excess: Excess, age: Duration, received: u64) -> u128 {
         let amount = match excess {
             Excess::Memory => self.memory,
@@ -149,14 +151,14 @@ pub struct CountedFile {
 }
 
 impl CountedFile {
-    /// A file whose size has a share of `files`.
+    /// A file that counts in `files`.
     pub fn new(file: File, files: &'static Sum) -> Self {
         let mut share = Share::of(files);
         share.set(1);
         Self { file, share }
     }
 
-    /// Another descriptor of it, which counts as well.
+    /// Another descriptor of the file, which counts as well.
     ///
     /// # Errors
     /// An error of the system.
@@ -166,7 +168,7 @@ impl CountedFile {
         Ok(Self { file: self.file.try_clone()?, share })
     }
 
-    /// Puts another file in its place.
+    /// Replaces the file by another.
     pub(super) fn replace(&mut self, file: File) {
         self.file = file;
     }

@@ -5,7 +5,7 @@ use super::moment::Moment;
 use super::slots::{grow_gently, with_room};
 use std::time::Duration;
 
-/// What a connection waits for. It waits for one thing at a time.
+/// The kinds of deadlines, each by the event that is waited for. A connection has at most one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Deadline {
@@ -17,7 +17,7 @@ pub(super) enum Deadline {
     Idle = 2,
     /// Room in the socket for the next part of the response.
     Write = 3,
-    /// The client to stop sending on a connection that is ending.
+    /// The end of input on a connection that is ending.
     Linger = 4,
     /// The next request on a connection that a web server keeps.
     Kept = 5,
@@ -48,9 +48,9 @@ struct List {
 pub(super) struct Deadlines {
     links: Vec<Link>,
     lists: [List; KINDS],
-    /// How many there are of each kind.
+    /// The number of deadlines of each kind.
     counts: [u32; KINDS],
-    /// None expires before this time. It is moved only when it has come, so whoever looks often mostly compares two times.
+    /// No deadline expires before this time. It is recomputed only when it has come, so a check mostly compares two times.
     quiet_until: Duration,
 }
 
@@ -60,13 +60,13 @@ impl Deadlines {
         Self { links: Vec::new(), lists, counts: [0; KINDS], quiet_until: Duration::ZERO }
     }
 
-    /// With room for this many connections.
+    /// Reserves room for this many connections.
     pub(super) fn for_many(mut self, connections: usize) -> Self {
         self.links = with_room(connections);
         self
     }
 
-    /// Shortens a kind to `lasts`. Deadlines that are running get that time from `now` on, unless they expire earlier.
+    /// Shortens a kind to `lasts`. Running deadlines get that time from `now` on, unless they expire earlier.
     pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration, now: Duration) {
         let list = &mut self.lists[kind as usize];
         if list.lasts <= lasts {
@@ -89,7 +89,7 @@ impl Deadlines {
         self.set_here(index, kind, now);
     }
 
-    /// The same, for the one place that every request passes: the way there and back would cost as much as is done.
+    /// Like [`Deadlines::set`], inlined for the one place that every request passes: a call would cost as much as the work.
     #[inline(always)]
     pub(super) fn set_here(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.clear(index);
@@ -114,7 +114,7 @@ impl Deadlines {
         let since = (now + left.min(lasts)).saturating_sub(lasts);
         self.quiet_until = Duration::ZERO;
         self.set(index, kind, now);
-        // Its place is before those that began later.
+        // Its position is before the deadlines that began later.
         let mut next = index;
         let mut previous = self.links[index as usize].previous;
         while previous != NONE && self.links[previous as usize].since.time() > since {
@@ -136,7 +136,7 @@ impl Deadlines {
         }
     }
 
-    /// How much is left of the deadline, if one of that kind runs.
+    /// The rest of the deadline, if one of that kind runs.
     pub(super) fn left(&self, index: u32, kind: Deadline, now: Duration) -> Option<Duration> {
         let link = self.links.get(index as usize).filter(|link| link.kind == Some(kind))?;
         Some((link.since.time() + self.lists[kind as usize].lasts).saturating_sub(now))
@@ -175,7 +175,7 @@ impl Deadlines {
         }
     }
 
-    /// How many connections have a deadline of each kind.
+    /// The number of connections with a deadline of each kind.
     #[inline]
     pub(super) const fn counts(&self) -> &[u32; KINDS] {
         &self.counts
@@ -187,27 +187,27 @@ impl Deadlines {
         (first != NONE).then_some(first)
     }
 
-    /// The connections with a deadline of that kind, and since when it runs, the oldest first.
+    /// The connections with a deadline of that kind, and its start, the oldest first.
     pub(super) fn of(&self, kind: Deadline) -> impl Iterator<Item = (u32, Duration)> {
         let link = |index: u32| self.links.get(index as usize).map(|link| (index, link));
         let all = std::iter::successors(link(self.lists[kind as usize].first), move |(_, before)| link(before.next));
         all.map(|(index, link)| (index, link.since.time()))
     }
 
-    /// Whether there is one connection, and no other, that has a deadline of that kind.
+    /// Whether exactly one connection has a deadline of that kind.
     pub(super) fn is_single(&self, kind: Deadline) -> bool {
         let list = &self.lists[kind as usize];
         list.first != NONE && list.first == list.last
     }
 
-    /// When the next deadline expires.
+    /// The time at which the next deadline expires.
     #[inline]
     pub(super) fn next(&self) -> Option<Duration> {
         let ends = |list: &List| (list.first != NONE).then(|| self.links[list.first as usize].since.time() + list.lasts);
         self.lists.iter().filter_map(ends).min()
     }
 
-    /// Whether a deadline has expired. All that are set later are set at this time or after it.
+    /// Whether a deadline has expired. All deadlines set later start at this time or after it.
     #[inline]
     pub(super) fn has_expired(&mut self, now: Duration) -> bool {
         now >= self.quiet_until && self.look_for_expired(now)
@@ -216,19 +216,19 @@ impl Deadlines {
     #[inline(never)]
     fn look_for_expired(&mut self, now: Duration) -> bool {
         let next = self.next().unwrap_or(Duration::MAX);
-        // Those that are set from now on last at least as long as the shortest kind.
+        // Deadlines set from now on last at least as long as the shortest kind.
         let shortest = self.lists.iter().map(|list| list.lasts).min().unwrap_or_default();
         self.quiet_until = next.min(now.saturating_add(shortest));
         next <= now
     }
 
-    /// Whether it is known, without a look at each kind, that none expires before `time`.
+    /// Whether no deadline is known to expire before `time`, without a check of each kind.
     #[inline]
     pub(super) fn are_quiet_until(&self, time: Duration) -> bool {
         time <= self.quiet_until
     }
 
-    /// A connection whose deadline has expired; clears the deadline.
+    /// Returns a connection whose deadline has expired, and clears the deadline.
     pub(super) fn expired(&mut self, now: Duration) -> Option<(u32, Deadline)> {
         let kind = ALL.into_iter().find(|&kind| {
             let list = &self.lists[kind as usize];

@@ -1,4 +1,4 @@
-//! What a caller needs that drives an engine and has something else to look after: an edge, which has a pool.
+//! The engine's interface for an edge, which drives an engine and has its pool to look after as well.
 
 use super::answer::Lost;
 use super::connection::State;
@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// The next complete request among what the backend has already reported.
+    /// Returns the next complete request among the events that the backend has already reported.
     pub fn next_at_hand(&mut self) -> Option<Exchange> {
         loop {
             if self.ready.is_empty() {
@@ -35,7 +35,7 @@ impl<B: Backend> Engine<'_, B> {
     /// The backend cannot wait any more.
     pub fn wait_at_most(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.send_batch();
-        // What was sent may have been the last of this engine.
+        // The sent bytes may have been the last of this engine.
         let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len() && !self.finished();
         let timeout = if idle { self.time_left_within(most) } else { Some(Duration::ZERO) };
         self.look(timeout)
@@ -67,18 +67,19 @@ impl<B: Backend> Engine<'_, B> {
         self.backend.watch_bell(bell)
     }
 
-    /// From now on it is told which clients go before they are answered, and somebody asks for that.
+    /// From now on keeps a list of exchanges whose clients go before they are answered: see [`Engine::take_lost`].
     pub fn note_lost_exchanges(&mut self) {
         self.lost.get_or_insert_default();
     }
 
-    /// An exchange whose client has gone before it was answered, or whose response was cut off. [`Engine::conclude_lost`] follows.
+    /// Returns an exchange whose client has gone before it was answered, or whose response was cut off.
+    /// [`Engine::conclude_lost`] follows.
     #[inline]
     pub fn take_lost(&mut self) -> Option<Lost> {
         self.lost.as_mut()?.pop()
     }
 
-    /// The number of the connection of an exchange, if that carries others, too.
+    /// The number of the connection of an exchange, if that connection carries others, too.
     #[inline]
     #[must_use]
     pub fn carrier_of(&self, exchange: ExchangeId) -> Option<u32> {
@@ -103,7 +104,8 @@ impl<B: Backend> Engine<'_, B> {
         self.connections.get(index).is_none_or(|connection| connection.line.ended)
     }
 
-    /// Ends the connection of an exchange that has it for itself; nothing is sent. An exchange of a web server is given up.
+    /// Ends the connection of an exchange that has it for itself, without sending anything. An exchange of a web server is
+    /// given up.
     pub fn hang_up(&mut self, exchange: ExchangeId) {
         let Name { place, serial } = exchange.into();
         match place {

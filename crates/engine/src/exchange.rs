@@ -1,4 +1,4 @@
-//! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
+//! A complete request that a lane has: it owns everything that its host may read, so the engine is free meanwhile.
 
 use super::content::StoredContent;
 use super::content_bounds::{ContentBounds, Held};
@@ -34,33 +34,33 @@ pub(super) struct Received {
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
     pub(super) trailers: ReceivedTrailers,
-    /// When it was complete.
+    /// The time at which it was complete.
     pub(super) complete_at: Moment,
-    /// When it was lent.
+    /// The time at which it was lent.
     pub(super) lent_at: Moment,
     /// The client, as far as it is known.
     pub(super) remote: Remote,
     pub(super) forwarded: Forwarded,
     pub(super) listener: u16,
-    /// How many requests came before on its connection.
+    /// The number of earlier requests on its connection.
     pub(super) earlier: u32,
     /// The variables from a web server, in whose memory the head is then; or those of an encrypted connection.
     pub(super) variables: Option<Box<Variables>>,
-    /// A head that did not arrive as text (HTTP/2), or to which something was added; otherwise empty.
+    /// The bytes of a head that did not arrive as text (HTTP/2), or to which a field was added; otherwise empty.
     pub(super) text: Vec<u8>,
-    /// Its id, until it is lent; `None`: requests have none.
+    /// Its id, until it is lent; `None`: requests have no ids.
     pub(super) id: Option<Box<RequestId>>,
 }
 
 impl Received {
-    /// Whether the client has sent it by https, as far as its head has been read. (What this server itself says stands in
-    /// `forwarded`, too; its variables may still be those of another connection.)
+    /// Whether the client sent it over https, as far as its head has been read. (This server's own connection counts in
+    /// `forwarded`, too; the variables may still be those of another connection.)
     #[inline]
     pub(super) fn is_https(&self) -> bool {
         self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
     }
 
-    /// What its content holds, with the data for a filter, and how much has arrived.
+    /// The memory and files of its content and of the data for a filter, and the number of bytes that have arrived.
     pub(super) fn held(&self) -> (Held, u64) {
         let (mut held, mut size) = (self.content.held(), self.content.size());
         if let Some(variables) = &self.variables {
@@ -70,30 +70,30 @@ impl Received {
         (held, size)
     }
 
-    /// How much of that could be in files instead of memory.
+    /// The number of these bytes that could be in files instead of memory.
     pub(super) fn movable(&self) -> u64 {
         self.content.movable() + self.variables.as_ref().map_or(0, |variables| variables.data.movable())
     }
 
-    /// How many files that would take.
+    /// The number of files that this would take.
     pub(super) fn files_to_move(&self) -> u64 {
         let one = |content: &StoredContent| u64::from(content.movable() > 0 && !content.has_file());
         one(&self.content) + self.variables.as_ref().map_or(0, |variables| one(&variables.data))
     }
 
-    /// Moves what is in memory to files.
+    /// Moves its content from memory to files.
     pub(super) fn leave_memory(&mut self, bounds: &ContentBounds<'_>) -> io::Result<()> {
         let data = self.variables.as_mut().map(|variables| &mut variables.data);
         let contents = std::iter::once(&mut self.content).chain(data);
         contents.filter(|content| content.movable() > 0).try_for_each(|content| content.leave_memory(bounds))
     }
 
-    /// Takes what is known of the connection, if that is encrypted.
+    /// Describes the connection, if it is encrypted.
     #[inline(always)]
     pub(super) fn describe(&mut self, encryption: Option<&Arc<Encryption>>) {
         match encryption {
             Some(encryption) => self.variables.get_or_insert_default().describe(encryption),
-            // Those of the request that was in this box before.
+            // These are of the request that was in this box before.
             None if self.variables.is_some() => self.variables = None,
             None => {}
         }
@@ -101,14 +101,14 @@ impl Received {
 }
 
 impl Exchange {
-    /// Its name.
+    /// The id of the exchange.
     #[inline]
     #[must_use]
     pub fn id(&self) -> ExchangeId {
         self.id
     }
 
-    /// When it was complete, in nanoseconds on the backend's clock.
+    /// The time at which it was complete, in nanoseconds on the backend's clock.
     #[inline]
     pub fn complete_at(&self) -> u64 {
         self.received.complete_at.since(Moment::ZERO)

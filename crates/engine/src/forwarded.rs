@@ -1,8 +1,9 @@
-//! What is believed of the fields in which proxies speak of a client (RFC 7239, and X-Forwarded-For and its like).
+//! Reads the fields in which proxies describe a client (RFC 7239, and X-Forwarded-For and its like), as far as they are
+//! trusted.
 //!
-//! Each proxy adds what it knows at the right. So the client is looked for from the right: the first address that is not itself
-//! that of a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. What stands left of
-//! it was sent by the client, and is not looked at.
+//! Each proxy appends its value at the right. So the search for the client begins at the right: it is the first address that
+//! does not belong to a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. Values
+//! to the left were sent by the client, and are ignored.
 
 use super::remote::Remote;
 use core::net::IpAddr;
@@ -12,41 +13,42 @@ use oribi_message::{KnownField, RequestHead, Span};
 use oribi_proto::forwarded::{Element, Node, elements, members, node};
 use oribi_proto::h1::is_authority;
 
-/// What is known of the way of a request to this server, beside its peer and its head.
+/// The way of a request to this server, beside its peer and its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forwarded {
-    /// The client has sent it by a secure connection, as a trusted proxy says, or else as this server sees by itself.
+    /// The client has sent it over a secure connection: as a trusted proxy says, or otherwise as this server sees itself.
     pub(super) https: bool,
-    /// Where in the head the port stands that clients connect to, if Host does not say it.
+    /// The span, in the head, of the port that clients connect to, if Host does not name it.
     pub(super) port: Option<Span>,
-    /// The other end of the connection, if the client is another.
+    /// The other end of the connection, if it is not the client.
     pub(super) peer: Option<Remote>,
 }
 
-/// What trusted proxies say of a client.
+/// The client's data, as trusted proxies describe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Belief {
     pub(super) client: Option<Node>,
     pub(super) https: Option<bool>,
     pub(super) host: Option<ForwardedHost>,
-    /// Where the port stands that the client has connected to.
+    /// The span of the port that the client has connected to.
     pub(super) port: Option<Span>,
 }
 
 /// A host, as a field of the same head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ForwardedHost {
-    /// Where the word `host` stands, in any case.
+    /// The word `host`, in any case.
     pub(super) name: Span,
     pub(super) value: Span,
 }
 
-/// Forwarded and the X-Forwarded fields of a request say different things: a proxy has written one of them, the client the other.
+/// Forwarded and the X-Forwarded fields of a request contradict each other: a proxy has written one of them, the client the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contradiction;
 
 impl Belief {
-    /// What the peer, which is trusted, says in `head`.
+    /// Reads the fields of `head`, whose peer is trusted.
     pub(super) fn of(head: RequestHead<'_>, proxies: &Proxies) -> Result<Self, Contradiction> {
         let believed = proxies.fields;
         let (mut of_each, mut of_standard) = (false, false);
@@ -71,8 +73,8 @@ impl Belief {
         }
     }
 
-    /// What X-Forwarded-For and its like say. In all of them stands what the same proxy has written as many places from the right; a
-    /// proxy that writes one value instead of adding it has written the only one.
+    /// Reads X-Forwarded-For and its like. The same proxy writes the same position, counted from the right, in each of them;
+    /// a proxy that writes one value instead of appending it has written the only one.
     fn of_each(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let believed = proxies.fields;
         let mut belief = Self::default();
@@ -104,7 +106,7 @@ impl Belief {
         belief
     }
 
-    /// What Forwarded says.
+    /// Reads Forwarded.
     fn of_standard(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let mut belief = Self::default();
         for element in values(head, KnownField::Forwarded).flat_map(elements) {
@@ -119,22 +121,22 @@ impl Belief {
         belief
     }
 
-    /// Notes the client that a trusted proxy names. Returns whether that is a trusted proxy, too, which knows its own client. Who
-    /// is no address, such as `unknown`, stays unknown; then the proxy counts as the client.
+    /// Notes the client that a trusted proxy names. Returns whether that is a trusted proxy, too, which knows its own client.
+    /// A name that is no address, such as `unknown`, is ignored; then the proxy counts as the client.
     fn goes_on_behind(&mut self, client: Option<Node>, proxies: &Proxies) -> bool {
         let Some(client) = client else { return false };
         self.client = Some(client);
         proxies.trust(Some(client.address))
     }
 
-    /// Whether both say the same. Ports of clients may be missing, because many proxies do not tell them.
+    /// Whether both agree. Ports of clients may be missing, because many proxies do not add them.
     fn agrees(&self, other: &Self, head: RequestHead<'_>) -> bool {
         let address = |belief: &Self| -> Option<IpAddr> { belief.client.map(|client| client.address) };
         let host = |belief: &Self| belief.host.map(|host| host.value.of(head.bytes()).to_ascii_lowercase());
         address(self) == address(other) && self.https == other.https && host(self) == host(other)
     }
 
-    /// The port that clients connect to, if neither the host that is believed nor Host says it.
+    /// The port that clients connect to, if neither the trusted host nor Host names it.
     pub(super) fn missing_port(&self, head: RequestHead<'_>) -> Option<Span> {
         self.port.filter(|_| port_of(head.host().unwrap_or_default()).is_none())
     }
@@ -151,13 +153,13 @@ fn all_members<'a>(head: RequestHead<'a>, name: KnownField) -> impl Iterator<Ite
     values(head, name).flat_map(members)
 }
 
-/// Whether a scheme is that of secure connections; `None` if it is not known. Some proxies name those of WebSocket.
+/// Whether a scheme means a secure connection; `None`: it is not known. Some proxies send the schemes of WebSocket.
 fn is_secure(scheme: &[u8]) -> Option<bool> {
     let is = |names: [&str; 2]| names.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
     if is(["https", "wss"]) { Some(true) } else { is(["http", "ws"]).then_some(false) }
 }
 
-/// Where a host stands in the head, if it is one that Host may have, and not empty.
+/// The span of a host in the head, if Host may have this value, and it is not empty.
 fn authority(host: &[u8], head: RequestHead<'_>) -> Option<Span> {
     let place = place(host, head);
     (!matches!(host, [] | [b':', ..]) && is_authority(head.bytes(), place)).then_some(place)
@@ -168,7 +170,7 @@ fn is_port(digits: &[u8]) -> bool {
     !text.starts_with(['0', '+']) && text.parse::<u16>().is_ok()
 }
 
-/// Where a part of the head stands in it.
+/// The span of a part of the head.
 fn place(part: &[u8], head: RequestHead<'_>) -> Span {
     let start = part.as_ptr().addr() - head.bytes().as_ptr().addr();
     Span::new(start, start + part.len())

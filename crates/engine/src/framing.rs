@@ -1,4 +1,4 @@
-//! How each protocol writes a response, the only thing about responses that differs between protocols.
+//! Frames a response in each protocol, the only step of a response that depends on the protocol.
 
 use super::body::{Body, Rest};
 use super::stream::Frames;
@@ -17,8 +17,8 @@ pub(super) enum Framing<'e> {
     Http2(Http2<'e>),
 }
 
-/// How much content of one stream is framed while more than so much waits for the socket: none. So streams share a connection
-/// frame by frame, whatever each of them has.
+/// The content of one stream is not framed further while more bytes than this wait for the socket. So streams share a
+/// connection frame by frame, however much each of them has.
 pub(super) const FRAMED_BYTES: usize = 64 << 10;
 
 /// A stream of HTTP/2.
@@ -26,24 +26,24 @@ pub(super) const FRAMED_BYTES: usize = 64 << 10;
 pub(super) struct Http2<'e> {
     pub(super) machine: &'e mut h2::Machine,
     pub(super) frames: &'e mut Frames,
-    /// How much may be framed now for the sake of other streams.
+    /// The number of bytes that may be framed now, so that other streams get their turn.
     pub(super) room: u64,
     /// No more could be framed now.
     pub(super) blocked: bool,
 }
 
-/// What is needed for a head besides the app's fields.
+/// The data for a head besides the app's fields.
 #[derive(Debug)]
 pub(super) struct Terms<'e> {
     /// The size of the whole content, if known.
     pub(super) size: Option<u64>,
     /// Whether the connection may serve another request (HTTP).
     pub(super) persist: bool,
-    /// Fields that the server adds (HTTP; a web server in front adds its own), and fields that were written before.
+    /// Fields that the server adds (HTTP; a web server in front adds its own), and prepared fields.
     pub(super) preset: h1::Preset<'e>,
 }
 
-/// What happens to a connection with one exchange at a time after the response has been sent.
+/// The fate of a connection with one exchange at a time after the response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It can serve the next request.
@@ -52,41 +52,43 @@ pub(super) enum End {
     Close,
 }
 
-/// What each protocol implements to write a response.
+/// The interface by which each protocol writes a response.
 pub(super) trait Frame {
     /// Whether the final response has been begun.
     fn begun(&self) -> bool;
 
-    /// Whether all of the content that was announced has been written.
+    /// Whether all of the announced content has been written.
     fn is_complete(&self) -> bool;
 
     /// Writes the head. If it is invalid, nothing is written.
     ///
     /// # Errors
-    /// What is wrong with the head.
+    /// The reason why the head is invalid.
     fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str>;
 
-    /// Writes what precedes up to `size` bytes of content; returns for how many bytes. 0: do not send the rest.
+    /// Writes the framing in front of up to `size` bytes of content, and returns the number of bytes that may follow it. 0: do
+    /// not send the rest.
     fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64;
 
-    /// Takes what could not be framed yet: the next `left` bytes of `rest`. Returns how many of them the response has.
+    /// Takes content that cannot be framed yet: the next `left` bytes of `rest`. Returns the number of them that the response
+    /// includes.
     fn postpone(&mut self, _left: u64, _rest: &mut Rest<'_>) -> u64 {
         0
     }
 
-    /// Writes what follows the content that was announced last.
+    /// Writes the framing behind the content that was announced last.
     fn suffix(&mut self, out: &mut Vec<u8>);
 
     /// Writes the end of the response.
     fn end(&mut self, out: &mut Vec<u8>) -> End;
 
-    /// Writes the end of the response with trailers, which have been checked. Where the response has no place for them, they are
-    /// dropped.
+    /// Writes the end of the response with trailers, which have been checked. A response without a place for them drops them.
     fn end_with(&mut self, _trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         self.end(out)
     }
 
-    /// Writes a whole response. Its content, `size` bytes, stands in `parts`; returns how many of them the response has.
+    /// Writes a whole response. Its content, `size` bytes, is in `parts`; returns the number of them that the response
+    /// includes.
     ///
     /// # Errors
     /// As [`Frame::head`].
@@ -330,7 +332,7 @@ impl Frame for Framing<'_> {
 
     fn postpone(&mut self, left: u64, rest: &mut Rest<'_>) -> u64 {
         match self {
-            // What these do not admit is not sent at all.
+            // Content that these protocols do not admit is never sent.
             Self::Http(_) | Self::FastCgi(_) => 0,
             Self::Http2(stream) => stream.postpone(left, rest),
         }

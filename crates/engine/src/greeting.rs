@@ -1,7 +1,7 @@
-//! The PROXY header, with which a proxy that only passes on bytes greets this server before it passes on those of its client.
+//! Reads the PROXY header, which a proxy that only passes on bytes sends before the bytes of its client.
 //!
-//! It is read once, before everything else on a connection. What has come behind it is the client's, and stays in the buffer. On
-//! an encrypted connection, too, the header comes in clear text: its handshake begins behind it.
+//! It is read once, before everything else on a connection. Bytes behind it are the client's, and stay in the buffer. On an
+//! encrypted connection, too, the header comes in clear text: the handshake begins behind it.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -19,7 +19,7 @@ impl<B: Backend> Engine<'_, B> {
         self.connections[index].state = State::Greeting;
     }
 
-    /// Receives until the PROXY header is complete, and goes on with what follows it.
+    /// Receives until the PROXY header is complete, and goes on with the bytes behind it.
     pub(super) fn receive_greeting(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Reads the header from what has been received, and then the request behind it.
+    /// Reads the header from the received bytes, and then the request behind it.
     pub(super) fn read_greeting(&mut self, index: u32) -> Still {
         let Connection { input, listener, remote, .. } = &mut self.connections[index];
         let ProxyProtocol::Required(versions) = self.listeners[usize::from(*listener)].proxy_protocol else {
@@ -58,7 +58,7 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 let remote = *remote;
                 let forwarding = match client {
-                    // Nobody knows who has sent what follows, so nobody is believed.
+                    // The sender of the following bytes is unknown, so it is not trusted.
                     Client::Unknown => self.settings.proxies.of_strangers(),
                     Client::Address(_) | Client::Proxy => self.forwarding_of(&remote),
                 };
@@ -68,7 +68,7 @@ impl<B: Backend> Engine<'_, B> {
                 let Connection { line, input, .. } = connection;
                 if self.backend.encrypt(&mut line.socket, input.unread()) {
                     input.consume(input.unread().len());
-                    // What the server has to say in the handshake leaves with the next receive.
+                    // The server's part of the handshake is sent with the next receive.
                     line.readable = true;
                 }
                 if connection.input.has_unread() {
@@ -88,8 +88,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether a peer may say by a PROXY header who its client is. Who is trusted to say so by fields is, and nobody else; if nobody
-    /// is, whoever can connect.
+    /// Whether a peer may name its client in a PROXY header. Peers that are trusted in fields may, and no others; if none are
+    /// configured, every peer may.
     pub(super) fn may_greet(&self, peer: Peer) -> bool {
         let proxies = &self.settings.proxies;
         let may = match peer {

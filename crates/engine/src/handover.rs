@@ -1,6 +1,6 @@
-//! Connections that another engine goes on with, in another process, and those that this one takes over.
+//! Hands connections over to an engine in another process, and takes over those of others.
 //!
-//! A connection can change hands between two requests: then it has no state beside its socket, what has been received of its next
+//! A connection can change hands between two requests: then its only state is its socket, the received bytes of its next
 //! request, and the few facts of a [`Record`]. While it has a request, it stays.
 
 use super::connection::{Connection, Reading, State};
@@ -34,8 +34,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
-    /// take stays.
+    /// Passes the connections that are between two requests to `give`, one after the other, until it fails. That connection
+    /// and the rest stay.
     ///
     /// # Errors
     /// The first error of `give`.
@@ -58,13 +58,13 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Whether nothing is known of the connection but what a record has room for.
+    /// Whether a record has room for all the state of the connection.
     fn is_between_requests(&self, index: u32) -> bool {
         let connection = &self.connections[index];
         let waits = match &connection.state {
             State::Reading(Reading { request, .. }) => request.is_none() && connection.machine.awaits_head(),
             State::Carrying(carrier) => {
-                // What an HTTP/2 client and its machine know of one another has no place in a record.
+                // The state that an HTTP/2 client and its machine share has no place in a record.
                 !carrier.speaks_http2()
                     && carrier.carries() == 0
                     && carrier.is_between_messages()
@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Forgets a connection without ending it.
     fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
-        // If this fails, bytes of it have not left yet.
+        // On failure, some of its bytes have not been sent yet.
         let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
         let left = self.deadlines.left(index, Deadline::Head, self.backend.now());
         self.deadlines.clear(index);
@@ -107,8 +107,8 @@ impl<B: Backend> Engine<'_, B> {
         Some((record, descriptor))
     }
 
-    /// Goes on with a connection that another engine has given away. `false`: it is lost, because the system refuses or this server
-    /// has no listener for its protocol.
+    /// Continues a connection that another engine has handed over. `false`: it is lost, because the system refuses or this
+    /// server has no listener for its protocol.
     pub fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         let adopted = self.adopt(record, descriptor);
         if adopted {
@@ -118,8 +118,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
-        // A PROXY header that has not come is read as it would have been, where the listener is still the same. No connection that
-        // comes from another process is encrypted.
+        // A PROXY header that has not come yet is read here, if the listener is still the same. No connection from another
+        // process is encrypted.
         let speaks = |listener: &&oribi_listen::Listener| {
             let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
             listener.protocol == record.protocol && (record.greeted || greets)

@@ -1,7 +1,7 @@
 //! Applies Forwarded and X-Forwarded-* of trusted proxies, and removes those of everyone else (`--strip-forwarded`).
 //!
-//! The client's address replaces the peer's, and Host refers to the bytes of the forwarded host in the same head, so nothing is
-//! copied. A connection knows from its beginning whether its peer is trusted. Workers behind an edge get the outcome.
+//! The client's address replaces the peer's, and Host refers to the bytes of the forwarded host in the same head, so nothing
+//! is copied. A connection is trusted, or not, from its beginning. Workers behind an edge get the outcome.
 
 use super::Engine;
 use super::exchange::Received;
@@ -13,13 +13,13 @@ use oribi_io::{Backend, Peer};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, TargetForm};
 use std::time::Duration;
 
-/// At most one line of the log in this time says that fields contradict each other.
+/// The shortest time between two log lines about fields that contradict each other.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// The beginning of the names of fields in which proxies speak of a client, beside those that have standard names.
+/// The prefix of fields in which proxies describe a client, beside those with standard names.
 const PREFIX: &[u8] = b"x-forwarded-";
 
-/// Believes the fields of a request, or removes them. `bytes` are those of its head.
+/// Applies the forwarded fields of a request, or removes them. `bytes` are those of its head.
 pub(super) fn heed(
     received: &mut Received,
     bytes: &[u8],
@@ -76,16 +76,16 @@ fn remove(layout: &mut HeadLayout, bytes: &[u8]) {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// What becomes of the fields of a connection whose other end is `remote`.
+    /// The treatment of forwarded fields on a connection whose other end is `remote`.
     pub(super) fn forwarding_of(&self, remote: &Remote) -> Forwarding {
         match remote.ip() {
-            // What is neither an address nor the peer of a Unix socket is trusted by nobody.
+            // A peer that is neither an address nor a Unix socket is never trusted.
             None if !remote.address().is_empty() => Forwarding::Removed,
             address => self.settings.proxies.forwarding(address),
         }
     }
 
-    /// Tells the log, but not often, why a request is refused whose fields contradict each other.
+    /// Logs, but not often, why a request is refused whose fields contradict each other.
     #[cold]
     pub(super) fn tell_of_contradiction(&mut self, Contradiction: Contradiction) {
         let now = self.backend.now();

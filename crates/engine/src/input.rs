@@ -5,8 +5,8 @@ use oribi_message::Span;
 /// Size of a pooled buffer: nearly every head fits, with the content of a form behind it.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. An edge that napped has received the requests of
-/// hundreds of connections before it hands over the first, and all buffers come back together.
+/// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. An edge that napped has received the
+/// requests of hundreds of connections before it hands over the first, and all buffers come back together.
 const POOLED: usize = 512;
 
 /// Unused buffers. The last one given back is used first, because it is most likely in the cache.
@@ -30,10 +30,10 @@ impl Pool {
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    // As in a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
+    // Like a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
     start: u32,
     end: u32,
-    /// The place of the present request's head.
+    /// The span of the present request's head.
     pub(super) head: Option<Span>,
     /// This buffer contains content of the present request, so nothing in it may move.
     pub(super) pinned: bool,
@@ -69,7 +69,7 @@ impl Input {
         &self.bytes[..self.end as usize]
     }
 
-    /// How much memory it has.
+    /// The bytes of memory that it has.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.len()
     }
@@ -85,7 +85,7 @@ impl Input {
         self.start += count as u32;
     }
 
-    /// Room to receive into, never empty. `largest_head` is the limit for the size of a head.
+    /// Returns room to receive into, never empty. `largest_head` is the limit for the size of a head.
     #[inline]
     pub(super) fn room(&mut self, pool: &mut Pool, largest_head: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
@@ -119,7 +119,7 @@ impl Input {
         }
     }
 
-    /// Ends the present request: its head is not needed any more. Gives the buffer back if nothing is unread.
+    /// Ends the present request, and gives the buffer back if nothing is unread.
     #[inline]
     pub(super) fn end_request(&mut self, pool: &mut Pool) {
         self.head = None;

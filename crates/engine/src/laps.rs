@@ -1,4 +1,4 @@
-//! When what happened to a request, and how long its parts took.
+//! The times of a request, and the durations of its parts.
 //!
 //! ```text
 //! complete        taken          first byte from the app      last byte from the app       last byte sent
@@ -11,40 +11,40 @@ use oribi_log::Parts;
 use oribi_stats::totals::Tally;
 use std::time::Duration;
 
-/// When what happened to a request that was handed out. There is one of these for each connection, so it is small: of the first two times,
-/// which follow one another closely, at most 71 minutes are kept.
+/// The times of a request that was handed out. There is one of these for each connection, so it is small: the first two
+/// durations, which are mostly short, are limited to 71 minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Laps {
     /// The request was complete.
     complete: Moment,
-    /// So many microseconds later a worker took it.
+    /// Microseconds from then until a worker took it.
     queue: u32,
-    /// So many microseconds later the final response began.
+    /// Microseconds from then until the final response began; 0: it has not begun.
     first: u32,
-    /// The app's part of the response ended.
+    /// The app's part of the response ended at this time.
     ended: Moment,
 }
 
-/// How a request has waited for a worker.
+/// The wait of a request for a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// How long after it was complete it was taken.
+    /// Nanoseconds from its completion until it was taken.
     pub nanoseconds: u64,
-    /// The process that took it, if that is known and somebody asks.
+    /// The process that took it, if known and needed.
     pub worker: Option<u32>,
 }
 
-/// Nanoseconds as microseconds, as many as fit.
+/// Nanoseconds as microseconds, limited to 32 bits.
 #[inline]
 fn microseconds(nanoseconds: u64) -> u32 {
     u32::try_from(nanoseconds / 1000).unwrap_or(u32::MAX)
 }
 
-/// Appends nanoseconds as milliseconds with three places, such as `0.057`: each response may need two of them, and formatting floating-point
-/// numbers takes a thousand instructions.
+/// Appends nanoseconds as milliseconds with three decimals, such as `0.057`: each response may need two of them, and
+/// formatting floating-point numbers takes a thousand instructions.
 fn append_milliseconds(nanoseconds: u64, text: &mut Vec<u8>) {
     let mut rest = (nanoseconds.saturating_add(500)) / 1000;
-    // All digits of the largest number, and the point.
+    // Room for all digits of the largest number, and the point.
     let mut digits = [b'0'; 18];
     let point = digits.len() - 4;
     let mut start = digits.len();
@@ -61,20 +61,20 @@ fn append_milliseconds(nanoseconds: u64, text: &mut Vec<u8>) {
 }
 
 impl Laps {
-    /// `now` a lane takes the request, or gives it to those who answer.
+    /// A lane takes the request at `now`, or an edge puts it into its queue.
     #[inline]
     pub(super) fn new(complete: Moment, now: Duration) -> Self {
         let queue = microseconds(Moment::from(now).since(complete));
         Self { complete, queue, first: 0, ended: Moment::NEVER }
     }
 
-    /// A worker took it so many nanoseconds after it was complete.
+    /// Notes that a worker took it `wait` nanoseconds after it was complete.
     #[inline]
     pub(super) fn wait(&mut self, wait: u64) {
         self.queue = microseconds(wait);
     }
 
-    /// How long after it was complete it was taken.
+    /// The time from its completion until it was taken.
     pub(super) fn queue_time(&self) -> Duration {
         Duration::from_micros(self.queue.into())
     }
@@ -84,18 +84,18 @@ impl Laps {
         self.complete.after(u64::from(self.queue) * 1000)
     }
 
-    /// The final response begins.
+    /// Notes that the final response begins.
     #[inline]
     pub(super) fn begin_response(&mut self, now: Duration) {
         self.first = microseconds(Moment::from(now).since(self.taken())).max(1);
     }
 
-    /// How long ago the request was complete.
+    /// The time since the request was complete.
     pub(super) fn age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.complete.time())
     }
 
-    /// The app has said everything.
+    /// Notes that the app has finished the response.
     #[inline]
     pub(super) fn end_app(&mut self, now: Duration) {
         self.ended = now.into();
@@ -103,10 +103,11 @@ impl Laps {
 }
 
 impl Laps {
-    /// The parts of a response whose last byte was sent, or whose client left, at `now`. An app that has not finished by then ends there.
+    /// The parts of a response whose last byte was sent, or whose client left, at `now`. An app that has not finished ends
+    /// then.
     pub(super) fn parts(&self, now: Moment) -> Parts {
         let ended = self.ended.min(now);
-        // Another process says when it took the request.
+        // Another process reports when it took the request.
         let taken = self.taken().min(ended);
         let time = |from: Moment, to: Moment| Duration::from_nanos(to.since(from));
         let app = time(taken, ended);
@@ -114,7 +115,8 @@ impl Laps {
         Parts { queue: time(self.complete, taken), first, app, send: time(ended, now) }
     }
 
-    /// Writes how long the request has waited and its app has run until `now`, as the value of a field Server-Timing, in milliseconds.
+    /// Writes the wait of the request and the run time of its app until `now`, as the value of a field Server-Timing, in
+    /// milliseconds.
     pub(super) fn write_timing(&self, now: Duration, value: &mut Vec<u8>) {
         let now = Moment::from(now);
         let ended = self.ended.min(now);
@@ -126,7 +128,7 @@ impl Laps {
         append_milliseconds(ended.since(taken), value);
     }
 
-    /// Nanoseconds of all parts together, of a response whose last byte was sent at `now`.
+    /// The nanoseconds of all parts together, of a response whose last byte was sent at `now`.
     #[inline]
     pub(super) const fn total(&self, now: Moment) -> u64 {
         now.since(self.complete)

@@ -1,9 +1,10 @@
-//! Memory that a burst of traffic leaves behind, given back to the system when the burst is over.
+//! Gives memory back to the system when a burst of traffic is over.
 //!
-//! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests come, and wrong
-//! for the hours after. An app's own memory for large content stays as well, in the same allocator. The engine knows how many bytes have
-//! come and gone: once they were many, and few more have followed for a moment, it empties its pools and has the allocator give back
-//! all free pages. Little traffic never leads to that, and neither does a pause between requests.
+//! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests come,
+//! and wrong for the hours after. An app's own memory for large content stays as well, in the same allocator. The engine
+//! counts the bytes that have come and gone: once they were many, and few more have followed for a moment, it empties its
+//! pools and makes the allocator give back all free pages. Little traffic never leads to that, and neither does a pause
+//! between requests.
 
 use super::Engine;
 use super::{input, output};
@@ -11,33 +12,34 @@ use oribi_io::Backend;
 use oribi_io::process::give_back_freed_memory;
 use std::time::Duration;
 
-/// A burst: so many bytes have come and gone since memory was last given back. Fewer leave nothing behind that is worth it.
+/// A burst: this many bytes have come and gone since memory was last given back. Fewer leave too little behind.
 const BURST: u64 = 16 << 20;
 
 /// A burst is over when fewer bytes than these have followed in a [`PAUSE`]: probes and open connections go on.
 const TRICKLE: u64 = 256 << 10;
 
-/// How long a burst has to be over.
+/// The time for which a burst must be over.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether a burst has left memory behind. Bytes are those that have come and gone since the engine was made, or since earlier.
+/// Detects bursts that have left memory behind. It counts the bytes that have come and gone since the engine was made, or
+/// since earlier.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// Bytes when memory was last given back.
     given_back: u64,
-    /// When to look whether the burst is over; `None`: there was none.
+    /// The time of the next check whether the burst is over; `None`: there was none.
     look: Option<Duration>,
-    /// Bytes at the last look.
+    /// Bytes at the last check.
     seen: u64,
 }
 
 impl Leftovers {
-    /// Nothing is left of the first `moved` bytes.
+    /// Starts with nothing left of the first `moved` bytes.
     pub(super) fn since(moved: u64) -> Self {
         Self { given_back: moved, ..Self::default() }
     }
 
-    /// Whether a burst has come to light now.
+    /// Whether a burst has begun and was not noticed before.
     #[inline]
     fn has_begun(&mut self, moved: u64, now: Duration) -> bool {
         // Another process may have written over the number in memory.
@@ -48,7 +50,7 @@ impl Leftovers {
         begins
     }
 
-    /// When to look whether it is over.
+    /// The time of the next check whether it is over.
     #[inline]
     pub(super) const fn due(&self) -> Option<Duration> {
         self.look
@@ -68,14 +70,14 @@ impl Leftovers {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// How long the wait that begins now may last, at most for `timeout`.
+    /// Looks for a new burst, and returns how long the wait that begins now may last, at most `timeout`.
     #[inline]
     pub(super) fn look_for_burst(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let begins = self.leftovers.has_begun(self.tally.moved(), self.backend.now());
         if begins { Some(timeout.map_or(PAUSE, |timeout| timeout.min(PAUSE))) } else { timeout }
     }
 
-    /// Gives memory back if there was a burst that is over now.
+    /// Gives memory back if a burst is over.
     #[inline]
     pub(super) fn see_to_leftovers(&mut self, now: Duration) {
         if self.leftovers.due().is_some_and(|due| now >= due) && self.leftovers.is_over(self.tally.moved(), now) {

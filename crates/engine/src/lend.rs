@@ -1,4 +1,4 @@
-//! 4. Lend: a complete request is handed to the lane.
+//! 4. Lend: hands a complete request to the lane.
 
 use super::answer::Answer;
 use super::connection::{Answering, Connection, Departure, EarlyBytes, Fate, Outlook, State};
@@ -25,8 +25,8 @@ impl<B: Backend> Engine<'_, B> {
         Some(exchange)
     }
 
-    /// Takes the next of the complete requests. If the app is slow, connections take turns: no two requests of one that carries many are
-    /// answered in a row while another connection waits.
+    /// Takes the next complete request. If the app is slow, connections take turns: no two requests of a connection that
+    /// carries many are answered in a row while another connection waits.
     #[inline]
     pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<Place> {
         if is_slow && self.lent_last.is_some() { self.take_ready_of_others() } else { self.ready.pop_front() }
@@ -76,7 +76,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// What came behind a request for another protocol.
+/// The bytes that came behind a request for another protocol.
 #[inline(never)]
 fn early_bytes(input: &Input, received: &Received) -> Option<Box<EarlyBytes>> {
     let bytes = if received.text.is_empty() { input.head_bytes() } else { &received.text };

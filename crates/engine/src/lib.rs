@@ -5,15 +5,15 @@
 //! 2. **Receive** (`receive`): the engine receives its bytes into a pooled buffer;
 //! 3. **Parse** (`parse`): the connection's machine reads a head, pieces of content, the end; content is kept in the buffer, in
 //!    memory or in a file (`content`);
-//! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands out the complete [`Exchange`]. From then on **the engine is not borrowed**
-//!    and others may drive it;
+//! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands out the complete [`Exchange`]. From then on **the engine is not
+//!    borrowed** and others may drive it;
 //! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`response`, `framing`), and the engine
 //!    sends it, or queues it behind output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
-//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles connections
-//! that carry several requests at once. The engine knows machines, never a language, and makes no system calls except those of
-//! the backend.
+//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles
+//! connections that carry several requests at once. The engine knows machines, never a language, and makes no system calls
+//! except those of the backend.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -110,20 +110,20 @@ use trace::Traces;
 use uploads::Uploads;
 use variables::Variables;
 
-/// How long an idle connection may still send a request when the server is stopping. A client that was about to send its next
-/// request does so within this time and is answered; closing at once would lose that request.
+/// The time for which an idle connection may still send a request when the server is stopping. A client that was about to
+/// send its next request does so within this time and is answered; closing at once would lose that request.
 const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
 
-/// How long a client may still take for the head of a request when the server is stopping.
+/// The time that a client still gets for the head of a request when the server is stopping.
 const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 
 /// The phase of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// The same, but each response is the last on its connection.
+    /// Serving, but each response is the last on its connection.
     Parting,
-    /// Answers what has been accepted, with `Connection: close`.
+    /// Answers the requests of accepted connections, with `Connection: close`.
     Stopping,
 }
 
@@ -148,10 +148,10 @@ pub struct Engine<'a, B: Backend> {
     spare_variables: Vec<Box<Variables>>,
     #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
     spare_requests: Vec<Box<Received>>,
-    /// Exchanges whose sockets hosts have taken.
+    /// Exchanges whose sockets hosts have hijacked.
     taken: Taken,
     stage: Stage,
-    /// Connections go to another engine: see [`Engine::begin_to_hand_over`].
+    /// Connections are passed to another engine: see [`Engine::begin_to_hand_over`].
     hands_over: bool,
     accepting: Accepting,
     line: Line,
@@ -167,16 +167,16 @@ pub struct Engine<'a, B: Backend> {
     handled: usize,
     /// Complete requests.
     ready: VecDeque<Place>,
-    /// The connection of the latest of them that was lent, if that carries others, too.
+    /// The connection of the latest of them that was lent, if that connection carries others, too.
     lent_last: Option<u32>,
     /// Connections whose responses are sent together, after all ready requests have been answered.
     batch: Vec<Token>,
     /// Connections that need a turn without an event: more input, or the next part of a file.
     turns: VecDeque<Token>,
-    /// How many of them get a turn before the backend is asked for events again. Connections that asked during this round come
-    /// after the connections with events.
+    /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
+    /// round come after the connections with events.
     turns_due: usize,
-    /// When to interrupt a batch to ask for events.
+    /// The time at which a batch is interrupted to ask for events.
     news_due: Duration,
     /// Exchanges that were handed out and whose responses are not finished.
     answering: usize,
@@ -197,28 +197,29 @@ pub struct Engine<'a, B: Backend> {
     uploads: Uploads<'a>,
     leftovers: Leftovers,
     server_fields: ServerFields<'a>,
-    /// `None`: requests have no places in traces.
+    /// `None`: requests are not part of traces.
     traces: Option<Traces>,
-    /// `None`: no spans are told.
+    /// `None`: no spans are exported.
     spans: Option<Spans>,
-    /// A request was handed out of which a span is told: when its app has finished is measured.
+    /// A request with a span was handed out: the end of its app's work is measured.
     measures_one: bool,
     /// `None`: requests are not counted by routes.
     routes: Option<Routes>,
     tally: Tally,
     shown: Shown,
-    /// Whether it is measured how long the parts of requests take.
+    /// The durations of the parts of requests are measured.
     measures: bool,
     access_log: Option<AccessLog>,
-    /// `None`: nothing is said of slow requests.
+    /// `None`: slow requests are not logged.
     slow_log: Option<SlowLog>,
     #[expect(clippy::vec_box, reason = "a box waits with its request and comes back")]
     spare_drafts: Vec<Box<Draft>>,
-    /// When the log was last told of fields that contradict each other.
+    /// The time of the last log line about contradicting fields.
     contradiction_told: Option<Duration>,
     /// Something was written to the watched pipe.
     woken: bool,
-    /// The exchanges that were given back and whose clients have gone before they were answered; `None`: nobody asks.
+    /// The exchanges that were given back and whose clients have gone before they were answered; `None`: this process is no
+    /// edge.
     lost: Option<Vec<Lost>>,
 }
 
@@ -226,7 +227,7 @@ pub struct Engine<'a, B: Backend> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepting {
     Yes,
-    /// There are no free descriptors or connections: wait until this time, or until a connection closes.
+    /// No descriptor or connection is free: wait until this time, or until a connection closes.
     Paused(Duration),
     /// This lane cannot answer now, but others that share the listeners might: wait until this lane asks for a request again.
     Left,
@@ -236,7 +237,8 @@ enum Accepting {
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// An engine that accepts connections from `listeners`. `wake` is the read end of a pipe: see [`Engine::take_wake`].
+    /// Creates an engine that accepts connections from `listeners`. `wake` is the read end of a pipe: see
+    /// [`Engine::take_wake`].
     ///
     /// # Errors
     /// The system refuses to watch the listeners.
@@ -250,7 +252,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         Self::with_doors(backend, settings, listeners, doors(listeners, Seat::ONLY), wake, access_log)
     }
 
-    /// An engine that accepts connections at `doors`, which belong to `listeners`.
+    /// Creates an engine that accepts connections at `doors`, which belong to `listeners`.
     ///
     /// # Errors
     /// The same as for [`Engine::new`].
@@ -353,7 +355,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The next complete request, if there is one without waiting.
+    /// Returns the next complete request, if there is one without waiting.
     ///
     /// # Errors
     /// The backend cannot report events any more.
@@ -367,7 +369,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             self.join_line();
         }
         loop {
-            // The app takes long: what others ask for is read before its connection has its next request.
+            // The app takes long: requests of other connections are read before the last connection has its next turn.
             let is_slow = self.backend.now() > self.news_due;
             if is_slow {
                 self.look(Some(Duration::ZERO))?;
@@ -401,7 +403,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.note_connections_told_of();
     }
 
-    /// A waiter of the backend.
+    /// Returns a waiter of the backend.
     ///
     /// # Errors
     /// An error of the system.
@@ -409,7 +411,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.backend.waiter()
     }
 
-    /// Does everything that needs no waiting, without handing out a request; returns how long nothing else is due.
+    /// Handles everything that needs no waiting, without handing out a request; returns the time until something else is due.
     ///
     /// # Errors
     /// The backend cannot report events any more.
@@ -420,7 +422,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
     }
 
-    /// Sends pending output now instead of with the next wait, if the host may take its time.
+    /// Sends pending output now instead of with the next wait, if the host may take long.
     #[inline]
     pub fn submit(&mut self) {
         if !self.prompt {
@@ -432,8 +434,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Sets whether the next requests go to a host that answers and returns at once: then its answers may wait for what follows
-    /// them.
+    /// Sets whether the next requests go to a host that answers and returns at once: then its answers may be sent together
+    /// with later ones.
     #[inline]
     pub fn expect_prompt_answers(&mut self, prompt: bool) {
         self.prompt = prompt;
@@ -471,13 +473,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.watch_bell()
     }
 
-    /// Counts what happens in `account` from now on, `alone` or together with other lanes.
+    /// Counts in `account` from now on, `alone` or together with other lanes.
     pub fn count_in(&mut self, account: Account, alone: bool) {
         self.tally = if alone { Tally::alone(account) } else { Tally::one_of_many(account) };
         self.leftovers = Leftovers::since(self.tally.moved());
     }
 
-    /// A request is about to wait for somebody who answers it.
+    /// Counts a request that is about to wait for a worker.
     #[inline]
     pub fn note_queued(&mut self) {
         self.tally.queued();
@@ -525,7 +527,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.leave_clients();
     }
 
-    /// From now on each HTTP response is the last on its connection: clients are to go elsewhere.
+    /// From now on makes each HTTP response the last on its connection, so that clients connect anew.
     pub fn part(&mut self) {
         if self.stage == Stage::Serving {
             self.stage = Stage::Parting;
@@ -533,8 +535,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Called before a response by a caller that has kept the engine waiting: deadlines and the access log count from now on.
-    /// With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been called yet.
+    /// Updates the clock before a response of a caller that has kept the engine waiting: deadlines and the access log count
+    /// from now on. With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been
+    /// called yet.
     #[inline]
     pub fn catch_up(&mut self, stopping: bool) {
         self.backend.read_clock();
@@ -544,7 +547,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Checks the invariants after a step that concerned a connection; only in debug builds.
+    /// Checks the invariants after a step on a connection; only in debug builds.
     #[inline]
     fn check(&self, index: u32) {
         if cfg!(debug_assertions)

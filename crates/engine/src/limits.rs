@@ -1,6 +1,6 @@
-//! Counts for each limit how often it has refused a client, so that an operator sees which setting to change.
+//! Counts the refusals of each limit, so that an operator sees which setting to change.
 //!
-//! An edge counts those of the queue and of apps (`crates/edge/src/queue.rs`, `crates/edge/src/deadlines.rs`).
+//! An edge counts the limits of the queue and of apps (`crates/edge/src/queue.rs`, `crates/edge/src/deadlines.rs`).
 
 use super::{Engine, Stage};
 use oribi_io::Backend;
@@ -8,7 +8,7 @@ use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
 use oribi_stats::totals::Counter;
 
-/// The refusals of requests that are counted one by one. A request that comes too late has a counter of its own.
+/// The refusals of requests with a counter of their own limit. Requests that come too late are counted elsewhere.
 const REFUSALS: [(Refusal, Counter); 12] = [
     (Refusal::HEAD_LENGTH, Counter::LimitHeaderSize),
     (Refusal::TRAILER_LENGTH, Counter::LimitHeaderSize),
@@ -25,15 +25,15 @@ const REFUSALS: [(Refusal, Counter); 12] = [
 ];
 
 impl<B: Backend> Engine<'_, B> {
-    /// Counts the refusal of a request by what was refused.
+    /// Counts the refusal of a request by its limit.
     pub(super) fn count_refusal(&self, refusal: Refusal) {
         if let Some((_, counter)) = REFUSALS.iter().find(|(one, _)| *one == refusal) {
             self.tally.count(*counter);
         }
     }
 
-    /// Counts the end of a connection that was idle for too long, or that has asked nothing at all, with `asked` requests. In a server
-    /// that stops or hands over, idle connections end before their time.
+    /// Counts the end of a connection that was idle for too long after `asked` requests, or that has never sent one. In a
+    /// server that stops or hands over, idle connections end before their time.
     pub(super) fn count_idle_end(&self, asked: u32) {
         if self.stage != Stage::Stopping && !self.hands_over {
             self.tally.count(if asked > 0 { Counter::LimitKeepaliveTimeout } else { Counter::ConnectionsSilent });
@@ -49,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Logs and counts the end of a connection of HTTP/2 on which a rule was broken, or a bound reached.
+    /// Logs and counts the end of an HTTP/2 connection on which a rule was broken, or a bound reached.
     pub(super) fn note_violation(&self, violation: Violation) {
         log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
         self.tally.count(match violation.excess() {

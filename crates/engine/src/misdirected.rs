@@ -1,4 +1,4 @@
-//! Requests that have come over the wrong connection (RFC 9110, section 15.5.20).
+//! Detects requests that have come over the wrong connection (RFC 9110, section 15.5.20).
 
 use oribi_io::Backend;
 use oribi_message::RequestHead;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// For tables with an entry for each connection. It counts nanoseconds, which last for centuries.
+/// A time for tables with an entry for each connection, in nanoseconds, which last for centuries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 
 impl Moment {
     pub(super) const ZERO: Self = Self(0);
 
-    /// What has not happened.
+    /// The time of an event that has not happened.
     pub(super) const NEVER: Self = Self(u64::MAX);
 
     /// Nanoseconds since an earlier moment.
@@ -18,13 +18,13 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So many nanoseconds later.
+    /// The moment this many nanoseconds later.
     #[inline]
     pub(super) const fn after(self, nanoseconds: u64) -> Self {
         Self(self.0.saturating_add(nanoseconds))
     }
 
-    /// As a `Duration`, for arithmetic.
+    /// The moment as a `Duration`, for arithmetic.
     #[inline]
     pub(super) const fn time(self) -> Duration {
         Duration::from_nanos(self.0)

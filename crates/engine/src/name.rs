@@ -1,4 +1,4 @@
-//! Names of exchanges: the place of an exchange, and which of all exchanges at that place it is.
+//! Names of exchanges: the place of an exchange, and its number among all exchanges at that place.
 
 use oribi_host::ExchangeId;
 

@@ -1,7 +1,8 @@
-//! Response bytes that wait for room in the socket.
+//! Queues response bytes that wait for room in the socket.
 //!
-//! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
-//! is written directly into the last segment; see [`Output::tail`]. Where too much waits, segments move to a file (`spooled`).
+//! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only waiting bytes.
+//! Framing is written directly into the last segment; see [`Output::tail`]. Where too much waits, segments move to a file
+//! (`spooled`).
 
 pub(super) mod spooled;
 
@@ -19,7 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// A segment takes at most this many bytes, plus the framing of its content.
+/// The most bytes of a segment, without the framing of its content.
 pub(super) const SEGMENT_BYTES: usize = 64 << 10;
 
 /// The most segments that one call sends: a megabyte, which is more than a socket takes at once.
@@ -34,7 +35,7 @@ const POOLED: usize = 64;
 /// The most memory that a kept output may own: most responses fit.
 const POOLED_BYTES: usize = 16 << 10;
 
-/// Bytes that another queue takes over without copying them, at least: for fewer a segment of their own costs more.
+/// The least bytes that another queue takes over without a copy: for fewer, a segment of their own costs more.
 const SHARED_BYTES: usize = 4 << 10;
 
 /// Unused outputs. The last one given back is used first, because it is most likely in the cache.
@@ -84,19 +85,19 @@ pub(super) struct Output {
     pub(super) unsent: Vec<Unsent>,
     /// Bytes that wait in the spool.
     spooled: u64,
-    /// Its part of the memory that responses hold; of an output that a socket has taken at once, nothing.
+    /// Its part of the memory that responses hold; zero if a socket takes all of the output at once.
     pub(super) share: Share,
-    /// Files in it that nobody has looked at: they may be in memory.
+    /// It has files that have not been checked: they may be in memory.
     unknown_files: bool,
-    /// Memory of files in it.
+    /// Bytes of its files that are in memory.
     of_files: u64,
-    /// Something of it has been in the spool.
+    /// A part of it has been in the spool.
     pub(super) was_spooled: bool,
-    /// The spool has refused something of it.
+    /// The spool has refused a part of it.
     pub(super) was_refused: bool,
 }
 
-/// A segment that is not written to any more; never empty.
+/// A segment that is no longer written to; never empty.
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
@@ -110,7 +111,7 @@ enum Segment {
         file: Arc<File>,
         offset: u64,
         left: u64,
-        /// The memory that it holds.
+        /// The bytes of memory that it holds.
         memory: u64,
     },
     /// The bytes of a block in the spool, from `start` on.
@@ -120,12 +121,12 @@ enum Segment {
     },
 }
 
-/// The result of sending everything.
+/// The result of sending all waiting bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
     /// All was sent.
     All,
-    /// The socket is full; an event will say when to go on.
+    /// The socket is full; the next event of the socket continues.
     Later,
     /// A long file has used its turn; go on without waiting for an event.
     Turn,
@@ -147,8 +148,8 @@ impl Output {
         self.closed_bytes + self.tail.len() - self.sent
     }
 
-    /// The end of the queue, for appending. Not a segment of which a part has been sent, because the writer may still change
-    /// its last bytes.
+    /// Returns the end of the queue, for appending. This is never a segment of which a part has been sent, because the writer
+    /// may still change its last bytes.
     #[inline]
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
@@ -206,10 +207,10 @@ impl Output {
         self.closed.push_back(Segment::File { file: file.clone(), offset, left: size, memory: 0 });
     }
 
-    /// Whether a response that has been written completely is still to be sent, because the socket had no room for it.
+    /// Whether a complete response is still waiting because the socket had no room for it.
     #[inline]
     pub(super) fn holds_responses_back(&self) -> bool {
-        // Only a socket that does not take everything gets a deadline for that.
+        // Only a socket that has refused bytes gets this deadline.
         self.timed
     }
 
@@ -219,8 +220,8 @@ impl Output {
         self.waiting() as u64 + self.spooled + of_files.sum::<u64>()
     }
 
-    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts in memory are not copied: both
-    /// queues have them until this one has passed on the rest of their segment.
+    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts in memory are not copied:
+    /// both queues share them until this one has passed on the rest of their segment.
     ///
     /// # Errors
     /// The disk cannot be read: some of the bytes are missing.
@@ -280,7 +281,7 @@ impl Output {
         self.closed.push_back(Segment::Part { bytes: bytes.clone(), start, end });
     }
 
-    /// Whether everything that waits is one segment of which nothing has been sent. It can be sent together with bytes that are
+    /// Whether all waiting bytes are one segment of which nothing has been sent. It can be sent together with bytes that are
     /// not copied.
     #[inline]
     pub(super) fn is_one_segment(&self) -> bool {
@@ -310,7 +311,7 @@ impl Output {
         }
     }
 
-    /// Sends what the socket takes now, which `tally` counts. With `last`, the end of the connection follows at once.
+    /// Sends as much as the socket takes, counted by `tally`. With `last`, the end of the connection follows at once.
     #[inline]
     pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool, tally: &Tally) -> Flushed {
         if !self.closed.is_empty() {
@@ -353,7 +354,7 @@ impl Output {
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
-                    // Its pages, in the queue of a socket, would still be memory that nobody counts; so would a buffer kept here.
+                    // Its pages, in the queue of a socket, would still be uncounted memory; so would a buffer kept here.
                     let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
                     let mut bytes = vec![0; count];
                     file.read_exact_at(&mut bytes, *offset).map_or(Attempt::End, |()| backend.send(socket, &bytes))
@@ -364,7 +365,7 @@ impl Output {
                 }
                 Some(Segment::Spooled { block, start }) => {
                     let count = (block.len() - *start).min(file_turn);
-                    // An error of the disk ends the response as a file does that is too short.
+                    // An error of the disk ends the response, as a file that is too short does.
                     block.with_bytes(*start, count, |bytes| backend.send(socket, bytes)).unwrap_or(Attempt::End)
                 }
             };
@@ -401,7 +402,7 @@ impl Output {
         backend.send_gathered(socket, &slices[..count])
     }
 
-    /// Removes what has been sent; returns how much of it was from a file.
+    /// Removes `count` sent bytes; returns how many of them were from a file.
     fn left(&mut self, mut count: usize) -> usize {
         self.progress += count;
         loop {
@@ -456,7 +457,7 @@ impl Output {
     }
 }
 
-/// Appends up to `size` of these bytes; returns how many.
+/// Appends up to `size` of these bytes; returns the number appended.
 fn push_some(bytes: &[u8], size: u64, to: &mut Output) -> u64 {
     let count = usize::try_from(size).map_or(bytes.len(), |size| size.min(bytes.len()));
     to.push(&bytes[..count]);

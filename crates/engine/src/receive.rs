@@ -1,4 +1,4 @@
-//! 2. Receive: from the socket into the input buffer, or directly to the content's place.
+//! 2. Receive: from the socket into the input buffer, or directly to the place of the content.
 
 use super::Engine;
 use super::connection::{Connection, State};
@@ -10,10 +10,10 @@ use oribi_io::{Attempt, Backend, Direction};
 use oribi_proto::h1::Refusal;
 use oribi_stats::totals::Counter;
 
-/// How much to receive at once when content goes to a file, or is discarded.
+/// The bytes received at a time when content goes to a file, or is discarded.
 const SPOOL_BYTES: usize = 64 << 10;
 
-/// How often to receive from a connection before another has its turn: 1 MiB of content on its way to a file.
+/// The most receives from a connection before another has its turn: 1 MiB of content on its way to a file.
 pub(super) const RECEIVES_PER_TURN: usize = 16;
 
 impl<B: Backend> Engine<'_, B> {
@@ -22,8 +22,7 @@ impl<B: Backend> Engine<'_, B> {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
             let reading = match &mut connection.state {
-                // Received bytes that wait for the connection's turn come before everything that follows them, above all before
-                // the end.
+                // Received bytes that wait for the connection's turn come before later ones, above all before the end.
                 State::Reading(reading) if reading.yielded => return Still::Open,
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
@@ -57,7 +56,7 @@ impl<B: Backend> Engine<'_, B> {
                     connection.line.readable = false;
                     Still::Open
                 }
-                // Nobody waits for the answer to an incomplete request.
+                // No client waits for the answer to an incomplete request.
                 Attempt::End | Attempt::Broken => {
                     self.drop_connection(index);
                     return Still::Gone;
@@ -82,8 +81,8 @@ impl<B: Backend> Engine<'_, B> {
         expects
     }
 
-    /// Receives into the input buffer of a connection that cannot be answered before it is read further: at its end it is dropped,
-    /// because nobody waits any more.
+    /// Receives into the input buffer of a connection that cannot be answered before more is read: at its end it is dropped,
+    /// because no client waits any more.
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];
         let room = connection.input.room(&mut self.pool, head_bytes);
@@ -160,7 +159,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Discards what a client still sends on a connection that is ending.
+    /// Discards further input of a client on a connection that is ending.
     fn discard(&mut self, index: u32) -> Still {
         self.spool.resize(SPOOL_BYTES, 0);
         for _ in 0..RECEIVES_PER_TURN {
@@ -194,7 +193,7 @@ impl<B: Backend> Engine<'_, B> {
                         self.tally.count(Counter::HeadTimeouts);
                         let _ = self.leave_client_at_once(index);
                     } else {
-                        // Nobody is left to be told.
+                        // A connection without a request is closed without an answer.
                         self.tally.count(Counter::ConnectionsSilent);
                         self.drop_connection(index);
                     }
@@ -215,7 +214,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The time of an idle connection is over, or that of one on which nothing has been asked.
+    /// Closes a connection whose idle time is over, or on which no request has been sent.
     fn close_unasked(&mut self, index: u32) {
         let (token, asked) = (self.connections.token(index), self.connections[index].requests);
         self.close_idle(index);
@@ -237,9 +236,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Ends a connection on which nothing had been asked when this was last looked for. What has come since then comes too late, but
-    /// unread it would make the close a reset. So the end is sent first, and whoever has sent a request meanwhile sees that nobody has
-    /// read it, and may repeat it (RFC 9112, section 9.3.1).
+    /// Ends a connection that had sent no request at the last check. A request that has arrived since then comes too late,
+    /// but unread it would make the close a reset. So the end is sent first: a client that has sent a request meanwhile sees
+    /// that it was not read, and may repeat it (RFC 9112, section 9.3.1).
     pub(super) fn end_unasked(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         self.backend.shutdown(&mut connection.line.socket, Direction::Send);

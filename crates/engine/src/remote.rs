@@ -38,7 +38,7 @@ impl Remote {
                 let _ = write!(rest, "{}", socket.port());
                 (address, TEXT_BYTES - rest.len())
             }
-            // What other application servers report for the peer of a Unix socket.
+            // Other application servers report this for the peer of a Unix socket.
             Peer::Local => {
                 let _ = write!(rest, "0");
                 (0, 1)
@@ -47,7 +47,7 @@ impl Remote {
         Self { text, address: address as u8, end: end as u8 }
     }
 
-    /// The address that a web server gives; cut off if it is too long for an address.
+    /// An address from a web server; cut off if it is too long for an address.
     pub(super) fn given(address: &[u8], port: &[u8]) -> Self {
         let mut text = [0; TEXT_BYTES];
         let bytes = address.iter().take(LONGEST_ADDRESS).chain(port.iter().take(LONGEST_PORT));

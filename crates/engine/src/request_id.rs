@@ -1,9 +1,9 @@
-//! Ids of requests (`--request-id`): each request has one, which its app, its client, the logs and the servers around this one see
-//! alike.
+//! Ids of requests (`--request-id`): each request has one id, which is the same for its app, its client, the logs and the
+//! servers around this one.
 //!
-//! A client, or a proxy before it, may have given the request an id already. It is taken if its bytes can do no harm in a line of a
-//! log, a field or a command of a shell, and unless its sender is not believed what it says of others, either (`--trusted-proxies`).
-//! Whatever else stands in that field is removed, so that the request has exactly one.
+//! A client, or a proxy before it, may have given the request an id already. It is kept if its bytes are harmless in a line
+//! of a log, a field or a command of a shell, unless the peer's statements about clients are not trusted, either
+//! (`--trusted-proxies`). Any other values of that field are removed, so that the request has exactly one id.
 //!
 //! An id that has come with the request stays in its place. A new one is a field that the head does not have, so the head is
 //! copied and the field appended to the copy. The engine writes the field of the response (`h1::Preset`), so an edge and its
@@ -13,7 +13,7 @@ use super::unique::Numbers;
 use oribi_config::{Forwarding, RequestIdField};
 use oribi_message::{FieldLayout, FieldPair, HeadLayout, RequestHead, Span};
 
-/// The most bytes of an id that somebody else has given.
+/// The most bytes of an id that came with a request.
 const LONGEST: usize = 128;
 
 /// The id of a request whose response has not begun.
@@ -45,7 +45,7 @@ pub(super) struct RequestIds<'a> {
 }
 
 impl<'a> RequestIds<'a> {
-    /// Call this in the process that is to use it: two that continue the same numbers would give the same ids.
+    /// Call this in the process that uses it: two processes that continue the same numbers would give the same ids.
     pub(super) fn new(field: &'a RequestIdField) -> Self {
         Self { field, numbers: Numbers::seeded() }
     }
@@ -57,13 +57,13 @@ impl<'a> RequestIds<'a> {
         (self.field.name().as_bytes(), id.as_bytes())
     }
 
-    /// The id of a request that has been here.
+    /// The id of a request that has been identified.
     pub(super) fn of<'b>(&self, head: &RequestHead<'b>) -> Option<&'b [u8]> {
         self.field.of(head)
     }
 
-    /// Gives a request its id whose head stands in `input`. If that has to be a new one, the head is copied to `text`, and it stands behind
-    /// the copy.
+    /// Gives its id to a request whose head is in `input`. If that is a new one, the head is copied to `text`, and the id
+    /// appended to the copy.
     pub(super) fn identify(
         &mut self,
         layout: &mut HeadLayout,
@@ -81,7 +81,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// The same for a head that stands in memory of its own, `bytes`.
+    /// Like [`RequestIds::identify`], for a head in memory of its own, `bytes`.
     pub(super) fn identify_in(
         &mut self,
         layout: &mut HeadLayout,
@@ -94,7 +94,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// The id that came with a request.
+    /// The acceptable id that came with a request.
     fn given<'b>(&self, head: RequestHead<'b>, forwarding: Forwarding) -> Option<&'b [u8]> {
         if forwarding == Forwarding::Removed {
             return None;
@@ -104,7 +104,7 @@ impl<'a> RequestIds<'a> {
         only.filter(|value| is_harmless(value))
     }
 
-    /// Gives the request a new id in place of what it has.
+    /// Replaces the id fields of a request by a new id.
     fn replace(&mut self, layout: &mut HeadLayout, bytes: &mut Vec<u8>) -> Box<RequestId> {
         let field = self.field;
         layout.fields.retain(|line| !field.is(line.known, line.name.of(bytes)));
@@ -119,7 +119,7 @@ impl<'a> RequestIds<'a> {
     }
 }
 
-/// Whether an id can stand anywhere: nothing ends a line, a word, a quoted text, a path's part or a list by it.
+/// Whether an id is safe everywhere: it cannot end a line, a word, a quoted text, a path's part or a list.
 fn is_harmless(id: &[u8]) -> bool {
     (1..=LONGEST).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:/+=-".contains(byte))
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use oribi_proto::h1;
 
-    /// The hexadecimal digits of an id that is made here.
+    /// The number of hexadecimal digits of a new id.
     const DIGITS: usize = 32;
 
     /// The values of the field after a request with these lines has been given its id, and that id.

@@ -1,4 +1,4 @@
-//! 5. Answer: what hosts call, with a whole response or piece by piece.
+//! 5. Answer: the calls by which hosts respond, with a whole response or piece by piece.
 //!
 //! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
 //! the result to [`super::send`], which keeps the order of the output.
@@ -22,13 +22,13 @@ use oribi_stats::totals::{Counter, Tally};
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
-/// Responses on streams of one connection leave together, up to this size.
+/// Responses on streams of one connection are sent together, up to this size.
 const LARGEST_TOGETHER: usize = 16 << 10;
 
-/// What became of a response when a piece was written.
+/// The state of a response after a piece was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many bytes wait for the client now; more may follow.
+    /// This many bytes wait for the client now; more may follow.
     Waiting(usize),
     /// It is finished.
     Finished,
@@ -40,7 +40,7 @@ pub(super) struct Target<'e, S> {
     /// The connection.
     pub(super) index: u32,
     pub(super) response: Response<'e, S>,
-    /// What must be decided for a connection that only one exchange uses at a time.
+    /// The plan for a connection that only one exchange uses at a time.
     pub(super) alone: Option<Alone<'e>>,
 }
 
@@ -105,7 +105,7 @@ impl Alone<'_> {
             && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
     }
 
-    /// Whether a connection may carry a request after this one, of which there may be so many; counts that it may not.
+    /// Whether a connection may carry a request after this one, with `most` as the limit of requests; counts if it may not.
     fn is_within(&self, most: u32, tally: &Tally) -> bool {
         let is_within = self.requests < most;
         if !is_within {
@@ -233,11 +233,11 @@ impl<B: Backend> Engine<'_, B> {
             };
             outlook.departure = departure;
             if answer.is_lent() {
-                // What comes next is settled when its host returns, whatever becomes of the connection until then.
+                // The next step is taken when its host returns, even if the connection ends before.
                 answer.finished = true;
                 *answering -= 1;
                 finished = true;
-                // A prompt host returns at once, and then nothing keeps the connection from being closed.
+                // A prompt host returns at once, and then the connection can be closed.
                 last = outlook.fate == Fate::Close && *prompt;
             }
         } else if (others || gathers) && matches!(framing, Framing::Http2(_)) && line.waiting() <= LARGEST_TOGETHER {
@@ -251,7 +251,7 @@ impl<B: Backend> Engine<'_, B> {
                 self.join_batch(index);
                 Still::Open
             }
-            // Settling will find the next request, or send what waits.
+            // Settling finds the next request, or sends the waiting output.
             (Way::Queued, Departure::WithNext) => Still::Open,
         };
         match (still, body) {
@@ -299,7 +299,7 @@ impl<B: Backend> Engine<'_, B> {
         self.tally.responded(head.status);
         let index = target.index;
         if matches!(target.response.framing, Framing::Http(ref machine) if machine.response_ends_with_connection()) {
-            // The end that the kernel sends when this process dies would make half of it look whole.
+            // If this process died, the kernel would end the connection, and half a response would look complete.
             target.response.line.guarded = true;
             backend.guard(&mut target.response.line.socket, true);
         }
@@ -310,8 +310,8 @@ impl<B: Backend> Engine<'_, B> {
         self.open(index).or_gone()
     }
 
-    /// Sends a piece of content and returns how many bytes wait for the client now. A response that takes no more is finished, and
-    /// nobody waits for the rest.
+    /// Sends a piece of content and returns how many bytes wait for the client now. A response that accepts no more content
+    /// is finished, and [`ReplyError::Gone`] says so.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
@@ -322,9 +322,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Like [`Engine::write`], for a piece that may be in a file. What waits of a file does not count as waiting. If this is the
-    /// last of the content whose size was announced, the response is finished, and its end leaves together with the piece.
-    ///
+    /// Like [`Engine::write`], for a piece that may be in a file. Bytes of a file do not count as waiting. If this is the
+    /// last of the content whose size was announced, the response is finished, and its end is sent together with the piece.
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write_up_to_end(&mut self, exchange: ExchangeId, piece: Piece<'_>) -> Result<Progress, ReplyError> {
@@ -343,7 +342,7 @@ impl<B: Backend> Engine<'_, B> {
         let (size, before) = (body.size(), target.response.answer.sent);
         let way = target.response.add_content(body, size, gaps);
         let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
-        // Where something is dropped, all that follows would be, too: an app that never ends by itself must learn of it.
+        // Once bytes are dropped, all later ones would be, too: an app that never ends by itself must learn this.
         let is_over = || target.response.answer.sent - before < size;
         let finished = !taken && if ends { target.response.framing.is_complete() } else { is_over() };
         let place = target.place;
@@ -374,7 +373,7 @@ impl<B: Backend> Engine<'_, B> {
         self.waiting(exchange).map(Progress::Waiting)
     }
 
-    /// How many bytes wait for the client.
+    /// The number of bytes that wait for the client.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
@@ -439,20 +438,20 @@ impl<B: Backend> Engine<'_, B> {
         self.give_up(exchange, 500);
     }
 
-    /// Gives an exchange up; `status` is what the client gets if nothing was sent.
+    /// Gives an exchange up; `status` is sent to the client if nothing was sent before.
     pub(super) fn give_up(&mut self, exchange: ExchangeId, status: u16) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let index = target.index;
         let framing = target.response.framing;
         let begun = framing.begun();
         match (framing, target.alone) {
-            // The host has spoken on the socket itself.
+            // The host has used the socket itself.
             (_, Some(Alone { outlook: Outlook { taken: true, .. }, .. })) => self.drop_connection(index),
             (Framing::Http(_), _) if begun => self.cut(index),
             (Framing::FastCgi(framing), _) if begun => {
                 // Only the end of the connection can show that content of unknown length is incomplete. If the connection
-                // carries other, complete responses, only the status shows it. Content that is shorter than announced shows it
-                // by itself.
+                // carries other, complete responses, only the status shows it. Content shorter than announced is seen to be
+                // incomplete.
                 let open_ended = framing.is_open_ended();
                 if open_ended && self.connections[index].carrier().is_some_and(|carrier| carrier.carries() == 1) {
                     return self.cut(index);
@@ -462,13 +461,13 @@ impl<B: Backend> Engine<'_, B> {
             (Framing::Http2(_), _) if begun => self.give_up_stream(exchange),
             _ => {
                 let head = ResponseHead { status, fields: TEXT };
-                // The head is valid; if the client has gone, nobody is left to be told.
+                // The head is valid; if the client has gone, the error is of no use.
                 let _ = self.respond(exchange, head, &[oribi_message::reason(status).as_bytes(), b"\n"]);
             }
         }
     }
 
-    /// Gives up every exchange that was handed out, because the context that held them is going.
+    /// Gives up every exchange that was handed out, because the context that held them ends.
     pub fn abandon_all(&mut self) {
         let on_connections = self.connections.indices().map(|index| (Place::Connection(index), self.connections[index].serial));
         let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
@@ -508,14 +507,15 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// A part of a response was invalid. If it was the head, nothing has been written, and the client gets a 500 instead.
+    /// Rejects an invalid part of a response. If it was the head, nothing has been written, and the client gets a 500
+    /// instead.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);
         ReplyError::Invalid(why)
     }
 
-    /// Called when a response has been written completely.
+    /// Marks a response as finished that has been written completely, and settles it if its host has returned.
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
         let now = self.backend.now();

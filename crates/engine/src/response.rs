@@ -8,7 +8,7 @@ use super::output::Pool;
 use super::send::{COPIED_BYTES, Gap, Way};
 use oribi_message::ResponseHead;
 
-/// What writing a response may change.
+/// The parts that writing a response may change.
 pub(super) struct Response<'e, S> {
     pub(super) line: &'e mut Line<S>,
     pub(super) framing: Framing<'e>,
@@ -73,8 +73,8 @@ impl<S> Response<'_, S> {
         Ok((way, self.framing.end(out)))
     }
 
-    /// Appends the framing of `size` bytes of content, or of as many as the response has. Large content in memory is not copied
-    /// but sent from its place; then `gaps` tells where in the output it belongs.
+    /// Appends the framing of `size` bytes of content, or of as many as the response includes. Large content in memory is not
+    /// copied but sent from its place; then `gaps` lists its positions in the output.
     #[inline]
     pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
         let Self { line, framing, answer } = self;
@@ -108,7 +108,8 @@ impl<S> Response<'_, S> {
     }
 }
 
-/// Writes the framing of `size` bytes of content, and records their places; returns how many of them the response has.
+/// Writes the framing of `size` bytes of content, and records their positions; returns the number of bytes that the response
+/// includes.
 #[inline(never)]
 fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
     let mut left = size;

@@ -1,15 +1,15 @@
-//! What is sent, and in which order.
+//! Sends the output of connections, and decides the order.
 //!
 //! Every byte that a connection sends passes through its [`Output`](super::output::Output), which is a queue: later output
-//! stands behind earlier output, however full the socket is. Three things are decided only here:
+//! stays behind earlier output, however full the socket is. Three things are decided only here:
 //!
-//! - **Large content is not copied.** If only one segment waits, one call sends it together with content that stays in the host's
-//!   memory ([`Engine::send_between`]). What the socket does not take goes into the queue.
-//! - **Responses of a batch are sent together.** A send runs much kernel code, which displaces the engine from the processor's
-//!   caches. So if the host answers at once, the requests of a batch are first received, then answered, and then all responses are
-//!   sent ([`Engine::send_batch`]). Until then such a connection is [`Flushing`](State::Flushing), like any other whose response has
-//!   not been sent. A request that is alone in its batch is sent at once. Backends that send with their next wait (io_uring) send
-//!   together by themselves.
+//! - **Large content is not copied.** If only one segment waits, one call sends it together with content that stays in the
+//!   host's memory ([`Engine::send_between`]). Bytes that the socket does not take go into the queue.
+//! - **Responses of a batch are sent together.** A send runs much kernel code, which displaces the engine from the
+//!   processor's caches. So if the host answers at once, the requests of a batch are first received, then answered, and then
+//!   all responses are sent ([`Engine::send_batch`]). Until then such a connection is [`Flushing`](State::Flushing), like any
+//!   other whose response has not been sent. A request that is alone in its batch is sent at once. Backends that send with
+//!   their next wait (io_uring) send together by themselves.
 //! - **A full socket is not tried again** before the backend reports it.
 
 use super::Engine;
@@ -35,22 +35,22 @@ const BATCH: usize = 32;
 /// Larger responses are sent at once: they fill the processor's caches by themselves.
 pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
 
-/// After this many bytes that the client has taken, the deadline for writing starts anew.
+/// After this many bytes taken by the client, the deadline for writing starts anew.
 pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 
-/// The place of content between the bytes of framing in an output: after the first `position` bytes.
+/// The position of content between the bytes of framing in an output: after the first `position` bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) position: usize,
     pub(super) size: u64,
 }
 
-/// How framed content is sent.
+/// The way in which framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It is in the queue.
+    /// From the queue.
     Queued,
-    /// It stays in the host's memory: [`Engine::send_between`] sends it from there.
+    /// From the host's memory, by [`Engine::send_between`].
     Gathered,
 }
 
@@ -103,13 +103,13 @@ impl<B: Backend> Engine<'_, B> {
         self.in_batches() && (!self.ready.is_empty() || !self.batch.is_empty() || self.handled < self.events.len())
     }
 
-    /// From now on, until [`Engine::send_gathered_answers`], responses on connections of HTTP/2 wait for one another: their caller has
+    /// Makes responses on HTTP/2 connections wait for one another until [`Engine::send_gathered_answers`]: the caller has
     /// several at hand.
     pub fn gather_answers(&mut self) {
         self.gathers = B::SENDS_AT_ONCE;
     }
 
-    /// Sends what has been gathered.
+    /// Sends the gathered responses.
     pub fn send_gathered_answers(&mut self) {
         self.gathers = false;
         self.send_batch();
@@ -156,14 +156,14 @@ impl<B: Backend> Engine<'_, B> {
         self.batch = batch;
     }
 
-    /// Sends what waits, and goes on when all of it has been sent.
+    /// Sends the waiting output, and goes on when all of it has been sent.
     #[inline]
     pub(super) fn flush(&mut self, index: u32) -> Still {
         self.flush_as(index, false)
     }
 
-    /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which is at
-    /// once.
+    /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which is
+    /// at once.
     pub(super) fn flush_as(&mut self, index: u32, last: bool) -> Still {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
@@ -239,7 +239,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Sends the one segment that waits, with content in its gaps. Queues what the socket does not take.
+    /// Sends the one waiting segment, with content in its gaps. Queues the bytes that the socket does not take.
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
         let Self { connections, backend, gaps, tally, .. } = self;
         let line = &mut connections[index].line;

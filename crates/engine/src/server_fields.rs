@@ -72,7 +72,7 @@ impl<'a> ServerFields<'a> {
         compress_preset(&Preset { date: &self.date, server: &self.server, ..Preset::default() }, &mut self.compressed);
     }
 
-    /// Whether responses over https get one field more.
+    /// Whether responses over https get Strict-Transport-Security.
     #[inline]
     pub(super) const fn has_policy(&self) -> bool {
         !self.policy.is_empty()

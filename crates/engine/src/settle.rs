@@ -1,4 +1,4 @@
-//! 6. Settle: after a response comes the next request, or one of the ways in which a connection ends.
+//! 6. Settle: after a response, continues with the next request or ends the connection.
 
 use super::answer::{Draft, Lost};
 use super::connection::{Connection, Departure, Fate, Outlook, Reading, State};
@@ -19,23 +19,23 @@ use oribi_proto::h1::Refusal;
 use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may bring a hundred at once while
-/// others of the same batch wait.
+/// The most boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may bring a hundred
+/// at once while others of the same batch wait.
 const SPARE_REQUESTS: usize = 160;
 
-/// What comes after a response.
+/// The next step after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterResponse {
-    /// The next request or the end of the connection, whatever of the response still waits.
+    /// The next request or the end of the connection follows, even while the response still waits.
     GoOn(Fate),
-    /// The response is to be sent first.
+    /// The response is sent first.
     Flush,
-    /// The response leaves with those of its batch.
+    /// The response is sent with those of its batch.
     Wait,
 }
 
 impl<S> Connection<S> {
-    /// The response is finished and the input is back: says what comes next.
+    /// Returns the next step: the response is finished and the input is back.
     #[inline(always)]
     fn settle(&mut self, pool: &mut Pool, limits: &Limits) -> AfterResponse {
         let State::Answering(answering) = &self.state else { return AfterResponse::Wait };
@@ -91,7 +91,7 @@ impl<B: Backend> Engine<'_, B> {
         } else {
             // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
-            // The host has what it needs: a request that waits for its answer, as in the queue of an edge, holds no buffer.
+            // The host has its own copy: a request that waits for its answer, as in the queue of an edge, holds no buffer.
             connection.input.end_request(&mut self.pool);
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
@@ -101,7 +101,8 @@ impl<B: Backend> Engine<'_, B> {
         self.check(index);
     }
 
-    /// Counts the times of an exchange whose host has returned and writes the access log's line, or returns what the line will need later.
+    /// Counts the times of an exchange whose host has returned. Writes the line of the access log, or returns the data for
+    /// it.
     #[inline]
     fn record_returned(&mut self, index: u32, serial: u32, exchange: &Exchange) -> Option<Box<Draft>> {
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
@@ -152,13 +153,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The response is finished and the input is back: continues now, or when the response has been sent.
+    /// Takes the next step now, or when the response has been sent: the response is finished and the input is back.
     pub(super) fn settle(&mut self, index: u32) {
         let next = self.connections[index].settle(&mut self.pool, &self.settings.limits);
         self.proceed(index, next);
     }
 
-    /// Does what comes next.
+    /// Takes the next step.
     #[inline]
     fn proceed(&mut self, index: u32, next: AfterResponse) {
         let _ = match next {
@@ -168,7 +169,7 @@ impl<B: Backend> Engine<'_, B> {
         };
     }
 
-    /// Called when the response has been sent, or may wait for the next one: continues with the connection.
+    /// Continues with the connection: the response has been sent, or may wait for the next one.
     #[inline(always)]
     pub(super) fn go_on(&mut self, index: u32, fate: Fate) -> Still {
         let connection = &mut self.connections[index];
@@ -179,7 +180,7 @@ impl<B: Backend> Engine<'_, B> {
         self.go_on_or_end(index, fate)
     }
 
-    /// There is a next request already, or there will be none.
+    /// Continues with a next request that is there already, or ends the connection.
     #[inline(never)]
     fn go_on_or_end(&mut self, index: u32, fate: Fate) -> Still {
         if fate != Fate::Reuse {
@@ -216,7 +217,7 @@ impl<B: Backend> Engine<'_, B> {
         self.resume_if_paused();
     }
 
-    /// Reads the next request from what has been received; if there is nothing, waits for it.
+    /// Reads the next request from the received bytes; without any, waits for it.
     pub(super) fn read_on(&mut self, index: u32) -> Still {
         if self.connections[index].input.has_unread() && self.parse(index) == Still::Gone {
             return Still::Gone;
@@ -226,7 +227,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Reading(reading) = &connection.state else { return Still::Open };
         connection.in_a_row = 0;
         if connection.line.output.is_some() {
-            // No other response will soon be sent that this one could wait for.
+            // No other response that this one could wait for will soon be sent.
             if reading.request.is_none() {
                 connection.enter(State::Flushing(Fate::Reuse));
                 return self.flush(index);
@@ -251,11 +252,11 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Called when the last response has been sent: ends the connection cleanly.
+    /// Ends the connection cleanly after its last response has been sent.
     fn end_connection(&mut self, index: u32, fate: Fate) -> Still {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
-        // It has been answered: code that drops it now must not take it for one that still waits for its host.
+        // The exchange is over: code that drops the connection now must not count it as waiting for its host.
         connection.enter(State::Flushing(fate));
         if std::mem::take(&mut connection.line.guarded) {
             self.backend.guard(&mut connection.line.socket, false);
@@ -329,7 +330,7 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
-        // The host must end a socket that it has taken.
+        // The host must end a socket that it has hijacked.
         let ends = !matches!(&connection.state, State::Answering(answering) if answering.outlook.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {

@@ -1,5 +1,5 @@
-//! What clients and operators are told when the system has no descriptor, no room on its disk, or less of something than a limit of this
-//! process permits.
+//! Errors and messages for clients and operators when the system has no descriptor, no room on its disk, or a limit of this
+//! process is reached.
 
 use oribi_config::value::show_size;
 use oribi_proto::h1::Refusal;
@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 use std::error::Error;
 use std::io;
 
-/// The refusal of a request whose content could not be kept. Descriptors become free again within moments, so its client may
-/// come back. Everything else, such as a full disk or a directory that may not be written to, somebody must see to first.
+/// The refusal of a request whose content could not be stored. Descriptors become free again within moments, so the client
+/// may retry. Everything else, such as a full disk or a directory without permission, needs an operator.
 pub fn refusal(error: &io::Error) -> Refusal {
     if is_of_descriptors(error) { Refusal::DESCRIPTORS } else { Refusal::STORAGE }
 }
@@ -21,7 +21,7 @@ pub fn is_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error).or_else(inner), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
 }
 
-/// The error in words. If a limit of this process may be why, it is named, with the words for it in a shell and in a unit of systemd.
+/// Describes the error. If a limit of this process may be the cause, it is named, as in a shell and in a unit of systemd.
 pub fn explain(error: &io::Error) -> String {
     match Errno::from_io_error(error).and_then(|errno| limit(errno, |resource| getrlimit(resource).current)) {
         Some(limit) => format!("{error} ({limit})"),

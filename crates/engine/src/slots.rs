@@ -13,14 +13,14 @@ pub(super) fn with_room<T>(entries: usize) -> Vec<T> {
 }
 
 /// Makes room for another entry by growing a quarter, where a vector would double: the cost of a connection should not depend
-/// on how far their number is from a power of two.
+/// on the distance of their number from a power of two.
 pub(super) fn grow_gently<T>(table: &mut Vec<T>) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 4).max(16));
     }
 }
 
-/// A table of `T` whose places have small numbers.
+/// A table of `T` whose indices are small numbers.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     places: Vec<Place<T>>,
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         Self { places: Vec::new(), free: Vec::new() }
     }
 
-    /// With room for this many values.
+    /// Reserves room for this many values.
     pub(super) fn with_room(values: usize) -> Self {
         Self { places: with_room(values), free: with_room(values) }
     }
@@ -52,7 +52,7 @@ impl<T> Slots<T> {
         self.insert_with(|| value)
     }
 
-    /// The same with a value that is made in its place: moving one costs more than the rest.
+    /// Like [`Slots::insert`], but makes the value in its place: moving one costs more than the rest.
     #[inline(always)]
     pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -64,14 +64,14 @@ impl<T> Slots<T> {
         index
     }
 
-    /// Empties a place, and returns its value. Tokens of that are invalid from now on.
+    /// Empties a place, and returns its value. Tokens of that value are invalid from now on.
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.places.get_mut(index as usize)?.value.take()?;
         self.free(index);
         Some(value)
     }
 
-    /// The same without the value, which is dropped where it is: moving one costs more than the rest.
+    /// Like [`Slots::remove`], but drops the value in its place: moving one costs more than the rest.
     pub(super) fn empty(&mut self, index: u32) {
         let Some(value @ Some(_)) = self.places.get_mut(index as usize).map(|place| &mut place.value) else { return };
         *value = None;
@@ -100,7 +100,7 @@ impl<T> Slots<T> {
         Token(u64::from(self.places[index as usize].generation) << 32 | u64::from(index))
     }
 
-    /// The place of a token, if its value still exists.
+    /// The index of a token, if its value still exists.
     #[inline]
     pub(super) fn find(&self, token: Token) -> Option<u32> {
         let index = token.0 as u32;

@@ -1,5 +1,5 @@
-//! Spans of sampled requests (`--trace-export`): what is told of each when its line of the access log would be written, all of a turn in one
-//! message.
+//! Spans of sampled requests (`--trace-export`): each is sent when its line of the access log would be written, all of a turn
+//! in one message.
 
 use super::access::{CLIENT_GONE, Subject};
 use super::answer::Outcome;
@@ -13,22 +13,22 @@ use oribi_message::{KnownField, RequestHead, Version};
 use oribi_otlp::{Outbox, Record};
 use std::time::Duration;
 
-/// How long it is believed what time it was when the backend's clock began. The system's clock may be set.
+/// The time for which the origin of the backend's clock stays valid. The system's clock may be set.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// What one lane tells of its requests.
+/// The sender of one lane's spans.
 #[derive(Debug)]
 pub(super) struct Spans {
     way: Way,
     outbox: Outbox,
     /// The names of routes, by their numbers.
     routes: Vec<String>,
-    /// What time it was when the backend's clock began, and when that was looked at.
+    /// The time of day at which the backend's clock began, and the time of that reading.
     origin: Option<(Duration, Duration)>,
 }
 
 impl Spans {
-    /// `None`: nothing is told.
+    /// `None`: no spans are exported.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         if !settings.traces || settings.trace_export.endpoint.is_none() {
             return None;
@@ -37,7 +37,7 @@ impl Spans {
         Some(Self { way: Way::of_process()?, outbox: Outbox::default(), routes, origin: None })
     }
 
-    /// Sends what is there. Nobody waits.
+    /// Sends the collected spans, without waiting.
     #[inline]
     fn flush(&mut self) {
         if !self.outbox.is_empty() {
@@ -53,13 +53,13 @@ impl Drop for Spans {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether something is to be told of a request.
+    /// Whether a request has a span to export.
     #[inline]
     pub(super) fn tells_span(&self, head: &RequestHead<'_>) -> bool {
         self.spans.is_some() && Traces::is_sampled(head)
     }
 
-    /// Notes that a request is handed out: when its app has finished is to be known exactly, if that is told.
+    /// Notes that a request is handed out: if it has a span, the end of its app's work is measured exactly.
     #[inline]
     pub(super) fn note_span(&mut self, exchange: &Exchange) {
         if self.spans.is_some() {
@@ -67,17 +67,17 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Sends what is told of the requests of a turn.
+    /// Sends the spans of a turn.
     #[inline]
     pub(super) fn end_turn_of_spans(&mut self) {
         if let Some(spans) = &mut self.spans {
             spans.flush();
-            // As long as any is out, it may be one of which something is told.
+            // As long as any exchange is out, it may be one with a span.
             self.measures_one &= self.answering > 0;
         }
     }
 
-    /// Tells of a request that has come to its end.
+    /// Adds the span of a request that has come to its end.
     #[inline]
     pub(super) fn tell_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         if let Some((head, _)) = &subject.request
@@ -104,7 +104,7 @@ impl<B: Backend> Engine<'_, B> {
         let Parts { queue, first, app, send } = laps.parts(now.into());
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let gone = ending == Ending::Aborted;
-        // The first name is that of all that are on no route.
+        // The first name belongs to requests on no route.
         let route = spans.routes.get(usize::from(outcome.route)).filter(|_| outcome.route > 0).map_or("", String::as_str);
         // Without an edge, this process runs the app.
         let worker = if self.lost.is_none() { Some(std::process::id()) } else { subject.worker };

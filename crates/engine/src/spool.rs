@@ -1,8 +1,8 @@
 //! The file of an engine for responses that wait for slow clients.
 //!
-//! It has no name and ends with the engine. All responses share it, in blocks: however many wait, they take one descriptor. A block
-//! belongs to one response and goes back when all of it has been sent, or when its client has gone; what it had on the disk is
-//! given back to the system, but for a few blocks that are used again.
+//! It has no name and ends with the engine. All responses share it, in blocks: however many wait, they take one descriptor. A
+//! block belongs to one response and is freed when all of it has been sent, or when its client has gone; its room on the disk
+//! is given back to the system, except for a few blocks that are used again.
 
 use super::bounds::{Share, Sum};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The bytes of a block: as many as a segment in memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
-/// Free blocks that keep what they have on the disk: 4 MiB.
+/// The most free blocks that keep their room on the disk: 4 MiB.
 const KEPT: usize = 64;
 
 /// The file.
@@ -29,30 +29,30 @@ pub(super) struct Spool {
     sum: &'static Sum,
 }
 
-/// Which blocks of a file are free.
+/// The used and the free blocks of a file.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// The number of those that were ever used.
+    /// The number of blocks that were ever used.
     used: u32,
-    /// How many belong to responses.
+    /// The number of blocks that belong to responses.
     taken: u32,
-    /// Free ones that may have bytes on the disk.
+    /// Free blocks that may have room on the disk.
     kept: Vec<u32>,
-    /// Free ones that have none.
+    /// Free blocks that have none.
     holes: Vec<u32>,
 }
 
 impl Spool {
-    /// A new file in `directory`.
+    /// Creates a file in `directory`.
     ///
     /// # Errors
-    /// The system makes no file there.
+    /// The system cannot create the file there.
     pub(super) fn new(directory: &Path, sum: &'static Sum) -> io::Result<Arc<Self>> {
         let file = tempfile::tempfile_in(directory)?;
         Ok(Arc::new(Self { file, blocks: Mutex::default(), copied: Mutex::default(), sum }))
     }
 
-    /// An empty block. This alone takes no room on the disk.
+    /// Takes an empty block. This alone takes no room on the disk.
     pub(super) fn take(self: &Arc<Self>) -> Block {
         let mut blocks = self.blocks();
         blocks.taken += 1;
@@ -73,7 +73,7 @@ impl Spool {
         let mut blocks = self.blocks();
         blocks.taken -= 1;
         if blocks.taken == 0 {
-            // Whatever the file has, nobody needs it any more.
+            // No response needs the content of the file any more.
             let all = u64::from(blocks.used) * BLOCK_BYTES as u64;
             if blocks.used as usize > KEPT && self.free(0, all) {
                 *blocks = Blocks::default();
@@ -97,10 +97,10 @@ fn start_of(number: u32) -> u64 {
     u64::from(number) * BLOCK_BYTES as u64
 }
 
-/// Why a block took nothing.
+/// The reason why a block refused bytes.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Responses have as much in files as they may.
+    /// The bound for responses in files is reached.
     Full,
     /// The system refuses: mostly the disk is full.
     Failed(io::Error),
@@ -116,18 +116,18 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// How many bytes are in it.
+    /// The number of its bytes.
     pub(super) const fn len(&self) -> usize {
         self.filled
     }
 
-    /// How many more it takes.
+    /// The number of bytes that still fit.
     pub(super) const fn room(&self) -> usize {
         BLOCK_BYTES - self.filled
     }
 
-    /// Appends bytes for which there is room, unless all files together would have more than `most`. If it fails, the block is as it
-    /// was.
+    /// Appends bytes for which there is room, unless all files together would have more than `most`. On failure, the block is
+    /// unchanged.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -158,8 +158,8 @@ impl Block {
         read
     }
 
-    /// Calls `act` with `count` bytes from `start` on. They are copied: pages of the file that a socket had by sendfile(2) would change in
-    /// its queue when their block is used again.
+    /// Calls `act` with `count` bytes from `start` on. They are copied: pages that sendfile(2) passed to a socket would
+    /// change in its queue when their block is used again.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -170,7 +170,7 @@ impl Block {
         Ok(act(&bytes))
     }
 
-    /// Where in the file the byte at `position` is.
+    /// The offset in the file of the byte at `position`.
     fn offset(&self, position: usize) -> u64 {
         start_of(self.number) + position as u64
     }
@@ -254,7 +254,7 @@ mod tests {
         block.append(b"kept", 10).expect("there is room");
         assert!(matches!(block.append(b"too much", 10), Err(Refusal::Full)));
         assert_eq!((content(&block), budget.spooled.bytes()), (b"kept".to_vec(), 4));
-        // A file that is open only for reading refuses as a full disk does.
+        // A file that is open only for reading refuses writes as a full disk does.
         let file = File::open(std::env::current_exe().expect("a test has a program")).expect("it is there");
         let spool = Arc::new(Spool { file, blocks: Mutex::default(), copied: Mutex::default(), sum: &budget.spooled });
         let mut block = spool.take();

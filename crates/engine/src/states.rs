@@ -1,8 +1,8 @@
-//! What the connections of an engine are doing, for operators: how many wait for what.
+//! Reports to operators how many connections of an engine are in each state.
 //!
-//! Nothing is counted for it when a connection changes its state. A connection waits for one thing at a time, and has the deadline of that
-//! kind; those without a deadline wait for the server. So the lengths of the lists of deadlines are enough, and an engine looks before
-//! it waits whether any of them is another than when it last said so.
+//! No counter changes with a connection's state. A connection waits for one event at a time, and has the deadline of that
+//! kind; those without a deadline wait for the server. So the lengths of the lists of deadlines are enough: before each wait
+//! an engine checks whether any of them has changed since its last report.
 
 use super::Engine;
 use super::connection::Speech;
@@ -10,16 +10,16 @@ use super::deadline::KINDS;
 use oribi_io::Backend;
 use oribi_stats::scoreboard::{Numbers, PLACES, Standing};
 
-/// Where the numbers of connections stand that carry several requests, behind those of the deadlines.
+/// The positions, behind those of the deadlines, of the numbers of connections that carry several requests.
 const HTTP2: usize = KINDS;
 const FASTCGI: usize = KINDS + 1;
 
 const _: () = assert!(KINDS + 2 == PLACES, "each number has a place");
 
-/// What was last said, and where.
+/// The last report, and its place.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// `None`: nobody wants to know.
+    /// `None`: there is no place for reports.
     standing: Option<Standing>,
     said: Numbers,
     /// Connections that speak HTTP/2, and those of web servers.
@@ -28,7 +28,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Says from now on there what connections do.
+    /// Reports to `standing` from now on.
     pub(super) fn at(standing: Standing) -> Self {
         Self { standing: Some(standing), ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl Shown {
         }
     }
 
-    /// Whether anything is to be said.
+    /// Whether a number has changed since the last report.
     #[inline]
     fn is_outdated(&self, waiting: &[u32; KINDS]) -> bool {
         self.said[..KINDS] != *waiting || self.said[HTTP2] != self.http2 || self.said[FASTCGI] != self.fastcgi
@@ -58,7 +58,7 @@ impl Shown {
     }
 }
 
-/// An engine takes its connections along.
+/// Removes the connections of an engine that ends from the report.
 impl Drop for Shown {
     fn drop(&mut self) {
         if let Some(standing) = self.standing {
@@ -68,18 +68,18 @@ impl Drop for Shown {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Says there what the connections do: before each wait.
+    /// Reports the states of connections in `standing` from now on, before each wait.
     pub fn show_states_in(&mut self, standing: Standing) {
         self.shown = Shown::at(standing);
     }
 
-    /// A connection that has spoken HTTP/1 until now speaks something else.
+    /// Counts a connection that has spoken HTTP/1 until now as one of another protocol.
     pub(super) fn count_speech(&mut self, index: u32, speech: Speech) {
         self.connections[index].speech = speech;
         self.shown.of(speech).into_iter().for_each(|number| *number += 1);
     }
 
-    /// A connection has gone.
+    /// Uncounts a connection that has gone.
     #[inline]
     pub(super) fn forget_speech(&mut self, speech: Speech) {
         if speech != Speech::Http1 {

@@ -20,7 +20,7 @@ pub(super) struct Stream {
     pub(super) state: StreamState,
 }
 
-/// What a protocol knows of a stream besides what its machine does.
+/// The data of a protocol for a stream, besides those of its machine.
 #[derive(Debug)]
 pub(super) enum StreamFraming {
     FastCgi(fcgi::ResponseWriter),
@@ -41,13 +41,13 @@ impl StreamFraming {
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) id: u32,
-    /// Content for which the client has no room yet, or which leaves others of its connection their turn.
+    /// Content for which the client has no room yet, or which waits for its turn among the streams of its connection.
     pub(super) waiting: Option<Box<Output>>,
-    /// The response ends with it.
+    /// The response ends with that content.
     pub(super) ends: bool,
-    /// What stands behind that content.
+    /// The trailers behind that content.
     pub(super) trailers: Option<Box<Trailers>>,
-    /// How much content all streams of the connection had sent when the time of what waits began.
+    /// The content that all streams of the connection had sent when the deadline of the waiting content began, in bytes.
     pub(super) sent_before: u64,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum StreamState {
 #[derive(Debug)]
 pub(super) struct Requested {
     pub(super) request: Box<Received>,
-    /// It has been received, and waits for a lane.
+    /// It is complete, and waits for a lane.
     pub(super) is_complete: bool,
     /// The announced size of its content.
     pub(super) announced: Option<u64>,
@@ -86,7 +86,7 @@ impl Stream {
         Self { connection, framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)), serial: 0, remote, state }
     }
 
-    /// One of HTTP/2, whose request has begun with its head.
+    /// A stream of HTTP/2 whose request has begun with its head.
     #[inline(always)]
     pub(super) fn of_client(
         connection: u32,
@@ -118,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// How much content in memory waits to be framed.
+    /// The bytes in memory that wait to be framed.
     pub(super) fn unframed(&self) -> usize {
         match &self.framing {
             StreamFraming::Http2(Frames { waiting: Some(waiting), .. }) => waiting.waiting(),

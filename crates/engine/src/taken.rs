@@ -1,4 +1,4 @@
-//! Sockets that hosts take, because an app speaks another protocol with its client.
+//! Hijacked sockets: an app speaks another protocol with its client.
 //!
 //! The host gets a descriptor of its own. If the server has received bytes behind the request, the app must read them first;
 //! but bytes cannot be put back into a socket. So the app gets one end of a socket pair, and a thread passes on first these
@@ -17,12 +17,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-/// Exchanges whose sockets hosts have taken, and that have not come to their end.
+/// Exchanges whose sockets hosts have hijacked, and that have not come to their end.
 #[derive(Debug, Default)]
 pub(super) struct Taken(Vec<ExchangeId>);
 
 impl<B: Backend> Engine<'_, B> {
-    /// A descriptor of the client's connection for a host that speaks on the socket itself.
+    /// Returns a descriptor of the client's connection, for a host that uses the socket itself.
     ///
     /// # Errors
     /// An error of the system; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier requests still wait
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         let State::Answering(answering) = &mut connection.state else { return Err(io::ErrorKind::NotConnected.into()) };
         if std::mem::take(&mut connection.line.guarded) {
-            // The host ends it.
+            // The host ends the connection.
             self.backend.guard(&mut connection.line.socket, false);
         }
         let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
@@ -57,7 +57,7 @@ impl<B: Backend> Engine<'_, B> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether a host has taken the socket of an exchange that has come to its end. This is asked once.
+    /// Whether the socket of an exchange that has come to its end was hijacked. Returns `true` once.
     pub(super) fn was_taken(&mut self, exchange: ExchangeId) -> bool {
         let Taken(exchanges) = &mut self.taken;
         let place = exchanges.iter().position(|taken| *taken == exchange);
@@ -65,10 +65,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// A descriptor from which first `early` can be read, and then what `client` sends.
+/// Returns a descriptor from which first `early` can be read, and then the bytes of `client`.
 fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    // Both are only read from and written to, which is the same for every kind of socket.
+    // Both are only read and written, which is the same for every kind of socket.
     let client = UnixStream::from(client);
     let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
@@ -77,9 +77,9 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     Ok(theirs.into())
 }
 
-/// Passes on `first`, then everything up to the end, and then ends the other side's input, or breaks it off.
+/// Passes on `first`, then everything up to the end. Then ends the other side's input, or aborts the connection.
 fn pass_on(from: &UnixStream, mut to: UnixStream, first: &[u8]) {
-    // If one side has gone, the thread ends; the other side learns it by its own socket.
+    // If one side has gone, the thread ends; the other side notices it by its own socket.
     let passed = to.write_all(first).and_then(|()| copy(from, &mut to));
     if passed.is_ok_and(|end| matches!(end, Sent::Cut(_))) {
         let _ = break_off(to.as_fd());
@@ -91,7 +91,7 @@ fn pass_on(from: &UnixStream, mut to: UnixStream, first: &[u8]) {
     let _ = from.shutdown(Shutdown::Read);
 }
 
-/// Returns how it has ended.
+/// Copies all bytes; returns how the input ended.
 fn copy(from: &UnixStream, to: &mut UnixStream) -> io::Result<Sent> {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -125,7 +125,7 @@ mod tests {
         let mut seen = String::new();
         app.read_to_string(&mut seen).expect("the client is there");
         assert_eq!(seen, "early late");
-        // More than the sockets hold, so the client reads meanwhile.
+        // More bytes than the sockets hold, so the client reads meanwhile.
         let sending = thread::spawn(move || app.write_all(&[7; 1_000_000]));
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).expect("the app was there");

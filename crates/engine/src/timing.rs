@@ -1,8 +1,9 @@
-//! Measures how long the parts of requests take: see [`super::laps`].
+//! Measures the durations of the parts of requests: see [`super::laps`].
 //!
-//! The engine reads no clock for that: it takes the time of its turn, which backends read anyway, and which a lane reads again when an app
-//! has answered. "Sent" means that the socket has taken it. What leaves together with other responses in the same turn counts as sent
-//! at once; if the socket has no room, the response is [`Unsent`] until there has been enough, and so is its line of the access log.
+//! The engine reads no clock for that: it takes the time of its turn, which backends read anyway, and which a lane reads
+//! again when an app has answered. Bytes count as sent when the socket has taken them. A response that is sent together with
+//! others in the same turn counts as sent at once; if the socket has no room, the response, and its line of the access log,
+//! stay [`Unsent`] until the socket has taken all of it.
 
 use super::access::TAKEN;
 use super::answer::{Counted, LateLine, Lost, Unsent};
@@ -16,12 +17,12 @@ use oribi_log::Ending;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// From now on the times of all requests are counted, whatever the settings are.
+    /// Counts the times of all requests from now on, independently of the settings.
     pub fn measure_times(&mut self) {
         self.measures = true;
     }
 
-    /// An app has taken its time for the rest of a response.
+    /// Reads the clock after an app has worked on the rest of a response.
     #[inline]
     pub(super) fn read_clock_to_measure(&mut self) {
         if self.measures || self.measures_one {
@@ -29,7 +30,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The request of an exchange had to wait for a worker.
+    /// Sets the time that the request of an exchange had to wait for a worker.
     #[inline]
     pub fn tell_wait(&mut self, exchange: ExchangeId, wait: Wait) {
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
@@ -37,13 +38,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// How long the request of an exchange has waited until it was lent.
+    /// The time that the request of an exchange waited before it was lent.
     pub(crate) fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange).ok()?;
         Some(target.response.answer.laps.queue_time())
     }
 
-    /// No worker takes the request of an exchange: it has waited until now.
+    /// Sets the wait of a request that no worker takes: until now.
     pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
@@ -52,7 +53,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a response that has been sent, or whose client has left. Returns the nanoseconds of all of them together.
+    /// Counts the times of a response that has been sent, or whose client has left. Returns their sum in nanoseconds.
     #[inline]
     pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
         let now = self.backend.now().into();
@@ -66,7 +67,7 @@ impl<B: Backend> Engine<'_, B> {
         took
     }
 
-    /// Notes on which route an exchange is that is handed out now.
+    /// Notes the route of an exchange that is handed out now.
     pub(super) fn note_route(&mut self, exchange: &Exchange) {
         if let Some(routes) = &self.routes
             && let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange.id)
@@ -75,11 +76,11 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The response on a connection, whose host has returned before, has been written completely. Counts its times and writes its line,
-    /// or does that when the socket has taken the rest.
+    /// Counts the times of a response that has been written completely after its host had returned, and writes its log line;
+    /// both later if the socket has not taken everything.
     #[inline]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
-        // Of a request that has a line something is told.
+        // A request with a span or a log has a line.
         if !self.measures && line.is_none() {
             return;
         }
@@ -89,7 +90,7 @@ impl<B: Backend> Engine<'_, B> {
             None => {
                 let took = self.count_times(&counted);
                 match line {
-                    // Most requests are not slow, which shows only now.
+                    // Most requests are not slow, which is known only now.
                     Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
                     Some(_) => {
                         let ending = self.ending_of(index);
@@ -101,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The same for a response on a stream.
+    /// Like [`Engine::conclude`], for a response on a stream.
     pub(super) fn conclude_stream(&mut self, number: u32) {
         if let Some((connection, _, answer)) = self.streams.get_mut(number).and_then(Stream::answering) {
             let (counted, line) = (answer.counted(), answer.late_line());
@@ -109,7 +110,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The same for a response whose host returns now.
+    /// Like [`Engine::conclude`], for a response whose host returns now.
     #[inline]
     pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
         if !self.measures && !self.tells_span(&exchange.head()) {
@@ -127,7 +128,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The same when the socket has taken the rest.
+    /// Postpones that until the socket has taken the rest.
     #[cold]
     fn conclude_later(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
         let draft = self.draft(exchange);
@@ -137,7 +138,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A client has gone before its request was answered.
+    /// Handles a client that has gone before its request was answered.
     pub(super) fn lose(&mut self, lost: Lost) {
         match &mut self.lost {
             Some(list) => list.push(lost),
@@ -145,7 +146,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a request whose client has gone, and writes its line. `known`: how it has waited for a worker, if it did.
+    /// Counts the times of a request whose client has gone, and writes its line. `known`: its wait for a worker, if there was
+    /// one.
     pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {
@@ -155,7 +157,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         self.count_times(&counted);
-        // Whoever returns the request asks for that otherwise.
+        // In the other case, the code that returns the request checks this.
         if !lent && self.was_taken(exchange) {
             if let Some(LateLine { outcome, .. }) = &mut line {
                 (outcome.status, outcome.finished) = (TAKEN, true);
@@ -165,7 +167,7 @@ impl<B: Backend> Engine<'_, B> {
         self.record_late(line, Ending::Aborted);
     }
 
-    /// Everything in an output has been sent, or its client has gone.
+    /// Concludes the responses of an output that has been sent, or whose client has gone.
     #[cold]
     #[inline(never)]
     pub(super) fn conclude_unsent(&mut self, unsent: &mut Vec<Unsent>, ending: Ending) {
@@ -175,7 +177,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The engine ends: whatever has not been sent will not be.
+    /// Concludes all exchanges when the engine ends: unsent bytes will not be sent.
     pub(super) fn conclude_all(&mut self) {
         while let Some(lost) = self.take_lost() {
             self.conclude_lost(lost, None);

@@ -1,8 +1,8 @@
-//! Traces (`--traces`): which requests belong together, across programs and machines, by the field `traceparent` (W3C Trace Context).
+//! Traces (`--traces`): the field `traceparent` (W3C Trace Context) links requests across programs and machines.
 //!
-//! Each request is a span of a trace: the caller's, if that is in order, or a new one. The app sees a `traceparent` that names this
-//! span, so that what it does itself hangs below. Whatever else stands in that field is removed, and `tracestate` with it, which means
-//! nothing without.
+//! Each request is a span of a trace: the caller's, if its field is valid, or a new one. The app gets a `traceparent` that
+//! names this span, so that its own requests become children of it. All other values of that field are removed. If the
+//! caller's is not used, `tracestate` is removed as well, because it means nothing without it.
 
 use super::unique::Numbers;
 use oribi_config::{Forwarding, SampleRatio};
@@ -11,28 +11,27 @@ use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
 
 const PARENT: &[u8] = b"traceparent";
 
-/// Where the parts of a field stand: version, trace, parent, flags, with a hyphen before each of the last three (section 3.2.2 of the
+/// The positions in a field: version, trace, parent, flags, with a hyphen before each of the last three (section 3.2.2 of the
 /// specification).
 const TRACE: std::ops::Range<usize> = 3..35;
 const PARENT_ID: std::ops::Range<usize> = 36..52;
 const FLAGS: std::ops::Range<usize> = 53..55;
 const LENGTH: usize = 55;
 
-/// The flags that have a meaning: recorded by the caller, and an id that was made by chance (level 2). All others are zero in what is sent
-/// on.
+/// The known flags: recorded by the caller, and an id that was made by chance (level 2). All others are sent on as zero.
 const KNOWN_FLAGS: u8 = 3;
 const SAMPLED: u8 = 1;
 
-/// Where the id of the caller's span stands behind the field of the server, if spans are exported: no part of the head, but among its
-/// bytes, so that it is wherever these are. Zeros: there is no caller.
+/// The bytes behind the server's field that hold the id of the caller's span, if spans are exported: no part of the head, but
+/// among its bytes, so that they are passed on with them. Zeros: there is no caller.
 const CALLER_BYTES: usize = 16;
 
-/// Gives requests their places in traces.
+/// Assigns requests to traces.
 #[derive(Debug)]
 pub(super) struct Traces {
     ratio: SampleRatio,
     numbers: Numbers,
-    /// Whether the id of the caller's span is kept of those that are sampled.
+    /// The id of the caller's span is kept for sampled requests.
     keeps_callers: bool,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct TracePlace {
     pub(super) parent: [u8; 8],
 }
 
-/// What a request says of its caller.
+/// The caller's values of a request.
 #[derive(Clone, Copy)]
 struct Given {
     trace: [u8; 32],
@@ -54,23 +53,23 @@ struct Given {
 }
 
 impl Traces {
-    /// Call this in the process that is to use it: two that continue the same numbers would give the same ids.
+    /// Call this in the process that uses it: two processes that continue the same numbers would give the same ids.
     pub(super) fn new(ratio: SampleRatio) -> Self {
         Self { ratio, numbers: Numbers::seeded(), keeps_callers: false }
     }
 
-    /// The same, for requests of which spans are told.
+    /// Sets whether ids of callers are kept, because spans are exported.
     pub(super) fn keeping_callers(self, keeps_callers: bool) -> Self {
         Self { keeps_callers, ..self }
     }
 
-    /// Whether a request that has been here is sampled.
+    /// Whether a request with the server's field is sampled.
     #[inline]
     pub(super) fn is_sampled(head: &RequestHead<'_>) -> bool {
         parent_line(head).and_then(|value| value.of(head.bytes()).last()).is_some_and(|digit| digit & SAMPLED == SAMPLED)
     }
 
-    /// The place of a request that has been here, and whose caller was kept.
+    /// The place of a request with the server's field, and whose caller was kept.
     pub(super) fn place_of(head: &RequestHead<'_>) -> Option<TracePlace> {
         let value = parent_line(head)?;
         let end = value.end as usize;
@@ -78,13 +77,14 @@ impl Traces {
         Some(TracePlace { trace: number(text.get(TRACE)?)?, span: number(text.get(PARENT_ID)?)?, parent: number(caller)? })
     }
 
-    /// The trace and the span of a request that has been here.
+    /// The trace and the span of a request with the server's field.
     pub(super) fn of<'b>(head: &RequestHead<'b>) -> Option<TraceIds<'b>> {
         let value = head.fields().find(|(known, ..)| is_parent(*known)).map(|(_, _, value)| value)?;
         Some(TraceIds { trace: value.get(TRACE)?, span: value.get(PARENT_ID)? })
     }
 
-    /// Gives a request its place whose head stands in `input`, or in `text` if that is not empty. Afterwards it stands in `text`.
+    /// Assigns a place to a request whose head is in `input`, or in `text` if that is not empty. Afterwards the head is in
+    /// `text`.
     pub(super) fn place(&mut self, layout: &mut HeadLayout, input: &[u8], text: &mut Vec<u8>, forwarding: Forwarding) {
         if text.is_empty() {
             text.extend_from_slice(input);
@@ -92,7 +92,7 @@ impl Traces {
         self.place_in(layout, text, forwarding);
     }
 
-    /// The same for a head that stands in memory of its own, `bytes`.
+    /// Like [`Traces::place`], for a head in memory of its own, `bytes`.
     pub(super) fn place_in(&mut self, layout: &mut HeadLayout, bytes: &mut Vec<u8>, forwarding: Forwarding) {
         let given = if forwarding == Forwarding::Removed { None } else { given(&RequestHead::new(bytes, layout)) };
         layout.fields.retain(|line| match line.known {
@@ -117,14 +117,14 @@ impl Traces {
         layout.fields.push(FieldLayout { name, value, known: Some(KnownField::Traceparent) });
     }
 
-    /// A new trace, which is recorded or not.
+    /// Begins a new trace, and decides whether it is recorded.
     fn begin(&mut self) -> Given {
         let (trace, draw) = self.numbers.trace();
         Given { trace, parent: [b'0'; CALLER_BYTES], flags: if self.ratio.includes(draw) { SAMPLED } else { 0 } }
     }
 }
 
-/// What a hexadecimal digit stands for, as this server writes it.
+/// The value of a hexadecimal digit, as this server writes it.
 const fn value_of(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -133,13 +133,13 @@ const fn value_of(digit: u8) -> Option<u8> {
     }
 }
 
-/// Where the value of the server's own field stands. It was added last.
+/// The span of the value of the server's own field, which was added last.
 #[inline]
 fn parent_line(head: &RequestHead<'_>) -> Option<Span> {
     head.layout().fields.iter().rev().find(|line| is_parent(line.known)).map(|line| line.value)
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// The bytes of hexadecimal digits.
 fn number<const BYTES: usize>(digits: &[u8]) -> Option<[u8; BYTES]> {
     let (pairs, _) = digits.as_chunks::<2>();
     let mut bytes = [0; BYTES];
@@ -156,14 +156,14 @@ fn is_parent(known: Option<KnownField>) -> bool {
     known == Some(KnownField::Traceparent)
 }
 
-/// The trace, the span and the flags that a request has come with, if it says so once and properly.
+/// The trace, the span and the flags that came with a request, if there is exactly one valid field.
 fn given(head: &RequestHead<'_>) -> Option<Given> {
     let mut values = head.fields().filter(|(known, ..)| is_parent(*known)).map(|(_, _, value)| value);
     let only = values.next().filter(|_| values.next().is_none())?;
     read(only)
 }
 
-/// Reads a `traceparent`. Of versions that are yet to come it takes the parts that version 00 has, which all of them begin with.
+/// Reads a `traceparent`. Of later versions it reads the parts of version 00, with which all of them begin.
 fn read(value: &[u8]) -> Option<Given> {
     let is_hex = |range: std::ops::Range<usize>| value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_zero = |range: std::ops::Range<usize>| value[range].iter().all(|&byte| byte == b'0');

@@ -1,4 +1,4 @@
-//! What a client has sent behind the content of its request.
+//! Stores the trailers of a request.
 
 use oribi_message::{FieldPair, Trailers};
 use oribi_proto::h1;
@@ -8,13 +8,13 @@ use oribi_proto::h1;
 pub(super) enum ReceivedTrailers {
     #[default]
     None,
-    /// As much of a trailer section of HTTP/1 as has arrived.
+    /// The part of a trailer section of HTTP/1 that has arrived.
     Section(Vec<u8>),
     Complete(Box<Trailers>),
 }
 
 impl ReceivedTrailers {
-    /// Trailers that came whole.
+    /// Trailers that arrived complete.
     #[cold]
     pub(super) fn of<'a>(fields: impl Iterator<Item = FieldPair<'a>>) -> Self {
         Trailers::of(fields).map_or(Self::None, Self::Complete)
@@ -29,7 +29,7 @@ impl ReceivedTrailers {
         }
     }
 
-    /// The section is complete, if there is one.
+    /// Parses the section, if there is one: it is complete.
     #[inline]
     pub(super) fn complete(&mut self) {
         if let Self::Section(section) = self {

@@ -1,10 +1,10 @@
-//! Numbers that come once: for ids of requests, traces and spans.
+//! Unique numbers: for ids of requests, traces and spans.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::hash::{BuildHasher, RandomState};
 
-/// Numbers of 128 bits that no two engines share: two sequences of 64 bits, each of which has every number once, from random places
-/// on. They are not secret.
+/// Numbers of 128 bits that no two engines share: two sequences of 64 bits, each of which has every number once, from a
+/// random start. They are not secret.
 #[derive(Debug)]
 pub(super) struct Numbers([u64; 2]);
 
@@ -16,7 +16,8 @@ impl Numbers {
         if filled == Ok(bytes.len()) {
             return Self([u64::from_ne_bytes(halves[0]), u64::from_ne_bytes(halves[1])]);
         }
-        // Too early in the life of the machine: std has keys of its own, which differ from process to process and from call to call.
+        // Too early in the life of the machine: std has keys of its own, which differ from process to process and from call
+        // to call.
         Self([0; 2].map(|zero: u64| RandomState::new().hash_one((zero, std::process::id(), std::time::SystemTime::now()))))
     }
 
@@ -34,7 +35,7 @@ impl Numbers {
         hexadecimal(u128::from(high) << 64 | u128::from(low))
     }
 
-    /// The id of a trace, and its last half as a number. It is never zero, which means that there is none.
+    /// The id of a trace, and its last half as a number. It is never zero, which would mean no trace.
     pub(super) fn trace(&mut self) -> ([u8; 32], u64) {
         let [high, low] = self.next();
         (hexadecimal(u128::from(high.max(1)) << 64 | u128::from(low)), low)
@@ -70,7 +71,7 @@ const fn eight_digits(number: u32) -> [u8; 8] {
     (halves + b'0' as u64 * EACH + letters * (b'a' - b'0' - 10) as u64).to_be_bytes()
 }
 
-/// Another number for each number: the steps of SplitMix64, each of which can be undone.
+/// Maps each number to another one: the steps of SplitMix64, each of which can be undone.
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,10 +1,12 @@
-//! Keeps what unfinished requests hold within bounds, see [`content_bounds`](super::content_bounds).
+//! Bounds the memory and files of unfinished requests, see [`content_bounds`](super::content_bounds).
 //!
-//! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an earlier one is
-//!   complete: what they may send anyhow stays in memory, and one that is still too much is reset, so that its client may repeat it.
-//! * If all together hold too much memory, content moves to files, as far as there may be any, the largest first.
-//! * If they hold too much all the same, the content that is most in the way of others is given up: that of the connection with the most,
-//!   for the longest time, without getting on. The content that has just come is not, so that somebody who holds much keeps nobody out.
+//! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an
+//!   earlier one is complete: content that they may send anyhow stays in memory, and a stream that still exceeds the share is
+//!   reset, so that its client may repeat it.
+//! * If all together hold too much memory, content moves to files, as far as files are left, the largest first.
+//! * If they still hold too much, the content that burdens others most is given up: that of the connection with the most, for
+//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds much
+//!   keeps no other out.
 
 use super::Engine;
 use super::bounds::Sum;
@@ -25,16 +27,16 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How often the log hears that a bound is reached.
+/// The shortest time between two log lines about a reached bound.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// The bounds of an engine for request content.
 #[derive(Debug)]
 pub(super) struct Uploads<'a> {
     pub(super) bounds: ContentBounds<'a>,
-    /// When the log was last told that one is reached.
+    /// The time of the last log line about a reached bound.
     logged: Option<Duration>,
-    /// Contents are being given up: none takes their room.
+    /// Contents are being given up: no other content takes their room.
     ends: bool,
 }
 
@@ -44,16 +46,16 @@ impl<'a> Uploads<'a> {
     }
 }
 
-/// Where the content of a stream goes.
+/// The destination of a piece of a stream's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// To its place.
+    /// The present place of the content.
     Here,
-    /// To a file, although it would fit into memory.
+    /// A file, although it would fit into memory.
     File,
-    /// To memory, and the client may send no more of it.
+    /// Memory, and the client may send no more of it.
     Waits,
-    /// There is none.
+    /// There is no room.
     None,
 }
 
@@ -70,7 +72,7 @@ impl<B: Backend> Engine<'_, B> {
         &self.uploads.bounds.budget.files
     }
 
-    /// Ends other requests if their contents, together with one that has grown, are too much.
+    /// Ends other requests if their contents, together with one that has grown, exceed a bound.
     #[inline]
     pub(super) fn bound_content(&mut self, grown: Place) -> Still {
         if self.uploads.bounds.excess().is_none() { Still::Open } else { self.end_heaviest(grown) }
@@ -91,7 +93,7 @@ impl<B: Backend> Engine<'_, B> {
             if !bounds.has_files(files) {
                 continue;
             }
-            // A web server has the requests of many clients on one connection.
+            // A web server has the requests of many clients on one connection, so it has no share.
             if files > 0 && self.connections[index].speaks_http2() && self.has_all_files(index) {
                 continue;
             }
@@ -103,7 +105,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The request at a place whose content comes.
+    /// The unfinished request at a place.
     fn unfinished_at(&mut self, place: Place) -> Option<&mut Received> {
         match place {
             Place::Connection(index) => match &mut self.connections[index].state {
@@ -117,7 +119,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// All requests whose content comes, each with its connection and since when.
+    /// All unfinished requests with content, each with its connection and its start.
     fn unfinished(&self) -> impl Iterator<Item = (Place, u32, &Received, Duration)> {
         let alone = self.deadlines.of(Deadline::Content).filter_map(|(index, since)| match &self.connections[index].state {
             State::Reading(Reading { request: Some(request), .. }) => {
@@ -173,7 +175,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.connections.find(token).is_some() { Still::Open } else { Still::Gone }
     }
 
-    /// The unfinished content that is most in the way of others.
+    /// The unfinished content that burdens others most.
     fn heaviest(&self, excess: Excess, except: Place) -> Option<Place> {
         let now = self.backend.now();
         let weight = |request: &Received, since: Duration| {
@@ -182,7 +184,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         let all: Vec<_> =
             self.unfinished().map(|(place, index, request, since)| (place, index, weight(request, since))).collect();
-        // A web server has the requests of many clients on one connection.
+        // A web server has the requests of many clients on one connection, so they are not added up.
         let together = |index: u32| self.connections[index].speaks_http2();
         let mut of_connections: HashMap<u32, u128> = HashMap::new();
         for (_, index, weight) in all.iter().filter(|(_, index, _)| together(*index)) {
@@ -214,7 +216,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// What unfinished requests on a connection hold, except one.
+    /// The memory and files of unfinished requests on a connection, except one.
     fn held_on(&self, index: u32, except: Option<u32>) -> Held {
         let mut all = Held::default();
         let State::Carrying(carrier) = &self.connections[index].state else { return all };
@@ -228,12 +230,12 @@ impl<B: Backend> Engine<'_, B> {
         all
     }
 
-    /// Whether the requests of a connection have all files that they may.
+    /// Whether the requests of a connection have all the files of its share.
     pub(super) fn has_all_files(&self, index: u32) -> bool {
         self.held_on(index, None).files >= self.uploads.bounds.files_of_connection()
     }
 
-    /// Where a piece of a stream's content goes.
+    /// The destination of a piece of a stream's content.
     #[inline]
     pub(super) fn room_on_connection(&self, index: u32, number: u32, content: &StoredContent, more: usize) -> Destination {
         let bounds = &self.uploads.bounds;
@@ -262,7 +264,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Resets a stream for whose content its connection has no room: nothing has been done for it, so its client may repeat it.
+    /// Resets a stream for whose content its connection has no room. It was not processed, so its client may repeat it.
     pub(super) fn refuse_excess(&mut self, number: u32) -> Still {
         let index = self.streams[number].connection;
         let Connection { line, state, .. } = &mut self.connections[index];
@@ -279,14 +281,14 @@ impl<B: Backend> Engine<'_, B> {
         self.end_unanswered(number)
     }
 
-    /// Lets streams go on whose content waits for others of their connection, as far as there is room now. What this writes is sent when
-    /// the connection has its turn.
+    /// Resumes streams whose content waits for others of their connection, as far as there is room now. The window updates
+    /// are sent when the connection has its turn.
     pub(super) fn resume_contents(&mut self, index: u32) {
         loop {
             let Some(number) = self.first_waiting(index) else { return };
             let Self { connections, streams, uploads, outputs, .. } = self;
             let Stream { state: StreamState::Requested(requested), framing, .. } = &mut streams[number] else { return };
-            // If there is no file to be had, the next piece is refused.
+            // If there is no file, the next piece is refused.
             let _ = requested.request.content.move_to_file(0, &uploads.bounds);
             let Connection { line, state, .. } = &mut connections[index];
             if let State::Carrying(carrier) = state

@@ -1,19 +1,18 @@
-//! What a web server in front says about a request that it passes on, and what this server itself says of an encrypted
-//! connection.
+//! The variables of a web server in front about a request, or this server's own about an encrypted connection.
 
 use super::content::StoredContent;
 use oribi_host::{Endpoint, Gateway, Request};
 use oribi_io::Encryption;
 use oribi_message::{KnownVariable, Role, Span, Variable};
 
-/// Its variables with their bytes, which contain the head, too; and the data for a filter.
+/// The variables with their bytes, which contain the head, too; and the data for a filter.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     pub(super) bytes: Vec<u8>,
     pub(super) list: Vec<Variable>,
     pub(super) role: Role,
     pub(super) data: StoredContent,
-    /// This server itself says it, of a connection; the head stands in the input, then.
+    /// They are this server's own, about a connection; the head is in the input, then.
     pub(super) own: bool,
 }
 
@@ -23,13 +22,13 @@ impl Variables {
         Some(variable.value.of(&self.bytes)).filter(|value| !value.is_empty())
     }
 
-    /// Whether the client has come by https.
+    /// Whether the client used https.
     pub(super) fn say_https(&self) -> bool {
-        // CGI programs have always been told "on"; some web servers say "1".
+        // CGI programs have always got "on"; some web servers send "1".
         self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1")
     }
 
-    /// Adds what the variables say. Not inlined, to keep it off the path of HTTP requests.
+    /// Adds the variables to a request. Not inlined, to keep it off the path of HTTP requests.
     #[inline(never)]
     pub(super) fn complete<'a>(&'a self, mut request: Request<'a>) -> Request<'a> {
         if self.own {
@@ -46,7 +45,7 @@ impl Variables {
         request
     }
 
-    /// Takes what is known of an encrypted connection.
+    /// Takes the variables of an encrypted connection.
     #[inline(never)]
     pub(super) fn describe(&mut self, encryption: &Encryption) {
         self.clear();

@@ -8,7 +8,7 @@ use oribi_io::{Backend, Event};
 use std::io;
 use std::time::Duration;
 
-/// How long a batch may last before it is interrupted to ask for events: a slow app must not delay slow readers that can go on,
+/// The time after which a batch is interrupted to ask for events: a slow app must not delay slow readers that can go on,
 /// a command to stop, or deadlines.
 const NEWS_AFTER: Duration = Duration::from_millis(10);
 
@@ -28,7 +28,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             Event::Connection(door) => self.handle_connection_event(door),
             Event::Wake => self.woken = true,
-            // It has ended the wait, which is all that it is for: the edge looks at its pool after each wait.
+            // It has ended the wait, which is its only purpose: the edge looks at its pool after each wait.
             Event::Bell => {}
         }
         true
@@ -41,7 +41,7 @@ impl<B: Backend> Engine<'_, B> {
         line.ended |= ended;
         line.readable |= readable;
         if broken && !matches!(connection.state, State::Reading(_) | State::Greeting) {
-            // Nobody is left to answer. (While reading, bytes that came before the end are handled first.)
+            // No client is left to answer. (While reading, bytes that came before the end are handled first.)
             return self.drop_connection(index);
         }
         if writable && line.blocked {
@@ -103,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
         self.look(timeout)
     }
 
-    /// Asks for events, waits at most for `timeout`, and handles what is due whenever the clock has moved.
+    /// Asks for events, waits at most for `timeout`, and handles expired deadlines whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.send_batch();
         if let Some(log) = &mut self.access_log {
@@ -138,7 +138,7 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Whether there is something to do without waiting.
+    /// Whether there is work that needs no waiting.
     #[must_use]
     pub fn has_more(&self) -> bool {
         !self.ready.is_empty()
@@ -148,7 +148,7 @@ impl<B: Backend> Engine<'_, B> {
             || self.backend.has_news()
     }
 
-    /// When something is due even without events, on the backend's clock.
+    /// The time at which work is due even without events, on the backend's clock.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
@@ -160,7 +160,7 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.next().into_iter().chain(of_streams).min()
     }
 
-    /// How long to wait, at most for `most`.
+    /// The time to wait, at most `most`.
     #[inline]
     pub(super) fn time_left_within(&self, most: Option<Duration>) -> Option<Duration> {
         if let Some(most) = most

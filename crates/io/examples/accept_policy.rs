@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const LOOPS: usize = 4;
 const CONNECTIONS: usize = 4000;
-/// How long a loop is busy with a connection. The clients are faster, so queues form.
+/// The time for which a loop is busy with a connection. The clients are faster, so queues form.
 const WORK: Duration = Duration::from_micros(200);
 
 fn main() -> io::Result<()> {
@@ -76,7 +76,7 @@ fn serve(socket: Arc<OwnedFd>, taken: &AtomicUsize, done: impl Fn() -> bool) -> 
     Ok(())
 }
 
-/// Connects from eight threads and counts the connections that got no answer. Half-way, tells one loop to leave.
+/// Connects from eight threads and counts the connections that got no answer. Half-way, makes one loop leave.
 fn clients(port: u16, leave: &AtomicBool) -> usize {
     let (begun, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     Server::new(&options, listener)?.serve()
 }
 
-/// Where the ring of provided buffers begins: aligned to a page, as the kernel demands.
+/// The start of the ring of provided buffers: aligned to a page, as the kernel demands.
 #[repr(C, align(4096))]
 struct Entries([u8; BUFFERS as usize * size_of::<BufRingEntry>()]);
 
@@ -91,7 +91,7 @@ struct Server<'a> {
     answers: Answers,
     /// By descriptor or place.
     connections: Vec<Connection>,
-    /// Answers so large that a socket may not take one at once: then the next answer must wait for it.
+    /// The answers are so large that a socket may not take one at once: then the next answer must wait for it.
     large: bool,
 }
 
@@ -136,7 +136,8 @@ impl<'a> Server<'a> {
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: what entries point to, the answers and the provided buffers, stays where it is as long as the ring.
+        // SAFETY: the memory to which entries point, the answers and the provided buffers, stays in place as long as the
+        // ring.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.ring.submit()?;
         }

@@ -1,4 +1,4 @@
-//! What the sandbox of edges costs a system call: the same calls outside, and then inside.
+//! Measures the cost of the sandbox of edges for a system call: the same calls outside, and then inside.
 
 use oribi_io::process::sandbox::Offer;
 use rustix::io::{fcntl_getfd, read, write};

@@ -16,7 +16,7 @@ impl Token {
     pub const LIMIT: u64 = 1 << 63;
 }
 
-/// What `wait` reports.
+/// The events that [`Backend::wait`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection waits at the listener with this number.
@@ -27,11 +27,11 @@ pub enum Event {
     Bell,
     /// Something changed for a socket.
     Socket {
-        /// Which socket.
+        /// The socket's token.
         token: Token,
-        /// A receive is worth trying.
+        /// A receive may succeed.
         readable: bool,
-        /// A send is worth trying.
+        /// A send may succeed.
         writable: bool,
         /// The peer has ended its side or the connection broke: a receive will reach the end even after a short read.
         ended: bool,
@@ -45,7 +45,7 @@ pub enum Event {
 pub enum Attempt {
     /// This many bytes were moved, at least one.
     Done(usize),
-    /// Not now; an event will say when.
+    /// Not now; an event follows when it is worth trying again.
     Later,
     /// Receiving: the peer has ended its side. Sending a file: the file ended early.
     End,
@@ -67,22 +67,22 @@ pub enum Peer {
 pub enum Accepted<S> {
     /// A new connection.
     Connection(S, Peer),
-    /// None waits.
+    /// No connection waits.
     None,
     /// The process or the system has no descriptor or no memory for another connection.
     Exhausted(io::Error),
 }
 
-/// What is known of an encrypted connection beside its bytes.
+/// The properties of an encrypted connection, beside its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// Variables for apps, with the names that CGI programs know: each name and each value ends with a NUL.
+    /// Variables for apps, with their names in CGI: each name and each value ends with a NUL.
     pub variables: Box<[u8]>,
     /// The peers have agreed on HTTP/2 (ALPN, RFC 7301).
     pub http2: bool,
 }
 
-/// Which side of a connection to end.
+/// The side of a connection to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// No more is sent; the peer sees the end.
@@ -103,27 +103,27 @@ pub trait Backend {
     /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
     const SENDS_AT_ONCE: bool = true;
 
-    /// Whether the system tells only one backend of a connection if several listen at one socket. Then the backend that was
-    /// told must take the connection or tell the next one: a caller that stops listening calls [`Backend::take_accepted`], and
-    /// a caller that leaves a connection to others while it is busy must wake them. If this is false, the system tells all of
-    /// them.
+    /// Whether the system reports a connection to only one backend if several listen at one socket. Then this backend must
+    /// take the connection or notify the next one: a caller that stops listening calls [`Backend::take_accepted`], and a
+    /// caller that leaves a connection to others while it is busy must wake them. If this is false, the system reports it to
+    /// all of them.
     const TELLS_ONE: bool = false;
 
-    /// Whether every end of a connection is reported. If this is false, a break that comes together with bytes is reported as
-    /// readable and nothing else. A caller that waits for more bytes must then receive until there are none.
+    /// Whether every end of a connection is reported. If this is false, a break that comes together with bytes is reported
+    /// only as readable. A caller that waits for more bytes must then receive until there are none.
     const TELLS_ENDS: bool = true;
 
-    /// For logs: `epoll`.
+    /// The name for logs: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Time since some fixed moment, monotonic. Only [`Backend::wait`] and [`Backend::read_clock`] read the clock; this call
-    /// costs nothing.
+    /// The time since some fixed moment, monotonic. Only [`Backend::wait`] and [`Backend::read_clock`] read the clock; this
+    /// call costs nothing.
     fn now(&self) -> Duration;
 
     /// Reads the clock; for callers that have worked for long since the last [`Backend::wait`].
     fn read_clock(&mut self);
 
-    /// Time since the Unix epoch, read at each call.
+    /// The time since the Unix epoch, read at each call.
     fn wall_clock(&self) -> Duration;
 
     /// Adds a listening, non-blocking socket with the number `listener`, which its events carry.
@@ -161,18 +161,19 @@ pub trait Backend {
         false
     }
 
-    /// Says that a process which had accepted in advance from the same listeners may have been killed just now. The kernel may tell
-    /// what is left of that process of a connection, and nobody else; so for a second this backend accepts nothing in advance.
+    /// Reports that a process which had accepted in advance from the same listeners may have been killed just now. The kernel
+    /// may report a connection to the leftovers of that process only; so for a second this backend accepts nothing in
+    /// advance.
     fn be_cautious(&mut self) {}
 
-    /// Takes a connection that was accepted in advance, or that only this backend may have been told of, if there is one. A
-    /// caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it returns none, so that no
-    /// connection is lost with the backend. A caller that will listen again gets them from [`Backend::accept`] later.
+    /// Takes a connection that was accepted in advance, or that may have been reported to this backend only, if there is one.
+    /// A caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it returns none, so
+    /// that no connection is lost with the backend. A caller that will listen again gets them from [`Backend::accept`] later.
     fn take_accepted(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
         Accepted::None
     }
 
-    /// Whether a connection waits to be accepted by whoever listens at this socket.
+    /// Whether a connection waits to be accepted at this socket.
     fn is_waited_at(&self, _listener: usize, socket: BorrowedFd<'_>) -> bool {
         let mut polled = [PollFd::new(&socket, PollFlags::IN)];
         matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
@@ -198,7 +199,7 @@ pub trait Backend {
     fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt;
 
     /// Sends from one buffer. `Done` bytes may be sent only with the next [`Backend::submit`] or [`Backend::wait`]; if the
-    /// connection turns out to be broken then, an event says so.
+    /// connection turns out to be broken then, an event reports it.
     fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt;
 
     /// Like [`Backend::send`], for bytes that [`Backend::close`] or [`Backend::shutdown`] follows at once: they may wait for
@@ -213,12 +214,13 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
-    /// Sends everything that was given to `send` and closes what was closed, as [`Backend::wait`] does, too. Call it before the
-    /// thread does something else for long.
+    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] does, too.
+    /// Call it before the thread does something else for long.
     fn submit(&mut self) {}
 
-    /// With `on`, the peer sees a reset if this process dies from now on, and never a clean end. A Unix socket has no resets. Take it
-    /// back before the connection is ended as it should: closing would drop what the peer does not have yet.
+    /// Sets whether the peer sees a reset, and never a clean end, if this process dies from now on. A Unix socket has no
+    /// resets. Turn it off before a regular end of the connection: closing would drop the bytes that the peer does not have
+    /// yet.
     fn guard(&mut self, socket: &mut Self::Socket, on: bool);
 
     /// Ends a side of the connection.
@@ -228,15 +230,15 @@ pub trait Backend {
     /// been sent.
     fn close(&mut self, socket: Self::Socket);
 
-    /// Gives the connection to a host that speaks on the socket itself: returns a second descriptor of it, in blocking mode,
-    /// and the bytes that were received but not taken. From now on nothing about `socket` is reported, except that there is
-    /// room again for a send that found none.
+    /// Gives the connection to a host that uses the socket itself: returns a second descriptor of it, in blocking mode, and
+    /// the bytes that were received but not taken. From now on nothing about `socket` is reported, except room for a send
+    /// that found none.
     ///
     /// # Errors
     /// An error of the system, the backend has no descriptors, or bytes have not been sent yet.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)>;
 
-    /// Goes on with a connection that another backend has given away, perhaps in another process. As after [`Backend::accept`],
+    /// Continues a connection that another backend has given away, perhaps in another process. As after [`Backend::accept`],
     /// its socket reports nothing until [`Backend::open`].
     ///
     /// # Errors
@@ -246,24 +248,24 @@ pub trait Backend {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What is known of the connection if it is encrypted and bytes have come; otherwise `None`.
+    /// The properties of the connection if it is encrypted and bytes have come; otherwise `None`.
     fn encryption<'s>(&self, _socket: &'s Self::Socket) -> Option<&'s Arc<Encryption>> {
         None
     }
 
-    /// Whether a request for `host`, as the Host field names it, belongs on another connection: this one was encrypted for a server
-    /// with another name, and `host` has a certificate of its own here.
+    /// Whether a request for `host`, as the Host field names it, belongs on another connection: this one was encrypted for a
+    /// server with another name, and `host` has a certificate of its own here.
     fn is_misdirected(&self, _socket: &Self::Socket, _host: &[u8]) -> bool {
         false
     }
 
-    /// Begins to encrypt a connection that was accepted in clear text because something comes first on it. `received` has come of
-    /// what the client encrypts. `false`: it stays as it is.
+    /// Begins to encrypt a connection that was accepted in clear text, because a header in clear text comes first on it.
+    /// `received` are the first bytes of the client's handshake. `false`: the connection stays in clear text.
     fn encrypt(&mut self, _socket: &mut Self::Socket, _received: &[u8]) -> bool {
         false
     }
 
-    /// Whether another process can go on with the connection by its descriptor alone.
+    /// Whether another process can continue the connection with its descriptor alone.
     fn can_move(&self, _socket: &Self::Socket) -> bool {
         true
     }
@@ -280,19 +282,20 @@ pub trait Backend {
     /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 
-    /// An object that waits for this backend's events while another thread may use the backend itself. It waits for everything
-    /// that the backend was asked to report before its last [`Backend::wait`]. Each backend decides whether threads other than
-    /// its maker may use it.
+    /// Creates an object that waits for this backend's events while another thread may use the backend itself. It waits for
+    /// everything that the backend was asked to report before its last [`Backend::wait`]. Each backend decides whether
+    /// threads other than its maker may use it.
     ///
     /// # Errors
     /// An error of the system.
     fn waiter(&self) -> io::Result<Self::Waiter>;
 
-    /// Appends to `events` what `waiter`, which belongs to this backend, has found. Costs nothing if it has found nothing.
+    /// Appends the events that `waiter`, which belongs to this backend, has found to `events`. Costs nothing if it has found
+    /// none.
     fn collect(&mut self, waiter: &mut Self::Waiter, events: &mut Vec<Event>);
 }
 
-/// See [`Backend::waiter`].
+/// An object that waits instead of a backend: see [`Backend::waiter`].
 pub trait Waiter: Send {
     /// Waits for events for at most `timeout` (`None`: without limit) and keeps them for [`Backend::collect`]. Each event
     /// reaches either this or [`Backend::wait`]. May return without an event.

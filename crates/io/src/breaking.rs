@@ -1,7 +1,8 @@
-//! Connections that an app breaks off, so that what it has sent does not look whole.
+//! Aborts connections of an app, so that an incomplete response does not look whole.
 //!
-//! On TCP that is a reset. An app that has one end of a pair of sockets, because a thread passes on what it sends, says so to that
-//! thread: by a byte that comes with a descriptor, which nothing else sends there. A Unix socket of a client has no such word.
+//! On TCP this is a reset. If a thread passes on the bytes of an app, the app has one end of a pair of sockets: then it sends
+//! a byte together with a descriptor, which nothing else sends there, as the signal to that thread. A client's Unix socket
+//! has no such signal.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, Result};
@@ -17,20 +18,20 @@ use std::time::Duration;
 /// The outcome of receiving from an app at the other end of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many bytes; 0: it sends no more.
+    /// The number of bytes; 0: it sends no more.
     Bytes(usize),
-    /// So many bytes, behind which it has broken off.
+    /// The number of bytes before it aborted.
     Cut(usize),
 }
 
-/// The longest wait for room in a pair: a client that takes nothing must not keep a thread of an app.
+/// The longest wait for room in a pair: a client that reads nothing must not keep a thread of an app.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// Breaks off the connection when its last descriptor is closed, which is up to the caller. Waits for room in a pair, at most
+/// Aborts the connection when its last descriptor is closed, which is up to the caller. Waits for room in a pair, at most
 /// `PATIENCE`.
 ///
 /// # Errors
-/// The connection has ended already, its client takes nothing ([`Errno::AGAIN`]), or a signal has interrupted the waiting
+/// The connection has ended already, its client reads nothing ([`Errno::AGAIN`]), or a signal has interrupted the wait
 /// ([`Errno::INTR`]).
 pub fn break_off(socket: BorrowedFd<'_>) -> Result<()> {
     match try_to_break_off(socket) {
@@ -40,7 +41,7 @@ pub fn break_off(socket: BorrowedFd<'_>) -> Result<()> {
     try_to_break_off(socket)
 }
 
-/// `AGAIN`: what was sent before takes all the room of a pair.
+/// `AGAIN`: bytes sent before fill all the room of a pair.
 fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
     if !is_of_pair(socket) {
         // A Unix socket ignores it.
@@ -57,7 +58,7 @@ fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
     sendmsg(socket, &[IoSlice::new(b"!")], &mut control, flags).map(drop)
 }
 
-/// Whether neither end has a name, as no connection of a client is.
+/// Whether neither end has a name, which is never so for a client's connection.
 fn is_of_pair(socket: BorrowedFd<'_>) -> bool {
     let is_empty = |name: Option<&[u8]>| name.is_none_or(<[u8]>::is_empty);
     // An empty path is no name, either.
@@ -76,10 +77,10 @@ pub fn receive_from_app(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Sen
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    // A process without room for a descriptor learns that there was one.
+    // A process without room for a descriptor sees only that there was one.
     let broken = message.flags.contains(ReturnFlags::CTRUNC)
         | control.drain().any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
-    // Nothing is received together with what came behind a descriptor.
+    // Bytes behind a descriptor are never received together with it.
     Ok(if broken { Sent::Cut(message.bytes.saturating_sub(1)) } else { Sent::Bytes(message.bytes) })
 }
 

@@ -1,5 +1,5 @@
 //! Waits of less than a millisecond at epoll. The usual call counts whole milliseconds; one of Linux 5.11 counts nanoseconds,
-//! but the safe library calls that one only if it may assume such a kernel.
+//! but the safe library uses that one only if it may assume such a kernel.
 #![allow(unsafe_code)]
 
 use rustix::event::Timespec;
@@ -24,13 +24,13 @@ impl BellWait {
     /// An error of the system.
     pub fn new(bell: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Each ring is news, so the bell need not be read.
+        // Each ring makes a new event, so the bell need not be read.
         epoll::add(&epoll, bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll, found: Vec::with_capacity(1) })
     }
 
-    /// Waits for that time, which is less than a second, unless the bell is rung or was rung since the last wait. A signal may
-    /// end it early.
+    /// Waits for this time, which is less than a second, unless the bell is rung or was rung since the last wait. A signal
+    /// may end it early.
     pub fn wait(&mut self, most: Duration) {
         self.found.clear();
         let timeout = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
@@ -42,7 +42,7 @@ impl BellWait {
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Waits for at most `timeout`, which is less than a second, and appends the events to `found`, as many as it has room for.
-/// Where the system cannot do that, waits for whole milliseconds.
+/// If the system cannot do that, waits for whole milliseconds.
 pub(crate) fn wait(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timespec) -> Result<(), Errno> {
     if !REFUSED.load(Relaxed) {
         match wait_precisely(epoll, found, timeout) {
@@ -59,8 +59,9 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
     let timeout: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: timeout.tv_nsec as _ };
     let room: &mut [MaybeUninit<Event>] = found.spare_capacity_mut();
     let most = room.len().min(i32::MAX as usize);
-    // SAFETY: the descriptor is open as long as it is borrowed. The kernel writes at most `most` events into `room`, which has
-    // room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. There is no set of signals.
+    // SAFETY: the descriptor is open as long as it is borrowed. The kernel writes at most `most` events into `room`, which
+    // has room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. There is no set of
+    // signals.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

@@ -1,5 +1,5 @@
-//! The system calls of the data path, in one form for all backends: none blocks, none raises a signal, and each is retried when
-//! a signal has interrupted it.
+//! The system calls of the data path, in one form for all backends: none blocks, none raises a signal, and each is repeated
+//! when a signal has interrupted it.
 
 use crate::Direction;
 use crate::process::has_forked;
@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// 0 bytes mean the end of the stream.
+/// Receives bytes; 0 means the end of the stream.
 #[inline]
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     retry_on_intr(|| rustix::net::recv(&socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(_, count)| count))
@@ -28,7 +28,7 @@ pub(crate) fn send_gathered(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> Resul
     retry_on_intr(|| rustix::net::sendmsg(&socket, buffers, &mut control, flags))
 }
 
-/// 0 bytes mean the end of the file.
+/// Sends bytes of a file; 0 means the end of the file.
 pub(crate) fn send_file(socket: impl AsFd, file: BorrowedFd<'_>, offset: u64, size: usize) -> Result<usize> {
     retry_on_intr(|| rustix::fs::sendfile(&socket, file, Some(&mut { offset }), size))
 }
@@ -37,22 +37,23 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
     // Both calls fail only on a connection that has already ended.
     let _ = match direction {
         Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
-        // Closing does not break a connection of which a child has a copy; ending the association does (tcp_disconnect in Linux).
+        // Closing does not break a connection of which a child has a copy; ending the association does (tcp_disconnect in
+        // Linux).
         Direction::Abort if has_forked() && rustix::net::connect_unspec(&socket).is_ok() => Ok(()),
         Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
     };
 }
 
-/// Whether a close of the socket, also by the end of its process, is to be a reset.
+/// Sets whether a close of the socket, also by the end of its process, is a reset.
 pub(crate) fn guard(socket: impl AsFd, on: bool) {
     // It fails only on a connection that has already ended.
     let _ = sockopt::set_socket_linger(socket, on.then_some(Duration::ZERO));
 }
 
-/// A second descriptor in blocking mode.
+/// Returns a second descriptor in blocking mode.
 pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
-    // Both descriptors share the mode. That is safe: all calls here pass DONTWAIT, except sendfile, which is not used any more
+    // Both descriptors share the mode. That is safe: all calls here pass DONTWAIT, except sendfile, which is no longer used
     // on a connection whose socket was given away.
     let flags = fcntl_getfl(&copy)?;
     fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;

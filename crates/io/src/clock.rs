@@ -14,7 +14,7 @@ pub(crate) fn wall() -> Duration {
     duration(clock_gettime(ClockId::Realtime))
 }
 
-/// Rounded up: a wait that ended before its deadline would spin until the deadline. Whole milliseconds suit the older system
+/// Rounds up: a wait that ended before its deadline would spin until the deadline. Whole milliseconds suit the older system
 /// calls, which every sandbox allows. No deadline is longer than a day.
 pub(crate) fn whole_milliseconds(time: Duration) -> Timespec {
     let time = time.min(Duration::from_secs(86_400));

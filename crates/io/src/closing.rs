@@ -1,4 +1,4 @@
-//! Turns new connections away while connections that have arrived can still be accepted.
+//! Turns new connections away while those that have arrived can still be accepted.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -27,11 +27,12 @@ pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
     attach(listener.as_fd(), &program)
 }
 
-/// Makes the kernel refuse new connections to a listening TCP socket: clients are told at once that nobody listens. Handshakes that
-/// have begun are still completed and queued. This is for systems that permit only administrators to use filters, as some kernels do.
+/// Makes the kernel refuse new connections to a listening TCP socket: clients get the refusal of a closed port at once.
+/// Handshakes that have begun are still completed and queued. This is for systems that permit only administrators to use
+/// filters, as some kernels do.
 ///
-/// The socket is bound to a network interface that does not exist, so no packet that opens a connection finds it. Since Linux 5.7 this
-/// needs no privilege. On a Unix socket it has no effect.
+/// The socket is bound to a network interface that does not exist, so no packet that opens a connection finds it. Since Linux
+/// 5.7 this needs no privilege. On a Unix socket it has no effect.
 ///
 /// # Errors
 /// An error of the system.
@@ -51,8 +52,8 @@ fn attach(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<(
 
 /// Sets an option of a socket whose argument has the layout of `T`; pointers in it are good for the length of the call.
 fn set_option<T>(socket: BorrowedFd<'_>, option: libc::c_int, argument: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as the argument has, and both callers give what their option takes. The descriptor is
-    // borrowed for as long.
+    // SAFETY: the kernel reads as many bytes as the argument has, and both callers pass the type that their option takes. The
+    // descriptor is borrowed for as long.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -96,7 +97,7 @@ mod tests {
         let early = TcpStream::connect(address).expect("the queue has room");
         match ignore_new_connections(&listener) {
             Ok(()) => drop(TcpStream::connect_timeout(&address, Duration::from_millis(50)).expect_err("nobody answers")),
-            // Not every kernel permits it to everybody.
+            // Some kernels permit it only to administrators.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
         }
         takes_only(early, &listener);

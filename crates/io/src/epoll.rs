@@ -27,8 +27,7 @@ const BELL: u64 = u64::MAX - 1;
 pub struct Epoll {
     epoll: OwnedFd,
     batch: Vec<epoll::Event>,
-    /// Listeners that this loop has left, if it does not know yet whether a connection waits there that no other loop was told
-    /// of.
+    /// Listeners that this loop has left, as long as a connection may wait there that was reported to no other loop.
     left: Vec<usize>,
     now: Duration,
 }
@@ -49,7 +48,7 @@ pub struct Socket {
 }
 
 impl Epoll {
-    /// Makes an epoll instance.
+    /// Creates an epoll instance.
     ///
     /// # Errors
     /// The system's refusal.
@@ -62,7 +61,7 @@ impl Epoll {
         })
     }
 
-    /// Called when a send finds the socket full.
+    /// Watches for room after a send has found the socket full.
     fn watch_output(&self, socket: &mut Socket) -> Attempt {
         if socket.output_watched {
             return Attempt::Later;
@@ -97,7 +96,7 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
-    /// Loops that are awake when a connection comes are told, too.
+    /// Loops that are awake when a connection comes get its event, too.
     const TELLS_ONE: bool = true;
 
     fn name(&self) -> &'static str {
@@ -128,8 +127,8 @@ impl Backend for Epoll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// At most one: the kernel wakes one sleeping loop for a connection, and tells others as well while that loop is awake.
-    /// Taking more would take connections that those others were told of.
+    /// Takes at most one: the kernel wakes one sleeping loop for a connection, and reports it to others as well while that
+    /// loop is awake. Taking more would take connections that were reported to those others.
     fn take_accepted(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
         match self.left.iter().position(|left| *left == listener) {
             Some(place) => {
@@ -186,8 +185,8 @@ impl Backend for Epoll {
         self.sent(socket, result)
     }
 
-    /// Then the end of a connection needs no segment of its own, which saves a quarter of the kernel's work for a short
-    /// connection.
+    /// Sends the last bytes so that the end of a connection needs no segment of its own, which saves a quarter of the
+    /// kernel's work for a short connection.
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
         let result = calls::send(&socket.descriptor, buffer, SendFlags::MORE);
         self.sent(socket, result)

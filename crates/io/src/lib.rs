@@ -1,10 +1,10 @@
 //! I/O backends: the only system calls of Oribi's data path.
 //!
-//! A [`Backend`] is one I/O model. It *tries first and reports later*: `receive`, `send` and `send_file` try at once and return
-//! [`Attempt::Later`] if they cannot; `wait` reports the socket when trying again is worth it. A readiness model works like
-//! that by nature. A completion model answers `receive` from the buffers that its ring has filled, takes the bytes given to
-//! `send` into its ring at once, and reports failures with the socket's next event. In neither model does an idle socket hold a
-//! buffer.
+//! A [`Backend`] is one I/O model. It *tries first and reports later*: `receive`, `send` and `send_file` try at once and
+//! return [`Attempt::Later`] if they cannot; `wait` reports the socket when trying again is worth it. A readiness model works
+//! like that by nature. A completion model answers `receive` from the buffers that its ring has filled, takes the bytes given
+//! to `send` into its ring at once, and reports failures with the socket's next event. In neither model does an idle socket
+//! hold a buffer.
 //!
 //! This crate knows no protocol and no language.
 #![deny(unsafe_code)]

@@ -1,7 +1,7 @@
 //! A backend without a kernel: clients are byte queues, the clock is a number. Whole-server tests run on it in virtual time.
 //!
 //! A [`World`] holds the clients and the clock; a [`Sim`] is a backend in that world. Tests act as the world (connect, send,
-//! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed. Where a
+//! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports the changes. Where a
 //! kernel would put the server to sleep, the world may act instead: see [`World::when_idle`].
 
 use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
@@ -67,7 +67,7 @@ struct Wire {
     client_ended: bool,
     client_reset: bool,
     from_server: Vec<u8>,
-    /// How many more bytes the client's side accepts.
+    /// The number of bytes that the client's side still accepts.
     window: usize,
     server_ended: bool,
     server_closed: bool,
@@ -80,7 +80,7 @@ struct Wire {
     writable: bool,
     blocked: bool,
     port: u16,
-    /// What the client sends in the moment in which the server ends its side or closes.
+    /// Bytes that the client sends at the moment at which the server ends its side or closes.
     late: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl Wire {
         self.to_server.extend(std::mem::take(&mut self.late));
     }
 
-    /// From now on changes are reported, and what is there already is reported first.
+    /// Reports changes from now on, and the present state first.
     fn open(&mut self, token: Token) {
         self.token = Some(token);
         self.readable = !self.to_server.is_empty() || self.client_ended || self.client_reset;
@@ -111,7 +111,7 @@ impl World {
         Self::default()
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, time: Duration) {
         self.0.now.set(self.0.now.get() + time);
     }
@@ -143,7 +143,7 @@ impl World {
         Client { world: self.clone(), index }
     }
 
-    /// While set, accepting fails because there are no descriptors.
+    /// Sets whether accepting fails for lack of descriptors.
     pub fn set_exhausted(&self, exhausted: bool) {
         self.0.exhausted.set(exhausted);
     }
@@ -153,8 +153,8 @@ impl World {
         self.0.wake.set(true);
     }
 
-    /// Calls `act` whenever the server would sleep, with the time until it would wake up by itself. The same wait reports what
-    /// `act` does to the world.
+    /// Calls `act` whenever the server would sleep, with the time until it would wake up by itself. The same wait reports the
+    /// effects of `act`.
     pub fn when_idle(&self, act: impl FnMut(Option<Duration>) + 'static) {
         self.0.when_idle.set(act);
     }
@@ -164,37 +164,37 @@ impl World {
         self.0.at_waits.set(move |_| act());
     }
 
-    /// How often the server has waited for events. A server that spins waits often.
+    /// The number of waits of the server. A server that spins waits often.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.0.waits.get()
     }
 
-    /// How many connections have been opened.
+    /// The number of connections that have been opened.
     #[must_use]
     pub fn opens(&self) -> usize {
         self.0.opens.get()
     }
 
-    /// How many receives have returned bytes.
+    /// The number of receives that have returned bytes.
     #[must_use]
     pub fn receives(&self) -> usize {
         self.0.receives.get()
     }
 
-    /// How many sends there have been, of any kind.
+    /// The number of sends, of any kind.
     #[must_use]
     pub fn sends(&self) -> usize {
         self.0.sends.get()
     }
 
-    /// How many receives have returned nothing.
+    /// The number of receives that have returned nothing.
     #[must_use]
     pub fn vain_receives(&self) -> usize {
         self.0.vain_receives.get()
     }
 
-    /// How many connections wait to be accepted.
+    /// The number of connections that wait to be accepted.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.queue.borrow().len()
@@ -238,7 +238,7 @@ impl Client {
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
             if wire.server_closed {
-                // As with TCP, when nobody is there to receive it.
+                // As with TCP, when there is no receiver.
                 wire.server_aborted = true;
                 return;
             }
@@ -247,7 +247,7 @@ impl Client {
         });
     }
 
-    /// Sends bytes in the moment in which the server ends its side or closes: this client cannot know of that yet.
+    /// Sends bytes at the moment at which the server ends its side or closes: this client cannot know of that yet.
     pub fn send_late(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| wire.late.extend(bytes));
     }
@@ -268,7 +268,7 @@ impl Client {
         });
     }
 
-    /// From now on this side accepts `bytes` more bytes.
+    /// Sets the number of further bytes that this side accepts.
     pub fn set_window(&self, bytes: usize) {
         self.world.wire(self.index, |wire| {
             wire.window = bytes;
@@ -307,7 +307,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Sim {
     world: World,
-    /// The time when the clock was last read, as a real loop knows it.
+    /// The time of the last read of the clock, as in a real loop.
     now: Duration,
 }
 
@@ -376,7 +376,7 @@ impl Backend for Sim {
         Ok(())
     }
 
-    /// Whoever rings in this world calls [`World::wake`], too.
+    /// Does nothing: code that rings in this world calls [`World::wake`], too.
     fn watch_bell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

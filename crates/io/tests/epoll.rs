@@ -59,7 +59,7 @@ fn a_second_descriptor_blocks_and_keeps_the_connection() {
     let (copy, received) = backend.give_away(&mut socket).expect("a descriptor");
     assert_eq!(received, b"");
     let mut copy = TcpStream::from(copy);
-    // The backend's own calls do not block, whatever the mode of the socket.
+    // The backend's own calls do not block in either mode of the socket.
     assert_eq!(backend.receive(&mut socket, &mut [0; 10]), Attempt::Later);
     backend.close(socket);
     let speaker = std::thread::spawn(move || {

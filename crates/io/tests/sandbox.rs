@@ -1,5 +1,6 @@
-//! What a process in the sandbox can do, and what it cannot. This program starts itself again for each attempt, once in the
-//! sandbox and once outside, where everything succeeds: so what fails inside is forbidden, and not impossible anyway.
+//! The abilities of a process in the sandbox, and the limits. This program starts itself again for each attempt, once in the
+//! sandbox and once outside, where everything succeeds: so an attempt that fails inside is forbidden, and not impossible
+//! anyway.
 #![allow(unsafe_code)]
 
 use oribi_io::process::sandbox::Offer;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::ptr;
 
-/// What an attempt comes to in the sandbox.
+/// The outcome of an attempt in the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Success,
@@ -28,11 +29,11 @@ use End::{Death, Refused, Success};
 const FORBIDDEN_PATH: End = Refused(libc::EACCES);
 const FORBIDDEN_CALL: End = Refused(libc::EPERM);
 
-/// What an attempt finds.
+/// The surroundings of an attempt.
 struct Scene {
     /// `site` may be read, `spool` may be written to; beside them is a file `secret`.
     place: PathBuf,
-    /// Where somebody listens.
+    /// The port of a listening socket.
     port: u16,
     /// Made before the sandbox.
     socket: OwnedFd,
@@ -114,7 +115,7 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
     ("memory to be executed", FORBIDDEN_CALL, |_| map(libc::PROT_READ | libc::PROT_EXEC)),
     ("memory that becomes executable", FORBIDDEN_CALL, |_| {
         let size = 4096usize;
-        // SAFETY: the mapping is new, and nobody else knows it.
+        // SAFETY: the mapping is new, and no other code knows it.
         unsafe {
             let start = libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
@@ -140,7 +141,7 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
         call!(libc::SYS_tgkill, scene.parent, scene.parent, libc::SIGURG)
     }),
     ("a signal to itself", Success, |_| {
-        // SAFETY: the signal is ignored unless somebody has said otherwise, and nobody has.
+        // SAFETY: the signal is ignored unless an action was set, and none was.
         done(unsafe { libc::raise(libc::SIGURG) }.into())
     }),
     ("signals by a socket for another process", FORBIDDEN_CALL, |scene| {
@@ -171,7 +172,7 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
         Ok(())
     }),
     ("a wait shorter than a millisecond", Success, |_| {
-        // Nothing to wait at: that is what it says, if it may say anything.
+        // The outcome if the call is allowed: there is nothing to wait at.
         match call!(libc::SYS_epoll_pwait2, -1, ptr::null::<u8>(), 1, ptr::null::<u8>(), ptr::null::<u8>(), 0) {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(()),
             other => other,
@@ -188,7 +189,7 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
 ];
 
 fn map(protection: i32) -> io::Result<()> {
-    // SAFETY: the mapping is new, and nobody uses it.
+    // SAFETY: the mapping is new, and no other code uses it.
     let start = unsafe { libc::mmap(ptr::null_mut(), 4096, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -212,7 +213,7 @@ fn main() {
 fn attempt(number: usize) -> i32 {
     let variable = |name| std::env::var(name).expect("the parent has set it");
     let place = PathBuf::from(variable(PLACE));
-    // SAFETY: the call takes numbers; whoever gets the descriptor is the only one who has it.
+    // SAFETY: the call takes numbers; the code that gets the descriptor is the only owner.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)) };
     let parent = rustix::process::getppid().expect("it waits").as_raw_nonzero().get();
     let scene = Scene { port: variable(PORT).parse().expect("a number"), socket, parent, place };

@@ -274,7 +274,7 @@ fn receive(rig: &mut Rig, socket: &mut Socket, size: usize) -> Vec<u8> {
     received
 }
 
-/// Makes a connection receive so much that the ring does not receive for it any more.
+/// Makes a connection receive so much that the ring no longer receives for it.
 fn send_in_bulk(rig: &mut Rig, socket: &mut Socket, far: TcpStream) -> TcpStream {
     let content = pattern(1 << 20);
     let sender = {
@@ -307,7 +307,7 @@ fn small_requests_behind_a_large_one_are_told_one_by_one() {
             assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Done(100));
             assert_eq!(buffer[..100], [round; 100]);
             assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Later);
-            // Whether it is still polled or received by the ring again: bytes that have been taken are not reported.
+            // The connection may still be polled, or received by the ring again: bytes that have been taken are not reported.
             let mut events = Vec::new();
             rig.backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
             assert_eq!(events, []);

@@ -99,7 +99,7 @@ fn whoever_stops_listening_gets_all_that_was_accepted_ahead_and_nobody_else() {
         }
         backend.unlisten(0, listener.as_fd()).expect("it was listened on");
         for far in &mut early {
-            // The ring has taken it, or it would be lost to all other waiters: the kernel has told only the ring.
+            // The ring has taken it, or it would be lost to all other waiters: the kernel has reported it only to the ring.
             let accepted = backend.take_accepted(0, listener.as_fd());
             answer(&mut backend, accepted, far);
         }
@@ -230,7 +230,7 @@ fn nobody_is_accepted_ahead_while_a_killed_process_may_have_left_accepts_behind(
     let _waiting = connect(&listener);
     assert_eq!(look(&mut backend), [Event::Connection(0)]);
     listener.accept().expect("the ring has left it in the queue");
-    // Later the ring accepts ahead as ever.
+    // Later the ring accepts in advance as usual.
     std::thread::sleep(Duration::from_secs(1));
     look(&mut backend);
     let _taken = connect(&listener);

@@ -1,4 +1,4 @@
-//! The bytes by which the processes of the server pass requests, responses, connections and spans on to one another.
+//! The formats in which the processes of the server pass requests, responses, connections and spans to one another.
 #![forbid(unsafe_code)]
 
 pub mod handover;

@@ -1,8 +1,8 @@
-//! The way of spans to the process that exports them: a socket that all processes which answer requests have inherited.
+//! The socket over which processes that answer requests send spans to the process that exports them.
 //!
-//! It belongs to the process, as its standard error does: it is opened once, before others are forked, and never again. The process that
-//! exports spans may be another one meanwhile; what it has not read is there for the next. Nobody waits for it: what the socket does
-//! not take is lost.
+//! It belongs to the process, as its standard error does: it is opened once, before others are forked, and never again. The
+//! exporting process may be replaced meanwhile; its successor reads the spans that it has left unread. Senders never wait:
+//! spans that do not fit into the socket are lost.
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::io;
@@ -11,29 +11,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 static WAY: Mutex<Option<Way>> = Mutex::new(None);
 
-/// The end of the socket for those who send spans.
+/// The sending end of the socket.
 #[derive(Clone, Debug)]
 pub struct Way(Arc<OwnedFd>);
 
 impl Way {
-    /// That of this process; `None`: it has none.
+    /// The sender of this process; `None`: it has none.
     #[must_use]
     pub fn of_process() -> Option<Self> {
         WAY.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gives this process one, and returns the other end.
+    /// Opens the socket of this process, and returns the receiving end.
     ///
     /// # Errors
     /// An error of the system.
     pub fn open() -> io::Result<OwnedFd> {
-        // Each message is read as it was sent, and a reader who has gone is noticed by nobody, because this process keeps both ends.
+        // Each message is read as it was sent. No sender notices that a reader has gone, because this process keeps both
+        // ends.
         let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Self::adopt(sender);
         Ok(receiver)
     }
 
-    /// Gives this process the one that another has left for it.
+    /// Sets the sending end that another process has left for this one.
     pub fn adopt(sender: OwnedFd) {
         *WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }

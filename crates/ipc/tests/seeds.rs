@@ -1,11 +1,12 @@
-//! Replays the seeds of the fuzz targets for slots, so that every test run tries again what a fuzzer has found once.
+//! Replays the seeds of the fuzz targets for slots, so that every test run tries again every input that a fuzzer has found
+//! once.
 
 #[path = "../../../fuzz/bodies/slot_request.rs"]
 mod slot_request;
 #[path = "../../../fuzz/bodies/slot_response.rs"]
 mod slot_response;
 
-/// How many seeds of a target are what it looks for.
+/// Replays the seeds of a target, and returns the number of those that are valid for it.
 fn replay(target: &str, check: fn(&[u8]) -> bool) -> usize {
     let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
     let mut paths: Vec<_> = std::fs::read_dir(&folder).expect("the seeds").map(|entry| entry.expect("a seed").path()).collect();

@@ -107,7 +107,7 @@ impl KnownField {
         Self::CGI_NAMES[self as usize]
     }
 
-    /// The known field with this name, in any case. The name must be a token (RFC 9110, section 5.6.2).
+    /// Returns the known field with this name, in any case. The name must be a token (RFC 9110, section 5.6.2).
     #[inline]
     #[must_use]
     pub fn lookup(name: &[u8]) -> Option<Self> {
@@ -128,9 +128,9 @@ impl KnownField {
     }
 }
 
-/// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change small
-/// letters, digits and the hyphen; no other byte of a token becomes a letter or a hyphen by it. Eight bytes are compared at a
-/// time; if the length is no multiple of eight, the last eight overlap those before them.
+/// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change
+/// small letters, digits and the hyphen; it turns no other byte of a token into a letter or a hyphen. Eight bytes are
+/// compared at a time; if the length is no multiple of eight, the last eight overlap those before them.
 #[inline]
 fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     const FOLD: u64 = 0x2020_2020_2020_2020;

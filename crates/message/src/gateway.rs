@@ -1,9 +1,9 @@
-//! What a web server in front says about a request in variables of its own: the meta-variables of CGI (RFC 3875, section 4.1)
-//! and those that its configuration adds.
+//! The variables in which a web server in front describes a request: the meta-variables of CGI (RFC 3875, section 4.1) and
+//! those that its configuration adds.
 
 use crate::Span;
 
-/// What a web server wants from a FastCGI application (FastCGI 1.0, section 6).
+/// The role of a FastCGI application for a request (FastCGI 1.0, section 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// A response, as from CGI programs.
@@ -16,7 +16,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As FCGI_ROLE has it.
+    /// The value of FCGI_ROLE.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,14 +27,14 @@ impl Role {
     }
 }
 
-/// Where a variable stands in the bytes that the variables of a request arrived in.
+/// A variable, as spans of the bytes that the variables of a request arrived in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The name, as sent.
     pub name: Span,
     /// The value, as sent.
     pub value: Span,
-    /// Which well-known variable it is, if any.
+    /// The well-known variable of this name; `None`: another one.
     pub known: Option<KnownVariable>,
 }
 
@@ -59,7 +59,8 @@ macro_rules! known_variables {
                 }
             }
 
-            /// The variable with this name. Names are case-sensitive (FastCGI 1.0, section 5.2, and every web server).
+            /// Returns the variable with this name. Names are case-sensitive (FastCGI 1.0, section 5.2, and every web
+            /// server).
             #[inline]
             #[must_use]
             pub fn lookup(name: &[u8]) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! The nouns that all parts of Oribi share: request head, fields, response head.
+//! The types that all parts of Oribi share: request head, fields, response head.
 //!
 //! Nothing here knows a protocol's bytes, a socket or a language. A request head is kept as a [`HeadLayout`], the places of
 //! its parts in the bytes they arrived in, so that reading a head copies nothing; [`RequestHead`] joins a layout with its

@@ -1,4 +1,4 @@
-//! Fields of a response that is sent again and again; checked and rendered once.
+//! Fields of a response that is sent repeatedly; checked and rendered once.
 
 use crate::{FieldPair, KnownField, Span};
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedFields {
     lines: Vec<u8>,
-    /// Where names and values stand in the lines.
+    /// The spans of names and values in the lines.
     places: Vec<(Span, Span)>,
 }
 
@@ -38,7 +38,7 @@ impl PreparedFields {
         Some(Self { lines, places })
     }
 
-    /// One line for each, with its CR LF.
+    /// The fields as lines, each with its CR LF.
     #[inline]
     #[must_use]
     pub fn lines(&self) -> &[u8] {
@@ -52,12 +52,12 @@ impl PreparedFields {
     }
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether a name may contain `byte` (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// RFC 9110, section 5.5: no control bytes but the tab.
+/// Whether a value may contain `byte` (RFC 9110, section 5.5): no control bytes but the tab.
 fn fits(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
@@ -67,7 +67,7 @@ fn is_for_server(name: &[u8]) -> bool {
     let known = KnownField::lookup(name);
     let of_connection = matches!(known, Some(F::Connection | F::KeepAlive | F::ProxyConnection | F::Upgrade));
     let of_content = matches!(known, Some(F::ContentLength | F::TransferEncoding | F::Trailer));
-    // Web servers in front take this for the status line (RFC 3875, section 6.3.3).
+    // Web servers in front treat this field as the status line (RFC 3875, section 6.3.3).
     let of_status = name.eq_ignore_ascii_case(b"status");
     of_connection || of_content || of_status || known == Some(F::Date) || name.eq_ignore_ascii_case(b"server")
 }

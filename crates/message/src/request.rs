@@ -1,4 +1,4 @@
-//! A request head as places in the bytes that it arrived in.
+//! A request head, as spans of the bytes that it arrived in.
 
 use crate::KnownField;
 use alloc::vec::Vec;
@@ -28,14 +28,14 @@ impl Span {
         &bytes[self.start as usize..self.end as usize]
     }
 
-    /// How many bytes it covers.
+    /// Its number of bytes.
     #[inline]
     #[must_use]
     pub const fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Whether it covers nothing.
+    /// Whether it has no bytes.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -56,13 +56,13 @@ pub enum Version {
 }
 
 impl Version {
-    /// As SERVER_PROTOCOL has it.
+    /// The value of SERVER_PROTOCOL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
-            // With a minor version, which RFC 3875, section 4.1.16, asks for.
+            // RFC 3875, section 4.1.16, asks for a minor version.
             Self::Http2 => "HTTP/2.0",
         }
     }
@@ -82,29 +82,29 @@ pub enum TargetForm {
     Asterisk,
 }
 
-/// One field line: where its name and its value stand.
+/// One field line: the spans of its name and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldLayout {
     /// The name, as sent.
     pub name: Span,
     /// The value, without white space around it.
     pub value: Span,
-    /// Which well-known name it is, if any.
+    /// The well-known name; `None`: another one.
     pub known: Option<KnownField>,
 }
 
-/// Where the parts of a request head stand. Reusable: [`HeadLayout::clear`] keeps the memory.
+/// The spans of the parts of a request head. Reusable: [`HeadLayout::clear`] keeps the memory.
 #[derive(Clone, Debug, Default)]
 pub struct HeadLayout {
     /// The method.
     pub method: Span,
     /// The whole target, as sent.
     pub target: Span,
-    /// Which form the target has.
+    /// The form of the target.
     pub form: TargetForm,
     /// The path of the target (empty for the authority form; `*` for the asterisk form), still percent-encoded.
     pub path: Span,
-    /// What stands behind the first `?`; `None` without one.
+    /// The query, behind the first `?`; `None` without one.
     pub query: Option<Span>,
     /// The authority of an absolute-form or authority-form target.
     pub authority: Option<Span>,
@@ -147,7 +147,7 @@ impl<'a> RequestHead<'a> {
         self.bytes
     }
 
-    /// The places of the parts.
+    /// The spans of the parts.
     #[inline]
     #[must_use]
     pub const fn layout(&self) -> &'a HeadLayout {
@@ -189,7 +189,7 @@ impl<'a> RequestHead<'a> {
         self.layout.query.map_or(&[], |span| span.of(self.bytes))
     }
 
-    /// Path and query as sent, without scheme and authority: what CGI-like interfaces call REQUEST_URI.
+    /// Path and query as sent, without scheme and authority: REQUEST_URI of CGI-like interfaces.
     #[inline]
     #[must_use]
     pub fn path_and_query(&self) -> &'a [u8] {
@@ -205,7 +205,7 @@ impl<'a> RequestHead<'a> {
         self.layout.authority.map(|span| span.of(self.bytes))
     }
 
-    /// The host that is asked for, perhaps with a port: an absolute target names it, or Host does (RFC 9112, section 3.2.2).
+    /// The requested host, perhaps with a port: that of an absolute target, otherwise that of Host (RFC 9112, section 3.2.2).
     #[inline]
     #[must_use]
     pub fn host(&self) -> Option<&'a [u8]> {
@@ -226,14 +226,15 @@ impl<'a> RequestHead<'a> {
         self.layout.version
     }
 
-    /// The fields in the order sent: which well-known one, name, value.
+    /// The fields in the order sent: the well-known name if there is one, name, value.
     #[inline]
     pub fn fields(&self) -> impl Iterator<Item = (Option<KnownField>, &'a [u8], &'a [u8])> + Clone + use<'a> {
         let bytes = self.bytes;
         self.layout.fields.iter().map(move |field| (field.known, field.name.of(bytes), field.value.of(bytes)))
     }
 
-    /// The name of the field with this number, counted from 0. Panics if there is no such field, which is a bug of the caller.
+    /// The name of the field with this number, counted from 0. Panics if there is no such field, which is a bug of the
+    /// caller.
     #[inline]
     #[must_use]
     pub fn field_name(&self, number: usize) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! A response head as a host gives it.
+//! A response head as a host passes it.
 
 /// One field of a response: name and value, not yet validated.
 pub type FieldPair<'a> = (&'a [u8], &'a [u8]);
@@ -8,6 +8,6 @@ pub type FieldPair<'a> = (&'a [u8], &'a [u8]);
 pub struct ResponseHead<'a> {
     /// The status code, 200 to 999 for a final response.
     pub status: u16,
-    /// The fields in the order they are to be sent.
+    /// The fields in the order in which they are sent.
     pub fields: &'a [FieldPair<'a>],
 }

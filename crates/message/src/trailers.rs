@@ -1,21 +1,20 @@
-//! Fields behind content (RFC 9110, section 6.5).
+//! Trailers: fields behind content (RFC 9110, section 6.5).
 
 use crate::{FieldPair, Span};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Trailers, kept until somebody has a use for them: an app those of a request, a client those of a response. They are never merged
-/// into the fields of a head (RFC 9110, section 6.5.1). Names are in lower case, as HTTP/2 sends them, so that nobody has to know by
-/// which protocol they came.
+/// The trailers of a request, kept for the app, or of a response, kept for the client. They are never merged into the fields
+/// of a head (RFC 9110, section 6.5.1). Names are in lower case, as HTTP/2 sends them, so they do not depend on the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trailers {
     text: Vec<u8>,
-    /// Where names and values stand in the text.
+    /// The spans of names and values in the text.
     places: Vec<(Span, Span)>,
 }
 
 impl Trailers {
-    /// A copy of these; `None`: there are none.
+    /// Copies these fields; `None`: there are none.
     #[must_use]
     pub fn of<'a>(fields: impl IntoIterator<Item = FieldPair<'a>>) -> Option<Box<Self>> {
         let (mut text, mut places) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Measures what a request costs on its way through a pool, without sockets and without parsing: an edge keeps a number of
+//! Measures the cost of a request on its way through a pool, without sockets and without parsing: an edge keeps a number of
 //! requests outstanding, and a number of workers answer them.
 //!
 //! ```text

@@ -47,7 +47,7 @@ fn answer_whole(worker: &mut Worker, inform: bool) -> bool {
     true
 }
 
-/// How a request has ended, and what was answered.
+/// The events of one request: its response so far, and how it ended.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     said: Vec<u8>,
@@ -145,7 +145,7 @@ fn die_at_any_step(steps: u64, answer_three: impl Fn(&mut Worker)) {
         edge.bury(0);
         collect(&mut edge, &mut outcomes);
         let lost = outcomes.values().filter(|outcome| outcome.lost == 1).count();
-        // If the child was not killed, it has taken the fourth request and then ended.
+        // A child that was not killed has taken the fourth request and then ended.
         assert!(lost <= 1 && (died || lost == 1), "at step {last}: {outcomes:?}");
         died_with[lost] += 1;
 
@@ -180,7 +180,7 @@ fn a_worker_behind_an_edge_that_was_replaced_answers_the_next_requests() {
         submit(&mut edge, "second");
         let mut taken = worker.take().expect("the first");
         let _reserved = edge.reserve();
-        // The worker is so far, and the edge has read so much of that.
+        // The worker has written this much, and the edge has read part of it.
         worker.head(&mut taken, b"head").expect("room");
         assert_eq!(worker.content(&mut taken, b"content"), 7);
         worker.flush(&taken);
@@ -243,7 +243,7 @@ fn a_whole_response_is_written_only_if_it_fits() {
     let memory = Memory::new(SHAPE).expect("memory");
     let mut edge = Edge::new(&memory).expect("an edge");
     let mut worker = Worker::attach(&memory, 0).expect("a place");
-    // What the area has room for: 64 words but three.
+    // The area has 64 words, of which a response can use all but three.
     for (length, fits) in [(488, true), (489, false), (0, true), (488, true)] {
         let ticket = submit(&mut edge, "one");
         let taken = worker.take().expect("a request");
@@ -297,7 +297,7 @@ fn a_response_that_the_edge_has_not_read_is_not_overwritten() {
     let memory = Memory::new(Shape { areas: 1, ..SHAPE }).expect("memory");
     let mut edge = Edge::new(&memory).expect("an edge");
     let mut worker = Worker::attach(&memory, 0).expect("a place");
-    // Of the area's 64 words: the first 40, which are read, the last 24, which are not, and then more than the first 40.
+    // In an area of 64 words: the first 40, which are read; the last 24, which are not; then more than the first 40.
     for (words, is_read) in [(40, true), (24, false), (41, false)] {
         submit(&mut edge, "one");
         let taken = worker.take().expect("a request");
@@ -432,7 +432,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     collect(&mut edge, &mut outcomes);
     assert_eq!(outcomes.len(), 3);
 
-    // Another worker takes what this one has seen.
+    // Another worker takes the requests that this one has seen.
     let _ = ["four", "five"].map(|text| submit(&mut edge, text));
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     assert!(answer_whole(&mut workers[0], false) && !is_rung(edge.descriptor()));
@@ -481,7 +481,7 @@ fn an_edge_that_has_dozed_in_vain_sleeps_and_is_rung_for_each_answer() {
     assert_eq!(rests, Rest::Doze, "it tries again");
     assert!(answer_whole(&mut worker, false) && !is_rung(bell.as_fd()));
     assert_eq!(rest().0, Rest::Doze, "that was of use");
-    // Twice in vain: then it leaves out more.
+    // After two useless dozes the edge leaves out more of them.
     assert_eq!([rest().0, rest().0, rest().0, rest().0], [Rest::Sleep, Rest::Doze, Rest::Sleep, Rest::Sleep]);
     assert!(answer_whole(&mut worker, false) && is_rung(bell.as_fd()));
 }
@@ -547,7 +547,7 @@ fn workers_are_woken_for_what_the_active_ones_do_not_take() {
 }
 
 impl Edge {
-    /// How many slots are free.
+    /// Reserves and cancels all free slots; returns their number.
     fn reserve_all(&mut self) -> usize {
         let all: Vec<_> = std::iter::from_fn(|| self.reserve()).collect();
         let count = all.len();

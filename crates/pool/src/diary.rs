@@ -1,33 +1,34 @@
-//! What the edge notes about a request for those who ask what is in the pool. Nothing is decided by it. The notes are in a file of
-//! their own, which workers do not have.
+//! The edge's notes about a request, for the survey of a pool. No decision depends on them. The notes are in a file of their
+//! own, which workers do not have.
 //!
 //! | word | holds |
 //! |---|---|
 //! | since | when the request came into the pool, in nanoseconds of the edge's clock |
-//! | diary | low half: when its worker last did something for it, in milliseconds after that; high half: the deadline that its app has asked for |
+//! | diary | low half: milliseconds from the arrival to the last sign of progress; high half: the app's own deadline |
 //!
-//! An edge tells its pool once a turn what time it is ([`crate::Edge::tell_time`]), so a note costs a store and no look at a clock.
+//! An edge passes the time to its pool once a turn ([`crate::Edge::tell_time`]), so a note costs a store and no read of a
+//! clock.
 
 use std::time::Duration;
 
-/// The word of a request of which nothing is known yet.
+/// The word of a request before the first note about it.
 pub(crate) const NOTHING: u64 = 0;
 
-/// In the high half: the app may take as long as it likes.
+/// In the high half: the app has no deadline.
 const LIFTED: u32 = u32::MAX;
 
-/// What has become of a request.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diary {
-    /// How long after it came its worker last did something for it; `None`: no worker was seen to have it.
+    /// The time from its arrival to the last sign of progress from its worker; `None`: no worker was seen to have it.
     pub(crate) progress: Option<Duration>,
-    /// The deadline that its app has asked for, counted from then; `Some(None)`: it may take as long as it likes.
+    /// The deadline that its app has asked for, counted from then; `Some(None)`: none at all.
     pub(crate) asked: Option<Option<Duration>>,
 }
 
 impl Diary {
     pub(crate) fn bits(self) -> u64 {
-        // A worker that took it within the first millisecond has taken it, too.
+        // A progress of 0 ms is noted as 1 ms: zero means that no worker was seen.
         let progress = self.progress.map_or(0, |time| milliseconds(time).clamp(1, u32::MAX));
         let asked = match self.asked {
             None => 0,
@@ -49,7 +50,7 @@ impl Diary {
     }
 }
 
-/// As many as fit: they last for 49 days.
+/// Milliseconds, at most as many as fit: 49 days.
 fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
-//! How a worker writes a response: as frames, one after the other, in an area that is a ring buffer.
+//! The format of a response in an area, which is a ring buffer: frames, one after the other.
 //!
-//! A frame is one word with its kind and its number of bytes, followed by these bytes in whole words. The reader does not trust
-//! it: it believes a length only if the writer has published that many words.
+//! A frame is one word with its kind and its number of bytes, followed by these bytes in whole words. The reader accepts a
+//! length only if the writer has published that many words.
 
 use crate::shape::WORD;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) const RESERVE: usize = 1;
 
 /// Words that must be free in an area before a worker takes a request for it: enough to begin an exchange and abandon it at
-/// once, and a few more, so that no exchange begins where next to nothing fits.
+/// once, and a few more, so that no exchange begins where almost nothing fits.
 pub(crate) const ROOM_TO_BEGIN: usize = 8;
 
 /// The most bytes of the head of a response.
@@ -42,9 +42,9 @@ pub(crate) enum Kind {
     /// exchange.
     Whole = 10,
     Deadline = 11,
-    /// What stands behind the content; an end follows.
+    /// The trailers; an end follows.
     Trailers = 12,
-    /// The beginning of a head that does not fit into an area: another one of these frames, or `Head`, has more of it.
+    /// A part of a head that does not fit into an area. More follows in another frame of this kind or in `Head`.
     MoreHead = 13,
 }
 
@@ -88,7 +88,7 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
-    /// The number of bytes of the head and the content of a frame with a whole response; `None`: it is another frame.
+    /// The number of bytes of the head and the content of a frame with a whole response; `None`: it is another kind of frame.
     #[inline]
     pub(crate) const fn bytes_of_whole(self) -> Option<usize> {
         if matches!(self.kind, Kind::Whole) { self.length.checked_sub(WHOLE) } else { None }
@@ -150,7 +150,8 @@ impl Circle<'_> {
         joint.end()
     }
 
-    /// Where the bytes of a whole response of that many words would stand in a circle of `size` words, if in one piece.
+    /// The position of the bytes of a whole response of `words` words in a circle of `size` words; `None`: it is in two
+    /// pieces.
     #[inline]
     pub(crate) fn bytes_of_whole(position: u64, size: usize, words: usize) -> Option<Range<usize>> {
         let start = position as usize & (size - 1);
@@ -178,8 +179,8 @@ impl Circle<'_> {
         self.read_bytes(position + 1, header.length, bytes);
     }
 
-    /// Copies head and content of the whole response at `position` into `bytes`, and returns the two numbers before them; `None`
-    /// if the frame is too short for these.
+    /// Copies head and content of the whole response at `position` into `bytes`, and returns the two numbers before them;
+    /// `None`: the frame is too short for these.
     #[inline]
     pub(crate) fn read_whole(self, position: u64, header: Header, bytes: &mut Vec<u8>) -> Option<[u64; 2]> {
         let length = header.length.checked_sub(WHOLE)?;
@@ -187,8 +188,8 @@ impl Circle<'_> {
         Some(self.numbers_of_whole(position))
     }
 
-    /// The entry of the exchange whose whole response stands at `position`, and the number of bytes of its head, if there is
-    /// one.
+    /// The entry of the exchange whose whole response is at `position`, and the number of bytes of its head. Meaningless if
+    /// there is no whole response.
     #[inline]
     pub(crate) fn numbers_of_whole(self, position: u64) -> [u64; 2] {
         [position + 1, position + 2].map(|at| self.at(at).load(Relaxed))
@@ -201,8 +202,8 @@ impl Circle<'_> {
     }
 
     fn read_bytes(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
-        // What stood there before is overwritten, so it need not be cleared. The last word is added apart, because its size is known:
-        // nearly always that saves a call.
+        // The former content is overwritten, so it need not be cleared. The last word is added separately, because its size
+        // is known: this nearly always saves a call.
         bytes.truncate(length);
         bytes.extend_from_slice(&[0; WORD]);
         bytes.resize(length.next_multiple_of(WORD), 0);
@@ -219,7 +220,7 @@ impl Circle<'_> {
         bytes.truncate(length);
     }
 
-    /// `count` words from `position` on, of which there are at least that many: those up to the end of the memory, and those at
+    /// `count` words from `position` on, at most as many as the circle has: those up to the end of the memory, and those at
     /// its start.
     #[inline]
     fn run(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
@@ -229,7 +230,7 @@ impl Circle<'_> {
     }
 }
 
-/// Copies words of shared memory, of which there are as many as copies. Four at a time: atomics are not read faster by themselves.
+/// Copies words of shared memory into as many copies. Four at a time: the compiler does not combine reads of atomics.
 #[inline(always)]
 fn copy_words(words: &[AtomicU64], copies: &mut [[u8; WORD]]) {
     let ((words, last_words), (copies, last_copies)) = (words.as_chunks::<4>(), copies.as_chunks_mut::<4>());
@@ -283,7 +284,7 @@ impl<'a> Joint<'a> {
         self.count = rest.len();
     }
 
-    /// Writes what is left and returns the position behind it.
+    /// Writes the bytes of the last, incomplete word and returns the position behind it.
     #[inline]
     fn end(self) -> u64 {
         if self.count == 0 {

@@ -1,5 +1,4 @@
-//! What an edge and the workers of a pool share: memory with complete requests that wait, with their owners, and with the
-//! answers.
+//! Memory that an edge and the workers of a pool share: complete requests that wait, the owners of requests, and the answers.
 //!
 //! An *edge* is the process that owns client connections and runs no app. It puts each complete request into a *slot* and the
 //! slot into the *queue* of a *pool*. A worker of the pool that has nothing to do takes the oldest request; no request is
@@ -13,43 +12,47 @@
 //! | claims | all | the word of each slot that names its owner; where workers begin to look |
 //! | answers, one for each worker | that worker | frames, in areas that are ring buffers; what it holds; whether it sleeps |
 //!
-//! Each worker maps what it may write and nothing else writable, so a stray pointer in an app can reach only the worker's own
-//! answers and the claims. The edge reads both as if a stranger had written them: it checks an index in a copy, believes the
-//! length of a frame only if that much was published, and copies everything out once before it looks at it. It no longer reads
-//! from a worker whose frames make no sense ([`Event::Broken`]). What matters in the claims, the edge also knows by itself, or
-//! compares with the workers' own notes ([`Edge::audit`]). A stranger that writes to the claims can at worst delay a request of
-//! others, have it run twice, or have it lost (its client gets an error); a request is never answered twice, nor to another client.
+//! Each worker maps writable only the parts that it may write, so a stray pointer in an app can reach only the worker's own
+//! answers and the claims. The edge trusts neither of them: it checks an index in a copy, accepts the length of a frame only
+//! if that much was published, and copies everything out once before it looks at it. It no longer reads from a worker whose
+//! frames are invalid ([`Event::Broken`]). The edge also has its own record of every important fact in the claims, or
+//! compares the claims with the workers' own notes ([`Edge::audit`]). A stranger that writes to the claims can at worst delay
+//! a request of others, have it run twice, or have it lost (its client gets an error); a request is never answered twice, nor
+//! to another client.
 //!
 //! # Who owns a slot
 //! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, nobody (queued), or a worker.
 //! States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are kept in the
-//! edge's own memory. A request that the edge keeps out of the queue for a while ([`Edge::set_aside`]) is the edge's, too; that it waits
-//! is said in its word for those who look. How much of an answer there is, its worker's frames say. Each use of a slot has a serial number, so that
-//! a process that comes too late finds a word that does not match.
+//! edge's own memory. The edge also owns a request that it keeps out of the queue for a while ([`Edge::set_aside`]); the word
+//! of its slot says that it waits, for the survey. The worker's frames show how much of an answer there is. Each use of a
+//! slot has a serial number, so a process that comes too late finds a word that does not match.
 //!
-//! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies, and
-//! the head of the queue is a mere hint, which the next worker corrects. (If workers claimed positions of the queue, each would
-//! need a word "taking position n" for others to resolve.) A worker also notes in its own memory what it is about to take: if a
-//! stranger overwrites a slot's word, this note tells a request that may have been run from one that has not.
+//! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies,
+//! and the head of the queue is a mere hint, which the next worker corrects. (If workers claimed positions of the queue, each
+//! would need a word "taking position n" for others to resolve.) Before a worker takes a request, it notes the request in its
+//! own memory: if a stranger overwrites a slot's word, this note distinguishes a request that may have been run from one that
+//! has not.
 //!
-//! # What happens when a process dies
-//! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads what the worker had published; a complete response is sent as usual. All other requests
-//!   that it had are [lost](Event::Lost), and its place is free for another ([`Edge::bury`]). Those that it had not taken wait on.
-//! * **A worker that executes another program**: that has nothing of this memory. The process that has forked the worker
+//! # The death of a process
+//! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads the frames that the
+//!   worker had published; a complete response is sent as usual. All other requests of the worker are [lost](Event::Lost),
+//!   and its place is free for another ([`Edge::bury`]). Requests that it had not taken wait on.
+//! * **A worker that executes another program** no longer has this memory. The process that forked the worker
 //!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients are gone. It orders the workers to throw away those that they are answering.
 //!
-//! # Who else may look
-//! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and stops
-//! nobody: it copies what it needs, and looks twice. The edge's notes for it are in `diary.rs`.
+//! # The survey
+//! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and
+//! stops no process: it copies the words that it needs, and looks twice. The edge's notes for it are in `diary.rs`.
 //!
-//! # How they sleep
+//! # Sleeping and waking
 //! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],
 //! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleepers. The bell of each side is an
-//! eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex costs as many system calls but cannot be watched together with descriptors, and a worker watches more than
-//! requests: commands of its supervisor, a waker, a timer, what its app has asked it to watch.
+//! eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex costs as
+//! many system calls but cannot be watched together with descriptors, and a worker watches more than requests: commands of
+//! its supervisor, a waker, a timer, and the descriptors that its app watches.
 #![deny(unsafe_code)]
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parts of a file in memory, as atomics: the only unsafe code of this crate.
+//! Maps parts of a file as atomics: the only unsafe code of this crate.
 #![allow(unsafe_code)]
 
 use crate::shape::WORD;
@@ -71,8 +71,8 @@ impl Shared {
     #[inline]
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         let words = &self.0.words()[range];
-        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives, and mutably, so that this process
-        // has no other reference into it; the caller speaks for the other processes.
+        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives, and mutably, so that this
+        // process has no other reference into it; the caller guarantees that no other process writes there.
         unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast::<u8>().cast_mut(), words.len() * WORD) }
     }
 }

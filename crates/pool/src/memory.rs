@@ -11,14 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as an
-/// [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. A process that executes a program which forks
-/// workers passes the [descriptors](Memory::descriptors) on to it. The memory exists as long as one process keeps it.
+/// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as
+/// an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. To a program that forks workers, a process
+/// passes the [descriptors](Memory::descriptors) before it executes it. The memory exists as long as one process keeps it.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) layout: Layout,
     pub(crate) file: OwnedFd,
-    /// The edge's notes. `None` in adopted memory: workers have nothing to do with them.
+    /// The file with the edge's notes. `None` in adopted memory: workers do not use them.
     pub(crate) notes: Option<OwnedFd>,
     pub(crate) edge_bell: Arc<Bell>,
     pub(crate) places: Vec<Place>,
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 }
 
 impl Memory {
-    /// Makes memory of that shape.
+    /// Creates memory of that shape.
     ///
     /// # Errors
     /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and three more.
@@ -50,14 +50,14 @@ impl Memory {
         Ok(Self { layout, file, notes, edge_bell: Arc::new(Bell::new()?), places })
     }
 
-    /// The descriptors that a program needs whose processes become workers of this memory: it [adopts](Memory::adopt) them, in
-    /// this order.
+    /// The descriptors for a program whose processes become workers of this memory: it [adopts](Memory::adopt) them, in this
+    /// order.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let places = self.places.iter().flat_map(|place| [place.bell.as_fd(), place.worker_end.as_fd()]);
         [self.file.as_fd(), self.edge_bell.as_fd()].into_iter().chain(places)
     }
 
-    /// The memory of another process, for its workers: no edge can be made of it.
+    /// Opens the memory of another process, for its workers: no edge can be made of it.
     ///
     /// # Errors
     /// These are not the [descriptors](Memory::descriptors) of memory of that shape.
@@ -85,8 +85,8 @@ impl Memory {
         self.layout.shape
     }
 
-    /// Reports that the process of a worker executes another program, which has nothing of this memory: the edge then
-    /// [learns](crate::Edge::take_executed) it.
+    /// Reports that the process of a worker executes another program and no longer has this memory:
+    /// [`Edge::take_executed`](crate::Edge::take_executed) then returns its place.
     ///
     /// # Errors
     /// The system refuses the memory.
@@ -98,7 +98,7 @@ impl Memory {
                 words[Layout::EXECUTED].store(u64::from(process), SeqCst);
             }
         }
-        // The edge looks at all places.
+        // The count of arrivals makes the edge look at all places.
         Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         self.edge_bell.ring();
         Ok(())
@@ -128,7 +128,7 @@ impl AsFd for Memory {
 fn sealed_file(name: &str, size: usize) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size as u64)?;
-    // A process that could shrink the file could end all processes that read it.
+    // A process that could shrink the file could crash all processes that read it.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)
 }

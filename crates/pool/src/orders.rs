@@ -1,4 +1,4 @@
-//! What the edge orders a worker to do with an exchange, and what a worker asks of the edge.
+//! Orders of the edge to a worker about an exchange, and requests of a worker to the edge.
 
 use crate::words::Serial;
 
@@ -6,7 +6,7 @@ const GONE: u64 = 1;
 const INTERRUPTED: u64 = 2;
 const WARNED: u64 = 4;
 
-/// The deadline, in milliseconds, of an app that may take as long as it likes.
+/// The deadline, in milliseconds, that means none.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
 /// The edge's orders to the worker that has taken a request.
@@ -16,7 +16,7 @@ pub struct Orders {
     pub gone: bool,
     /// The app has taken too long and must be interrupted.
     pub interrupted: bool,
-    /// The app takes long: whoever runs it should tell the log where it is.
+    /// The app takes long: the worker should log where it is.
     pub warned: bool,
 }
 
@@ -26,7 +26,7 @@ impl Orders {
         serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED) | flag(self.warned, WARNED)
     }
 
-    /// The orders for the use of a slot with that serial number.
+    /// The orders in `bits` for the use of a slot with this serial number; none, if they are for another use.
     pub(crate) fn from_bits(bits: u64, serial: Serial) -> Self {
         if bits >> 24 != serial.bits() {
             return Self::default();
@@ -34,7 +34,7 @@ impl Orders {
         Self { gone: bits & GONE != 0, interrupted: bits & INTERRUPTED != 0, warned: bits & WARNED != 0 }
     }
 
-    /// These orders and others.
+    /// Combines these orders with others.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             gone: self.gone | other.gone,

@@ -1,8 +1,8 @@
 //! Passes descriptors from one process to another: files with content, and sockets that an app takes over.
 //!
-//! A descriptor is sent, with a tag, before the frame or the answer that names it by that tag. Several exchanges share a line.
-//! The edge finds the frames of several areas in an order of its own, so it keeps a descriptor that comes for another frame until
-//! that one is read. A worker waits for one descriptor at a time, so it drops all others: nobody will ask for them.
+//! A descriptor is sent, with a tag, before the frame or the answer that refers to it by that tag. Several exchanges share a
+//! line. The edge reads the frames of several areas in an order of its own, so it keeps a descriptor for a later frame until
+//! it reads that frame. A worker waits for one descriptor at a time, so it drops all others: no exchange will ask for them.
 
 use crate::shape::MOST_AREAS;
 use rustix::io::Errno;
@@ -15,10 +15,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How many descriptors may wait that nobody has asked for. An honest peer sends at most one at a time for each of its areas.
+/// The most descriptors that may be kept for later frames. An honest peer sends at most one at a time for each of its areas.
 const MOST_KEPT: usize = MOST_AREAS as usize;
 
-/// Both ends of a line. It keeps the boundaries of messages, and neither end ever blocks.
+/// Creates both ends of a line. It keeps the boundaries of messages, and neither end ever blocks.
 pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
@@ -31,11 +31,11 @@ pub(crate) struct Line {
     kept: Vec<(u64, Passed)>,
 }
 
-/// What was sent with a descriptor's tag.
+/// The descriptor of a message.
 #[derive(Debug)]
 enum Passed {
     Descriptor(OwnedFd),
-    /// There was a descriptor, but this process may have no more.
+    /// The descriptor was closed by the kernel, because this process may have no more.
     Lost,
 }
 
@@ -67,16 +67,16 @@ impl Line {
         Ok(())
     }
 
-    /// Sends a message without a descriptor. If the line is full, the peer has unread messages and is told all the same.
+    /// Sends a message without a descriptor. If the line is full, the peer has unread messages, which wake it as well.
     pub(crate) fn call(&self, tag: u64) {
         let _ = send(&self.socket, &tag.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// The descriptor with that tag; `None` if it has not come yet. Others that have come are kept.
+    /// Returns the descriptor with that tag; `None` if it has not come yet. Other descriptors that have come are kept.
     ///
     /// # Errors
-    /// The peer sends more than anybody asks for, the process may have no more descriptors ([`Errno::MFILE`]), or the system
-    /// refuses.
+    /// The peer sends more descriptors than frames refer to, the process may have no more descriptors ([`Errno::MFILE`]), or
+    /// the system refuses.
     pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
             return self.kept.swap_remove(place).1.received().map(Some);
@@ -104,23 +104,23 @@ impl Line {
         Ok(None)
     }
 
-    /// Whether it keeps descriptors that nobody has asked for yet.
+    /// Whether it keeps descriptors for later frames.
     pub(crate) fn keeps(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Drops what it keeps.
+    /// Drops the kept descriptors.
     pub(crate) fn drop_kept(&mut self) {
         self.kept.clear();
     }
 
-    /// Drops everything that has come.
+    /// Drops all descriptors that have come.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
         while let Ok(Some(_)) = self.receive() {}
     }
 
-    /// The next message: its tag, and what came of its descriptor if it has one.
+    /// Receives the next message: its tag, and its descriptor if it has one.
     fn receive(&self) -> io::Result<Option<(u64, Option<Passed>)>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -137,7 +137,7 @@ impl Line {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         };
-        // The kernel closes a descriptor for which the process has no place, and says only that something is missing.
+        // If the process may have no more descriptors, the kernel closes this one, and reports only that the message is cut.
         let passed = control.drain().find_map(rights).map(Passed::Descriptor).or_else(|| is_cut.then_some(Passed::Lost));
         Ok(Some((u64::from_ne_bytes(bytes), passed)))
     }
@@ -180,7 +180,7 @@ mod tests {
     fn who_waits_for_one_descriptor_keeps_no_other() {
         let (one, other) = line().expect("a line");
         let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
-        // More than may be kept, by and by: each of them is late for whoever has asked for it.
+        // More than may be kept, one after the other: each of them comes too late.
         for tag in 0..2 * MOST_KEPT as u64 {
             sender.pass(tag, sender.as_fd()).expect("room");
             assert!(receiver.take_only(u64::MAX).expect("a line that works").is_none());
@@ -199,7 +199,7 @@ mod tests {
         edge.submit(reserved, 0);
     }
 
-    /// Reads everything that a worker has said, and counts the files that have come with it.
+    /// Reads all frames of a worker, and counts the files that have come with them.
     fn files(edge: &mut Edge) -> usize {
         let mut bytes = Vec::new();
         edge.gather();
@@ -216,7 +216,7 @@ mod tests {
         submit(&mut edge);
         submit(&mut edge);
         let (mut one, two) = (worker.take().expect("a request"), worker.take().expect("a request"));
-        // As a worker does that forgets the frame.
+        // A worker that forgets the frame.
         worker.passing().pass(u64::MAX - 1, worker_file().as_fd()).expect("room");
         worker.file(&mut one, worker_file().as_fd(), 0, 1).expect("room");
         worker.finish(one);

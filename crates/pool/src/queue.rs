@@ -1,10 +1,10 @@
-//! The queue of complete requests: the worker that takes a request owns it.
+//! The queue of complete requests: a worker that takes a request owns it.
 //!
 //! The edge writes an entry and then moves the tail. A worker takes a request by one compare-and-swap of the word of the
 //! entry's slot. The swap also writes the worker's number, so no request is taken without an owner, whenever a process dies.
-//! The head only says where to begin to look: an entry before it has been taken or withdrawn, and stays so, because each use of
-//! a slot has a serial number of its own. So any worker that has seen this may move the head, and it does no harm if one
-//! forgets to.
+//! The head only says where a search begins: an entry before it has been taken or withdrawn, and stays so, because each use
+//! of a slot has a serial number of its own. So any worker that has seen this may move the head, and forgetting to move it
+//! does no harm.
 
 use crate::mapping::Readable;
 use crate::shape::Layout;
@@ -35,13 +35,13 @@ impl Queue<'_> {
         })
     }
 
-    /// Where to begin to look. A process that may write the head may write anything there.
+    /// The position where a search begins. A process that may write the head may write any number there.
     fn start(&self, tail: u64, head: u64) -> u64 {
         let most = self.layout.queue as u64;
         if tail.wrapping_sub(head) > most { tail.saturating_sub(most) } else { head }
     }
 
-    /// Takes the oldest waiting request for `worker`, which first notes in `holding` what it is about to take.
+    /// Takes the oldest waiting request for `worker`. Before it does, it notes the entry in `holding`.
     pub(crate) fn take(&self, worker: u32, holding: &AtomicU64) -> Option<Entry> {
         let tail = self.requests.load(Layout::TAIL, SeqCst);
         let head = self.claims[Layout::HEAD].load(Acquire);
@@ -58,7 +58,7 @@ impl Queue<'_> {
         None
     }
 
-    /// Whether [`Queue::take`] would look at no entry.
+    /// Whether [`Queue::take`] would find no entry to look at.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.load(Layout::TAIL, SeqCst) == self.claims[Layout::HEAD].load(Acquire)
@@ -76,8 +76,8 @@ impl Queue<'_> {
         if ownership.load(Relaxed) != queued {
             return false;
         }
-        // Written before it is true. If a stranger overwrites the slot's word, the edge can still tell a request that a worker
-        // has taken from one that no worker has; only the second may go to another worker.
+        // Written before the swap. If a stranger overwrites the slot's word, the edge can still distinguish a request that a
+        // worker has taken from one that no worker has; only the second may go to another worker.
         step();
         holding.store(entry.bits(), SeqCst);
         step();
@@ -90,7 +90,7 @@ impl Queue<'_> {
         outcome.is_ok()
     }
 
-    /// Moves the head: everything before `position` was seen to be taken.
+    /// Moves the head to `position`: all entries before it were seen to be taken or withdrawn.
     fn advance(&self, head: u64, position: u64) {
         if head != position {
             step();

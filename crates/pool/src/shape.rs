@@ -1,4 +1,4 @@
-//! The sizes of a pool's memory, and where everything is in it.
+//! The sizes of a pool's memory, and the positions of its parts.
 
 use std::io;
 use std::ops::Range;
@@ -9,20 +9,20 @@ pub(crate) const WORD: usize = 8;
 /// Words of a cache line. Different processes write to different lines.
 const LINE: usize = 8;
 
-/// Mappings begin at multiples of this: the largest page size of the systems on which Linux runs with the kernel's usual
-/// options.
+/// The alignment of mappings: the largest page size of the systems on which Linux runs with the kernel's usual options.
 const PAGE: usize = 65_536;
 
-/// The most areas of a worker: answers that are fed by other threads, or put off, keep one for as long as their clients stay.
+/// The most areas of a worker: an answer that another thread feeds, or that is put off, keeps one for as long as its client
+/// stays.
 pub(crate) const MOST_AREAS: u32 = 512;
 
 /// Areas that share the bits of the word for news: area `n` has bit `n % NEWS_BITS`.
 pub(crate) const NEWS_BITS: u32 = 64;
 
-/// The first areas have the full size. A worker that uses more has mostly clients that follow something, a few bytes at a time.
+/// The number of areas of full size. A worker that uses more has mostly clients that follow a stream, a few bytes at a time.
 const LARGE_AREAS: u32 = 64;
 
-/// The other areas have this part of it.
+/// The other areas have this fraction of the full size.
 const PART_OF_AREA: usize = 8;
 
 /// The smallest area: it has room for a response with a few fields and for the reserve of [`crate::frames`].
@@ -33,15 +33,15 @@ const LEAST_AREA: u32 = 512;
 pub struct Shape {
     /// Requests that are in the pool at once, waiting or with a worker: up to 65,535.
     pub slots: u32,
-    /// Bytes that a request may have in memory.
+    /// The most bytes of a request in memory.
     pub request_bytes: u32,
     /// Places for workers, up to 65,535, counting all generations that may be alive together. Each thread that takes requests
     /// by itself needs a place.
     pub workers: u32,
     /// Exchanges that one worker may have unfinished at once: up to 512.
     pub areas: u32,
-    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th area and
-    /// those behind it have an eighth of that.
+    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th area
+    /// and those behind it have an eighth of that.
     pub area_bytes: u32,
 }
 
@@ -53,7 +53,7 @@ impl Shape {
     }
 }
 
-/// The places of everything, in words from the beginning of each part.
+/// The positions of all parts, in words from the beginning of each part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
@@ -77,7 +77,7 @@ pub(crate) struct Layout {
 
 /// The part that the edge writes and workers read.
 impl Layout {
-    /// How many requests have ever been put into the queue.
+    /// The number of requests that were ever put into the queue.
     pub(crate) const TAIL: usize = 0;
     /// The last serial number that was used.
     pub(crate) const SERIAL: usize = 1;
@@ -89,7 +89,7 @@ impl Layout {
     /// Words of an area: `consumed`, `speaks` and `paused`.
     pub(crate) const OF_AREA: usize = 3;
 
-    /// The entry of the queue at a position, which counts all that ever were in it.
+    /// The entry of the queue at a position, which counts all entries that were ever in it.
     #[inline]
     pub(crate) fn entry(&self, position: u64) -> usize {
         Self::QUEUE + (position as usize & (self.queue - 1))
@@ -113,7 +113,7 @@ impl Layout {
         self.length(self.shape.slots) + worker as usize
     }
 
-    /// How many of a place's areas edges have ever looked at: the others are as new.
+    /// The number of a place's areas, from the first one on, that edges have ever looked at: the others are unused.
     #[inline]
     pub(crate) fn looked_at(&self, worker: u32) -> usize {
         self.occupant(self.shape.workers) + worker as usize
@@ -126,13 +126,13 @@ impl Layout {
         self.looked_at(self.shape.workers) + number * Self::OF_AREA
     }
 
-    /// The entry of the exchange whose answer the edge is reading there.
+    /// The entry of the exchange whose answer the edge is reading in an area.
     #[inline]
     pub(crate) fn speaks(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 1
     }
 
-    /// Not zero while the edge deliberately does not read there.
+    /// Not zero while the edge deliberately does not read an area.
     #[inline]
     pub(crate) fn paused(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 2
@@ -148,7 +148,7 @@ impl Layout {
         self.consumed(worker, 0)..self.consumed(worker, count)
     }
 
-    /// The words of the bytes of a request.
+    /// The words with the bytes of a request.
     #[inline]
     pub(crate) fn request(&self, slot: u32) -> Range<usize> {
         let start = self.bodies + slot as usize * self.request;
@@ -158,19 +158,19 @@ impl Layout {
 
 /// The edge's notes for the process that has made the memory, in a file of their own: see [`crate::diary`].
 impl Layout {
-    /// When the request in a slot came, in nanoseconds.
+    /// The arrival of the request in a slot, in nanoseconds.
     #[inline]
     pub(crate) fn since(slot: u32) -> usize {
         slot as usize * 2
     }
 
-    /// What has become of the request in a slot.
+    /// The progress of the request in a slot: see [`crate::diary`].
     #[inline]
     pub(crate) fn diary(slot: u32) -> usize {
         slot as usize * 2 + 1
     }
 
-    /// The bytes of that file.
+    /// The size of the file with the notes, in bytes.
     pub(crate) fn notes_size(&self) -> usize {
         (Self::since(self.shape.slots) * WORD).next_multiple_of(PAGE)
     }
@@ -178,9 +178,9 @@ impl Layout {
 
 /// The part that all processes write.
 impl Layout {
-    /// Where workers begin to look for requests that nobody has taken.
+    /// The position where workers begin to look for requests that no worker has taken.
     pub(crate) const HEAD: usize = 0;
-    /// How often a worker has taken a place.
+    /// The number of times that a worker has taken a place.
     pub(crate) const ARRIVALS: usize = LINE;
 
     /// The word that names the owner of a slot.
@@ -189,8 +189,9 @@ impl Layout {
         2 * LINE + slot as usize * 2
     }
 
-    /// When the request in a slot was taken, in nanoseconds, as the worker says that has taken it. It is beside the word by which that
-    /// worker has claimed the slot, and not with the worker's answers: the worker takes its next request before this one's answer is read.
+    /// The time at which the request in a slot was taken, in nanoseconds, as its worker says. It is beside the word by which
+    /// that worker has claimed the slot, and not with the worker's answers: the worker takes its next request before this
+    /// one's answer is read.
     #[inline]
     pub(crate) fn taken_at(&self, slot: u32) -> usize {
         self.ownership(slot) + 1
@@ -203,12 +204,12 @@ impl Layout {
     pub(crate) const WORKER_SLEEP: usize = 0;
     /// The process of the worker that uses the place; 0: none.
     pub(crate) const ATTACHED: usize = LINE;
-    /// The process of the worker that uses the place, if the process that has forked it has seen that it executes another program;
+    /// The process of the worker that uses the place, if the process that forked it has seen it execute another program;
     /// otherwise another number.
     pub(crate) const EXECUTED: usize = LINE + 1;
     /// Bits for the areas that have something to read: see [`NEWS_BITS`].
     pub(crate) const NEWS: usize = 2 * LINE;
-    /// How many areas the place's workers have ever used, counted from the first one.
+    /// The number of areas that the place's workers have ever used, counted from the first one.
     pub(crate) const USED: usize = 2 * LINE + 1;
     const WRITTEN: usize = 3 * LINE;
 
@@ -224,7 +225,7 @@ impl Layout {
         self.first_holding + area as usize
     }
 
-    /// How many words an area has.
+    /// The number of words of an area.
     #[inline]
     pub(crate) fn area_size(&self, area: u32) -> usize {
         if area < LARGE_AREAS { self.area } else { self.small_area }

@@ -1,31 +1,31 @@
-//! How a process announces its sleep, and how others wake it.
+//! The announcement of sleep, and the wake-up of sleepers.
 //!
 //! A process that is about to sleep announces it in a word of its own, looks once more for something to do, and only then
-//! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses are
-//! sequentially consistent: in any order, either the sleeper sees what was published or the publisher sees the sleeper. Only what
-//! the edge has read of an area is written with less, because that is done for each frame; a fence follows before the edge looks who
-//! sleeps. Each sleep has a number, and a process rings for it at most once.
+//! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses
+//! are sequentially consistent: in any order, either the sleeper sees the publication or the publisher sees the sleeper. Only
+//! the position up to which the edge has read an area is written with less, because that happens for each frame; a fence
+//! follows before the edge looks for sleepers. Each sleep has a number, and a process rings for it at most once.
 //!
-//! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another one
-//! goes on with that instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more to
+//! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another
+//! one takes that instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more to
 //! take, it rings. If the next app takes long, the edge wakes by itself and then sleeps for good, and each answer rings.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What a sleeper waits for.
+/// The events that end a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Nothing: it is awake.
     No,
-    /// Something to do. For the edge: any news.
+    /// Something to do. For the edge: any publication of a worker.
     Work,
     /// Room for more of its answer; it takes no request.
     Room,
     /// Either.
     WorkOrRoom,
-    /// Any news, but for a short time only: a worker that has more to do need not ring. Only the edge dozes.
+    /// Any publication, but for a short time only: a worker that has more to do need not ring. Only the edge dozes.
     Dozes,
 }
 
@@ -54,7 +54,7 @@ impl Sleep {
         Self { number: self.number.wrapping_add(1) & (u64::MAX >> 3), waits }
     }
 
-    /// The end of this sleep.
+    /// The word after this sleep has ended.
     pub(crate) const fn ended(self) -> Self {
         Self { number: self.number, waits: Waits::No }
     }
@@ -87,8 +87,8 @@ impl Sleep {
     }
 }
 
-/// What wakes a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not be read:
-/// each ring is news.
+/// The doorbell of a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not be
+/// read: each ring makes a new event.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -98,7 +98,7 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        // The write can fail only after 2^64 rings that nobody has read: then the bell still rings.
+        // The write can fail only after 2^64 unread rings: then the descriptor is readable in any case.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

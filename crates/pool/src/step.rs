@@ -1,4 +1,4 @@
-//! The places where a worker may die or be overtaken: before each of its writes to shared memory. Tests try each of them.
+//! The points at which a worker may die or be overtaken: before each of its writes to shared memory. Tests try each of them.
 
 #[cfg(test)]
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(test)]
 pub(crate) static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// What another process does in between, and before which step of this thread.
+/// The step of this thread before which it is interrupted, and the action of another process at that point.
 #[cfg(test)]
 type Meanwhile = (u64, Box<dyn FnOnce()>);
 

@@ -1,9 +1,10 @@
-//! Which requests are in a pool, as the process sees it that made the memory.
+//! Lists the requests in a pool, for the process that made the memory.
 //!
-//! That process is neither the edge nor a worker, and neither waits for it. So it takes copies, by reading the file, and makes sure
-//! that a copy is of one moment by looking twice: the word of a slot's owner has the serial number of its use, and changes before
-//! the slot is used again. Whoever may write to the memory may have written anything there: every number is checked, and what makes
-//! no sense is left out. A stranger that marks a slot as taken can have a request shown that has ended; nothing else comes of it.
+//! That process is neither the edge nor a worker, and waits for neither. It copies words by reading the file, and looks twice
+//! to make sure that a copy is of one moment: the word of a slot's owner has the serial number of its use, and changes before
+//! the slot is used again. Any process that may write to the memory may have written anything there: every number is checked,
+//! and senseless ones are left out. A stranger that marks a slot as taken can at worst make an ended request appear in the
+//! list.
 
 use crate::diary::Diary;
 use crate::memory::Memory;
@@ -17,10 +18,10 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for a worker; that many requests are before it.
+    /// It waits for a worker behind this many other requests.
     Queued(usize),
     /// A worker has it.
     Taken {
@@ -35,19 +36,19 @@ pub enum Stage {
     },
 }
 
-/// A request that was in the pool when somebody looked.
+/// A request that was in the pool at the time of the survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     entry: Entry,
-    /// How far it has come.
+    /// Its progress.
     pub stage: Stage,
-    /// When it came, on the clock of the edge.
+    /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
-    /// When its worker was first seen to have it, or last did something for it; `None`: nothing was seen.
+    /// The time at which its worker was first seen to have it, or last made progress; `None`: neither was seen.
     pub progress: Option<Duration>,
-    /// The deadline that its app has asked for, counted from then; `Some(None)`: it may take as long as it likes.
+    /// The deadline that its app has asked for, counted from then; `Some(None)`: none at all.
     pub asked: Option<Option<Duration>>,
-    /// What the edge has ordered about it.
+    /// The edge's orders about it.
     pub orders: Orders,
 }
 
@@ -61,7 +62,7 @@ impl Words {
 }
 
 impl Memory {
-    /// The requests that are in the pool, in no order.
+    /// Lists the requests that are in the pool, in no order.
     ///
     /// # Errors
     /// The system refuses, or the memory was adopted.
@@ -100,7 +101,7 @@ impl Memory {
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
 
-    /// The first bytes of a request that was seen, at most `most`; `None`: it has ended.
+    /// Returns the first bytes of a request of the survey, at most `most`; `None`: it has ended.
     ///
     /// # Errors
     /// The system refuses.
@@ -121,7 +122,7 @@ impl Memory {
         self.copy(start, self.layout.ownership(self.layout.shape.slots) * WORD).map(Words)
     }
 
-    /// How many requests are before each of those that wait.
+    /// The number of requests before each of those that wait.
     fn queue_places(&self, words: &Words, owners: &Words) -> HashMap<u64, usize> {
         let tail = words.at(Layout::TAIL);
         let mut places = HashMap::new();
@@ -136,7 +137,7 @@ impl Memory {
         places
     }
 
-    /// Counts those that are aside as if they came behind all others, in the order of their age.
+    /// Counts the requests that are aside as if they came behind all others, in the order of their age.
     fn add_places_aside(&self, places: &mut HashMap<u64, usize>, notes: &Words, owners: &Words) {
         let aside = |slot: u32| match Ownership::from_bits(owners.at(self.layout.ownership(slot))) {
             Ownership::Aside(serial) => Some((notes.at(Layout::since(slot)), Entry { slot, serial }.bits())),
@@ -148,7 +149,7 @@ impl Memory {
         places.extend(all.into_iter().zip(queued..).map(|((_, bits), place)| (bits, place)));
     }
 
-    /// The requests that are being answered, and whether the edge has stopped to read the answer.
+    /// The requests that are being answered, and whether the edge has paused reading the answer.
     fn speakers(&self, words: &Words) -> io::Result<HashMap<u64, bool>> {
         let mut speakers = HashMap::new();
         for place in 0..self.layout.shape.workers {
@@ -191,7 +192,7 @@ fn copy(file: &OwnedFd, start: usize, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The owner of a slot and the use of it, if a request is in it that waits or that a worker has.
+/// The owner of a slot and the use of it, if its request waits or a worker has it.
 fn in_use(slot: u32, owner: u64) -> Option<(Ownership, Entry)> {
     let owner = Ownership::from_bits(owner);
     match owner {
@@ -227,7 +228,7 @@ mod tests {
         while edge.next(&mut Vec::new()).is_some() {}
     }
 
-    /// What is seen, the oldest first, with the bytes.
+    /// The requests of a survey, the oldest first, with their bytes.
     fn seen(memory: &Memory) -> Vec<(String, Sighting)> {
         let mut all = memory.survey().expect("memory can be read");
         all.sort_by_key(|sighting| sighting.since);
@@ -314,7 +315,7 @@ mod tests {
         submit(&mut edge, "a long text", SECOND);
         let sighting = memory.survey().expect("it can be read")[0];
         assert_eq!(memory.look_at(&sighting, 6).expect("it can be read").as_deref(), Some(&b"a long"[..]));
-        // Not even an edge is believed.
+        // The edge's words are not trusted, either.
         let words = Shared::map(memory.as_fd(), memory.layout.requests()).expect("memory");
         words.words()[memory.layout.length(sighting.entry.slot)].store(u64::MAX, SeqCst);
         let all = memory.look_at(&sighting, usize::MAX).expect("it can be read").expect("it is there");

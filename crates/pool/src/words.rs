@@ -10,7 +10,7 @@ const SERIAL_BITS: u32 = 40;
 pub(crate) struct Serial(u64);
 
 impl Serial {
-    /// The next number; never zero, which is what new memory contains.
+    /// The next number; never zero, which is the content of new memory.
     pub(crate) fn next(self) -> Self {
         Self(((self.0 + 1) & ((1 << SERIAL_BITS) - 1)).max(1))
     }
@@ -36,7 +36,7 @@ impl Entry {
         self.serial.0 << 24 | (self.slot as u64) << 8 | 1
     }
 
-    /// `None` if there is no entry. The slot may be out of range.
+    /// `None`: these bits are no entry. The slot may be out of range.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         if bits & 0xFF != 1 {
             return None;
@@ -52,7 +52,7 @@ pub(crate) enum Ownership {
     Edge(Serial),
     /// The edge: the request waits, but not in the queue.
     Aside(Serial),
-    /// Nobody: a worker that takes it owns it.
+    /// None: a worker that takes the request becomes the owner.
     Queued(Serial),
     /// A worker, until it reports that it has finished, or is gone.
     Taken(Serial, u32),

@@ -1,4 +1,4 @@
-//! A worker's side of a pool: it takes a request when it has nothing to do, and writes the answer.
+//! A worker's side of a pool: takes a request when it is idle, and writes the answer.
 
 mod sleeping;
 
@@ -21,8 +21,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-/// For how many answers, or pieces of them, a worker need not ring for an edge that dozes: the edge must be able to send some while the worker
-/// answers more.
+/// The most answers, or pieces of them, for which a worker does not ring for an edge that dozes: the edge must be able to
+/// send some while the worker answers more.
 const MOST_UNRUNG: u32 = 16;
 
 /// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
@@ -35,25 +35,25 @@ pub struct Taken {
     begun: bool,
 }
 
-/// Why a part of a response was not written.
+/// The reason why a part of a response was not written.
 #[derive(Debug)]
 pub enum Unfit {
     /// There is no room now: the edge must first read what was written. See [`Worker::prepare_to_wait_for_room`].
     Full,
-    /// It would not fit into an empty area, or the system has refused a descriptor.
+    /// It would not fit even into an empty area, or the system has refused a descriptor.
     Never(io::Error),
 }
 
 #[derive(Clone, Debug)]
 struct Area {
-    /// The words where the edge says how far it has read, and whether it does not read now.
+    /// The words in which the edge publishes how far it has read, and whether it has paused reading.
     consumed: usize,
     paused: usize,
     /// Words written, and how many of them the edge may see.
     written: u64,
     published: u64,
     busy: bool,
-    /// Its words.
+    /// Its number of words.
     size: usize,
 }
 
@@ -69,20 +69,20 @@ pub struct Worker {
     edge_bell: Arc<Bell>,
     line: Line,
     areas: Vec<Area>,
-    /// How many of them have an exchange.
+    /// The number of areas that have an exchange.
     busy: u32,
-    /// How many of them have ever had something to read.
+    /// The number of areas that have ever had something to read.
     used: u32,
-    /// The process of the edge when it was last looked at, and its descriptor.
+    /// The process of the edge at the last look, and its descriptor.
     edge: (u64, Option<OwnedFd>),
     /// The number of descriptors sent.
     passed: u64,
     sleep: Sleep,
     /// The edge's last sleep for which this worker has rung.
     rung: Sleep,
-    /// How many answers, or pieces of them, the edge, which dozes, was not rung for.
+    /// The number of answers, or pieces of them, for which the worker did not ring for the dozing edge.
     unrung: u32,
-    /// What time it is: see [`Worker::tell_time`].
+    /// The time: see [`Worker::tell_time`].
     now: u64,
 }
 
@@ -114,7 +114,7 @@ impl Worker {
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-        // A stranger may have overwritten the word of a place whose worker lives; the edge's own word says so as well.
+        // A stranger may have overwritten the word of a place whose worker lives; the edge's own word is checked as well.
         let is_free = requests.load(layout.occupant(number), SeqCst) == 0;
         let process = u64::from(std::process::id());
         if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
@@ -129,7 +129,7 @@ impl Worker {
             Area { consumed, paused, written, published: written, busy: false, size: layout.area_size(area) }
         };
         let areas = (0..layout.shape.areas).map(area).collect();
-        // The edge must watch this process from now on, also while it has nothing else to do.
+        // The edge must watch this process from now on, even if it is idle.
         claims.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         memory.edge_bell.ring();
         let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
@@ -163,14 +163,14 @@ impl Worker {
             let process = i32::try_from(number).ok().and_then(Pid::from_raw);
             self.edge = (number, process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
         }
-        // Without a descriptor there is no such process, or the system has none for processes (Linux before 5.3): then nobody can
-        // tell when it ends, and nobody should wait for that.
+        // Without a descriptor there is no such process, or the system has none for processes (Linux before 5.3): then its
+        // end cannot be noticed, and waiting for it makes no sense.
         let Some(process) = &self.edge.1 else { return true };
         let mut polled = [PollFd::new(process, PollFlags::IN)];
         !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
-    /// Says what time it is, in nanoseconds of a clock that the edge has, too. Until the next call, that is when requests are taken.
+    /// Sets the time, in nanoseconds of a clock that the edge has, too. Until the next call, requests are taken at this time.
     #[inline]
     pub fn tell_time(&mut self, nanoseconds: u64) {
         self.now = nanoseconds;
@@ -206,7 +206,7 @@ impl Worker {
         Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }
     }
 
-    /// How many more exchanges this worker may have unfinished than it has.
+    /// The number of further exchanges that this worker may have unfinished.
     #[must_use]
     pub fn vacant(&self) -> u32 {
         self.layout.shape.areas - self.busy
@@ -237,9 +237,8 @@ impl Worker {
         Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), SeqCst), taken.entry.serial)
     }
 
-    /// Reads what has come on the [line](Self::line): calls, of which [`Worker::orders`] has the meaning, and descriptors that
-    /// came too late for whoever has asked for them, and are dropped. Call it when the line is readable and nobody waits for
-    /// [`Worker::fulfilled`].
+    /// Reads the messages on the [line](Self::line): calls, whose meaning is in [`Worker::orders`], and descriptors that came
+    /// too late and are dropped. Call it when the line is readable and no exchange waits for [`Worker::fulfilled`].
     ///
     /// # Errors
     /// The system refuses.
@@ -248,8 +247,8 @@ impl Worker {
         self.line.take_only(u64::MAX).map(drop)
     }
 
-    /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From now on the bytes of the request
-    /// may belong to another one. There is nothing cheaper: the edge reads it in one piece.
+    /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From now on the bytes of the
+    /// request may belong to another one. This is the cheapest way to answer: the edge reads it in one piece.
     ///
     /// # Errors
     /// There is no room for it now: nothing was written, and the exchange goes on.
@@ -267,8 +266,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes a whole response as [`Worker::respond`] does, but in place: `write` gets room for head and content together, and fills
-    /// all of it.
+    /// Writes a whole response as [`Worker::respond`] does, but in place: `write` gets room for head and content together,
+    /// and fills all of it.
     ///
     /// # Errors
     /// There is no room for it now, or not in one piece: nothing was written, and the exchange goes on.
@@ -290,8 +289,8 @@ impl Worker {
             return Err(taken);
         }
         step();
-        // SAFETY: only this worker writes into its areas, and an edge reads there only what was published. There is room, so these
-        // words were read before, and they are published below.
+        // SAFETY: only this worker writes into its areas, and an edge reads there only published words. There is room, so
+        // these words were read before, and they are published below.
         let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
         write(&mut room[..bytes]);
         let circle = Circle(&self.answers.words()[area]);
@@ -300,8 +299,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The word of the edge's orders for this exchange, for a signal handler: the number of the exchange is above its lowest 24
-    /// bits, and orders for another number are void. The memory is not given back before the process ends.
+    /// Returns the word of the edge's orders for this exchange, for a signal handler: the number of the exchange is above its
+    /// lowest 24 bits, and orders for another number are void. The memory is not given back before the process ends.
     #[must_use]
     pub fn order_word(&self, taken: &Taken) -> (&'static AtomicU64, u64) {
         (self.requests.keep(self.layout.orders(taken.entry.slot)), taken.entry.serial.bits())
@@ -315,7 +314,7 @@ impl Worker {
         self.write_whole(taken, Kind::Head, bytes)
     }
 
-    /// Writes the head of the response in as many pieces as it takes, from `written` on, which grows.
+    /// Writes the head of the response in as many pieces as necessary, from `written` on, which grows.
     ///
     /// # Errors
     /// There is no room for the rest now, or it is larger than [`HEAD_BYTES`].
@@ -344,7 +343,7 @@ impl Worker {
         self.write_whole(taken, Kind::Interim, bytes)
     }
 
-    /// Writes what stands behind the content. Then [finish](Worker::finish) the exchange.
+    /// Writes the trailers. Then [finish](Worker::finish) the exchange.
     ///
     /// # Errors
     /// It does not fit, now or ever.
@@ -352,7 +351,7 @@ impl Worker {
         self.write_whole(taken, Kind::Trailers, bytes)
     }
 
-    /// Writes a message for the error log of the client that has sent the request.
+    /// Writes a message for the error log of the client that sent the request.
     ///
     /// # Errors
     /// It does not fit, now or ever.
@@ -370,8 +369,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The descriptor that was asked for, if it has come; [`Worker::line`] is readable then. What has come for other exchanges
-    /// is dropped: a worker waits for one descriptor at a time.
+    /// Returns the descriptor that was asked for, if it has come; [`Worker::line`] is readable then. Descriptors for other
+    /// exchanges are dropped: a worker waits for one descriptor at a time.
     ///
     /// # Errors
     /// The process may have no more descriptors (`EMFILE`), or the system refuses.
@@ -396,7 +395,7 @@ impl Worker {
         taken_bytes
     }
 
-    /// Lets the edge send a part of a file.
+    /// Passes a part of a file to the edge, which sends it.
     ///
     /// # Errors
     /// There is no room, or the system refuses.
@@ -418,7 +417,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells the edge that the app wants another deadline for this request: that time from now, or none.
+    /// Passes the app's wish for another deadline for this request to the edge: this time from now, or none.
     ///
     /// # Errors
     /// There is no room.
@@ -430,7 +429,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Publishes what was written so far. An edge that dozes or naps finds it afterwards, unless nothing else waits.
+    /// Publishes all frames written so far. An edge that dozes or naps finds them afterwards, unless nothing else waits.
     pub fn flush(&mut self, taken: &Taken) {
         self.publish(taken.area, true);
     }
@@ -492,7 +491,7 @@ impl Worker {
         *written = circle.write(*written, kind, bytes);
     }
 
-    /// Lets the edge see what was written. `can_wait`: see `wake_edge`.
+    /// Makes the written frames visible to the edge. `can_wait`: see `wake_edge`.
     #[inline]
     fn publish(&mut self, number: u32, can_wait: bool) {
         let area = &mut self.areas[number as usize];
@@ -501,7 +500,7 @@ impl Worker {
         }
         area.published = area.written;
         if number >= self.used {
-            // Before there is anything to read: an edge looks no further when this worker has died.
+            // Written before the frames can be read: when this worker has died, the edge reads only the used areas.
             self.used = number + 1;
             step();
             self.answers.words()[Layout::USED].fetch_max(u64::from(self.used), Release);
@@ -513,7 +512,7 @@ impl Worker {
         self.wake_edge(can_wait);
     }
 
-    /// Rings for the edge if it sleeps. `can_wait`: if it only dozes, it need not hear at once.
+    /// Rings for the edge if it sleeps. `can_wait`: if it only dozes, it need not be woken at once.
     #[inline]
     fn wake_edge(&mut self, can_wait: bool) {
         let edge = Sleep::from_bits(self.requests.load(Layout::EDGE_SLEEP, SeqCst));
@@ -539,8 +538,8 @@ impl Worker {
         area.size.saturating_sub(used as usize)
     }
 
-    /// An area for another exchange: one that is at least half empty if there is one, because a whole response that does not fit
-    /// is dearer.
+    /// An area for another exchange: one that is at least half empty if there is one, because a whole response that does not
+    /// fit is costly.
     #[inline]
     fn usable_area(&self) -> Option<u32> {
         self.area_with(|area| area.size / 2).or_else(|| self.area_with(|_| ROOM_TO_BEGIN))
@@ -558,7 +557,7 @@ impl Worker {
 
 #[cfg(test)]
 impl Worker {
-    /// The line, for sending what no honest worker sends.
+    /// The line, for tests that send messages no honest worker sends.
     pub(crate) fn passing(&self) -> &Line {
         &self.line
     }

@@ -1,4 +1,4 @@
-//! Answers that stay unfinished: many of them at once, and what becomes of them when their clients go.
+//! Unfinished answers: many of them at once, and their fate when their clients go.
 
 use oribi_pool::{Edge, Event, HEAD_BYTES, Memory, Shape, Taken, Ticket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,7 +13,7 @@ fn submit(edge: &mut Edge, count: usize) -> Vec<Ticket> {
     (0..count).map(one).collect()
 }
 
-/// Everything that the edge hears now, as text, with the bytes.
+/// All events that the edge can read now, as text, with the bytes.
 fn hear(edge: &mut Edge) -> Vec<(String, Vec<u8>)> {
     let (mut all, mut bytes) = (Vec::new(), Vec::new());
     edge.gather();
@@ -60,7 +60,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     assert_eq!(heard.remove(0), format!("{:?}", Event::Finished(tickets[511])));
     assert_eq!(heard.len(), 511);
     assert!(heard.iter().all(|event| event.starts_with("Lost")), "{heard:?}");
-    // The place is as new.
+    // The place is as good as new.
     let mut worker = Worker::attach(&memory, 1).expect("the place is free");
     let taken = worker.take().expect("the one that waited");
     worker.finish(taken);

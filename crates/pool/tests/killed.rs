@@ -23,7 +23,7 @@ fn fork_worker(memory: &Memory, number: u32) -> Pid {
     }
 }
 
-/// Answers each request with its own bytes, more than fit at once.
+/// Answers each request with its own bytes, more than an area can hold at once.
 fn serve(worker: &mut Worker) {
     loop {
         let Some(mut taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {

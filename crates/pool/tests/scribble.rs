@@ -1,5 +1,5 @@
-//! What must hold whatever a stranger writes to the memory of a pool: tried with many random plays, and with the seeds of the
-//! fuzz target, so that every test run tries again what a fuzzer has found once.
+//! The invariants that hold whatever a stranger writes to the memory of a pool: tried with many random plays, and with the
+//! seeds of the fuzz target, so that every test run tries again every input that a fuzzer has found.
 
 #[path = "../../../fuzz/bodies/pool_scribble.rs"]
 mod pool_scribble;

@@ -1,4 +1,4 @@
-//! Reads and answers the same FastCGI request again and again, so that a counter of instructions can say what one turn costs:
+//! Reads and answers the same FastCGI request repeatedly, so that a counter of instructions can measure the cost of one turn:
 //!
 //! ```sh
 //! cargo build --release --package oribi-proto --example fastcgi_cost
@@ -93,7 +93,7 @@ fn main() {
     println!("{} variables, {} bytes read, {} bytes written", VARIABLES.len(), request.len(), out.len());
 }
 
-/// The pairs, and the request that they stand in.
+/// The pairs, and the request that contains them.
 fn request() -> (Vec<u8>, Vec<u8>) {
     let pairs = VARIABLES.iter().flat_map(|(name, value)| {
         let lengths = [name.len() as u8, value.len() as u8];

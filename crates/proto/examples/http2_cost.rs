@@ -1,4 +1,4 @@
-//! Reads and answers the same HTTP/2 request again and again, so that a counter of instructions can say what one turn costs:
+//! Reads and answers the same HTTP/2 request repeatedly, so that a counter of instructions can measure the cost of one turn:
 //!
 //! ```sh
 //! cargo build --release --package oribi-proto --example http2_cost
@@ -7,10 +7,10 @@
 //! done
 //! ```
 //!
-//! The difference of the two counts divided by 10000 is the cost of one turn of `read` (a GET of a browser with 17 fields, nearly
-//! all of them by their index, as browsers send them from their second request on), `coded` (its path and its Cookie in Huffman code
-//! instead), `curl` (4 pseudo-fields and 2 fields), `write` (a GET without fields, and a response with 1 field and 13 bytes of
-//! content, with Date and Server) or `both` (`read` with that response).
+//! The difference of the two counts divided by 10000 is the cost of one turn of `read` (a GET of a browser with 17 fields,
+//! nearly all of them by their index, as browsers send them from their second request on), `coded` (its path and its Cookie
+//! in Huffman code instead), `curl` (4 pseudo-fields and 2 fields), `write` (a GET without fields, and a response with 1
+//! field and 13 bytes of content, with Date and Server) or `both` (`read` with that response).
 use oribi_message::{HeadLayout, ResponseHead};
 use oribi_proto::h2::{Admission, Event, Finish, Limits, Machine, Preset};
 use std::hint::black_box;
@@ -42,7 +42,7 @@ const CODED: [&[u8]; 2] = [
     b"\x0f\x11\x9c\x41\x50\x83\x1e\xa8\x00\x11\x32\xd3\x6e\x3a\xf3\xe3\x8c\x92\x16\x50\x04\x4c\xb4\xdb\x8e\xbc\xf8\xe3\x24\x85\x97",
 ];
 
-/// A machine and what its caller has.
+/// A machine and the buffers of its caller.
 struct Server {
     machine: Machine,
     limits: Limits,
@@ -86,7 +86,7 @@ impl Server {
         assert_eq!(self.machine.write_content_prefix(id, size, &mut self.out), Admission::Bytes(size));
         self.out.extend_from_slice(CONTENT);
         assert_eq!(self.machine.finish(id, &mut self.out), Finish::Complete);
-        // What a client does for each response, in effect.
+        // The effect of a client's frames for each response.
         self.read(&[&b"\0\0\x04\x08\0\0\0\0\0"[..], &(size as u32).to_be_bytes()].concat());
     }
 }

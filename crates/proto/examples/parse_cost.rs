@@ -1,4 +1,4 @@
-//! Reads and answers the same request again and again, so that a counter of instructions can say what one turn costs:
+//! Reads and answers the same request repeatedly, so that a counter of instructions can measure the cost of one turn:
 //!
 //! ```sh
 //! cargo build --release --package oribi-proto --example parse_cost

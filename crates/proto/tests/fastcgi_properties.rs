@@ -1,5 +1,5 @@
-//! What must hold for everything that FastCGI can carry, tried with random combinations. The bodies of the fuzz targets check
-//! it; here their input is nearly valid, while a fuzzer starts from anything.
+//! Properties of everything that FastCGI can carry, tested with random combinations. The bodies of the fuzz targets check
+//! them; here their input is nearly valid, while a fuzzer starts from anything.
 
 mod fastcgi_transcript;
 #[path = "../../../fuzz/bodies/fcgi_machine.rs"]
@@ -106,7 +106,7 @@ fn many_variables_mean_what_a_plain_reading_says() {
     for _ in 0..ROUNDS / 64 {
         let lines = (0..numbers.below(400)).map(|_| match numbers.below(4) {
             0 => format!("{}={}", NAMES[numbers.below(NAMES.len())], numbers.below(100)),
-            // Names of the same length with the same last byte, which a look at a few bytes does not tell apart.
+            // Names of the same length with the same last byte, which a comparison of a few bytes cannot distinguish.
             kind => format!("A{:03}B={}", numbers.below(20 * kind), numbers.below(100)),
         });
         let lines = lines.collect::<Vec<_>>().join("\n");
@@ -146,7 +146,7 @@ fn responses_are_read_as_they_were_meant() {
     let mut numbers = Numbers(4);
     for _ in 0..ROUNDS {
         let mut data = vec![numbers.below(256) as u8, 0];
-        // A status that may be, mostly, and fields with names that may be.
+        // A status that is mostly valid, and fields with valid names.
         data.extend_from_slice(&(200 + numbers.below(402) as u16).to_be_bytes());
         let fields = numbers.below(4);
         data.push(fields as u8);

@@ -22,8 +22,8 @@
 //!
 //! `!` sets a limit; with `! hold` no request is answered, otherwise each is answered when it is complete. The `>` lines are
 //! records: type, id, `+` and the length of the padding if there is any, and the content with the escapes `\r`, `\n`, `\t`,
-//! `\\`, `\xHH`, and `{N*text}` for N times the text. A record may be given by the number of its type; `raw` stands for bytes
-//! that are no record. `|` lines are name-value pairs of the record before them. The `<` lines say what must happen; see
+//! `\\`, `\xHH`, and `{N*text}` for N times the text. A record may be given by the number of its type; `raw` marks bytes that
+//! are no record. `|` lines are name-value pairs of the record before them. The `<` lines are the expected events; see
 //! `fastcgi_transcript`. `target`, `field` and `variable` lines are compared if a case has them.
 
 mod cases;
@@ -59,7 +59,7 @@ fn limits_of(case: &Case) -> Limits {
     limits
 }
 
-/// What happened, in the detail of the case.
+/// The events, in the detail of the case.
 fn describe(items: &[Item], wanted: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for item in items {
@@ -84,7 +84,7 @@ fn check(case: &Case) {
     let limits = limits_of(case);
     let hold = case.lines("! ").any(|line| line == "hold");
     let bytes = records::encode(case.lines("> "), unescape);
-    // Only what is repeated is written in another way than it comes.
+    // Only repetitions are written in another way than they come.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ fn check(case: &Case) {
     let whole = read([&bytes[..]], &limits, hold);
     assert_eq!(describe(&whole, &wanted), wanted, "{}", case.name);
     assert_eq!(read(bytes.chunks(1), &limits, hold), whole, "{}, byte by byte", case.name);
-    // Contents that are as long as that are nothing but this.
+    // Contents of this length consist of this byte only.
     let within = |place: usize| place >= 16 && bytes[place - 16..].starts_with(&[b'x'; 32]);
     for place in 0..=bytes.len() {
         if bytes.len() >= LONG_BYTES && within(place) && place % 100 > 0 {

@@ -17,11 +17,12 @@
 //! = complete
 //! ```
 //!
-//! The request has the id 1. `authorizer` and `bodiless` in front say that it is for that role or that its method is HEAD.
-//! `policy` gives a Strict-Transport-Security. `head` is followed by the status and perhaps `length N`; the `field` lines behind it are the app's. `invalid` says that what
-//! stands before it must be refused and leaves no trace. `sent` empties the buffer that the response is written to, as when
-//! it has been sent. `finish` may be followed by a status. `refuse` is the server's own answer. The `>` lines are all records
-//! that must be written, as in `fastcgi_requests`; `=` is what `finish` must say, and is left out without it.
+//! The request has the id 1. `authorizer` and `bodiless` in front make it one for that role or with the method HEAD. `policy`
+//! sets a Strict-Transport-Security. `head` is followed by the status and perhaps `length N`; the `field` lines behind it are
+//! the app's. `invalid`: the head or text before it must be refused and leaves no trace. `sent` empties the buffer of the
+//! response, as when it has been sent. `finish` may be followed by a status. `refuse` is the server's own answer. The `>`
+//! lines are all expected records, as in `fastcgi_requests`; `=` is the expected result of `finish`, and is left out without
+//! it.
 
 mod cases;
 mod records;

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! `!` sets a limit. The `>` lines are the bytes that arrive, one behind the other, with the escapes `\r`, `\n`, `\t`, `\\`,
-//! `\xHH`, and `{N*text}` for N times the text. The `<` lines say what must happen; see `transcript`. `target` and `field`
+//! `\xHH`, and `{N*text}` for N times the text. The `<` lines are the expected events; see `transcript`. `target` and `field`
 //! lines and the reason behind a status are compared where a case has them.
 
 mod cases;
@@ -44,7 +44,7 @@ fn limits_of(case: &Case) -> Limits {
     limits
 }
 
-/// What happened, in the words and the detail of the case.
+/// The events, in the words and the detail of the case.
 fn describe(items: &[Item], wanted: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
     let mentions = |what: &str| wanted.iter().any(|line| line.starts_with(what));

@@ -17,9 +17,10 @@
 //! ```
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
-//! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a Strict-Transport-Security is) and `until-close` (no
-//! chunks); the `field` lines behind it are the app's, and so are those behind `trailers`. `invalid` says that what stands before it must
-//! be refused and leaves no trace. `refuse NAME` is the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
+//! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a
+//! Strict-Transport-Security is) and `until-close` (no chunks); the `field` lines behind it are the app's, and so are those
+//! behind `trailers`. `invalid`: the head or trailers before it must be refused and leave no trace. `refuse NAME` is the
+//! server's own answer. The `>` lines are all expected bytes, `=` is the expected fate of the connection.
 
 mod cases;
 
@@ -176,7 +177,7 @@ impl Run {
     }
 }
 
-/// A process that has only the head judges it as the one that writes it, which also knows what was written before.
+/// A process that has only the head judges it like the one that writes it, which also knows the bytes written before.
 fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResponse>) {
     match written {
         Err(InvalidResponse("the response has been begun already" | "no request to answer")) => {}
@@ -184,7 +185,7 @@ fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResp
     }
 }
 
-/// Nothing may depend on whether the beginning of a response was put together before.
+/// The result must not depend on whether the beginning of a response was put together before.
 fn check(case: &Case) {
     [false, true].into_iter().for_each(|ok| check_with(case, ok));
 }

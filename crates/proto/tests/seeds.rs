@@ -1,4 +1,4 @@
-//! Replays the seeds of the fuzz targets, so that every test run tries again what a fuzzer has found once.
+//! Replays the seeds of the fuzz targets, so that every test run tries again every input that a fuzzer has found once.
 
 mod fastcgi_transcript;
 #[path = "../../../fuzz/bodies/fcgi_machine.rs"]

@@ -1,4 +1,4 @@
-//! What a lane takes its requests from and gives its answers to.
+//! A source of requests for a lane, which also takes the lane's answers.
 //!
 //! A lane knows no connection and no queue. An engine is a source: it owns client connections, and the lane
 //! answers for it in the same thread. Behind an edge, which is another process, the worker's side of the pool is a source.
@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A complete request that a lane has, with everything that its host may look at: the source is not borrowed meanwhile.
+/// A complete request that a lane has, with everything that its host may read: the source is not borrowed meanwhile.
 pub trait LentRequest {
-    /// The name of the exchange.
+    /// The id of the exchange.
     fn id(&self) -> ExchangeId;
 
     /// The request in the form for hosts. `listeners` are the server's.
@@ -28,55 +28,54 @@ pub trait LentRequest {
     fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool);
 }
 
-/// What a lane has to do next.
+/// The next task of a lane.
 #[derive(Debug)]
 pub enum Next<X> {
     /// Answer a complete request.
     Exchange(X),
     /// Check [`Source::take_wake`] and [`Source::finished`].
     Command,
-    /// Nothing for this time, unless there is news.
+    /// Wait at most this long for events; `None`: without limit.
     Nothing(Option<Duration>),
 }
 
-/// Where the requests of a lane come from, and where its answers go.
+/// A source of requests, which also takes their answers.
 pub trait Source {
     /// A request that is lent to the lane until [`Source::give_back`].
     type Exchange: LentRequest;
 
-    /// Waits for news in a thread that must not use the source now.
+    /// Waits for events in a thread that must not use the source now.
     type Waiter: Waiter;
 
     // ---- Requests --------------------------------------------------------------------------------------------------------
 
-    /// The lane has one thread, which waits in [`Source::next_exchange`]. `prompt`: its host answers at once.
+    /// Announces that the lane has one thread, which waits in [`Source::next_exchange`]. `prompt`: its host answers at once.
     fn serve_alone(&mut self, prompt: bool);
 
     /// Waits for the next complete request. `None`: check [`Source::take_wake`] and [`Source::finished`], then call again.
     ///
     /// # Errors
-    /// It cannot wait any more.
+    /// The source cannot wait any more.
     fn next_exchange(&mut self) -> io::Result<Option<Self::Exchange>>;
 
-    /// The next complete request, if there is one without waiting.
+    /// Returns the next complete request, if there is one without waiting.
     ///
     /// # Errors
     /// The same as for [`Source::next_exchange`].
     fn next_exchange_now(&mut self) -> io::Result<Next<Self::Exchange>>;
 
-    /// Takes a request back whose host has returned. Its answer may come later.
+    /// Takes back a request whose host has returned. Its answer may come later.
     fn give_back(&mut self, exchange: Self::Exchange);
 
     /// The number of complete requests that wait for an answer.
     fn waiting_requests(&self) -> usize;
 
-    /// What time it is, on a clock that all processes have and that is never set, as of the last wait. Zero: the source keeps no clock,
-    /// because somebody else knows since when requests are there.
+    /// The time of the last wait, on a clock that all processes have and that is never set. Zero if the edge keeps the time.
     fn now(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// How long the request of an exchange had waited when the lane took it; `None`: nobody knows.
+    /// The time that the request of an exchange had waited when the lane took it; `None`: unknown.
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration>;
 
     /// The number of exchanges that were lent and whose responses are not finished.
@@ -115,16 +114,17 @@ pub trait Source {
     /// See [`ReplyError`].
     fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError>;
 
-    /// How many bytes wait for the client.
+    /// The number of bytes that wait for the client.
     ///
     /// # Errors
     /// [`ReplyError::Gone`]: the exchange is over, or its client has gone.
     fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError>;
 
-    /// Bytes of a response that may wait for a slow client before its app must wait, too.
+    /// The most bytes of a response that may wait for a slow client before its app must wait, too.
     fn output_limit(&self) -> usize;
 
-    /// Whether apps have written so much without waiting that somebody should look at what clients do; says so once.
+    /// Whether apps have written so much without waiting that the lane should look for events of clients. Resets the answer
+    /// to `false`.
     fn is_due_to_look(&mut self) -> bool {
         false
     }
@@ -144,12 +144,12 @@ pub trait Source {
     /// Gives an exchange up.
     fn abandon(&mut self, exchange: ExchangeId);
 
-    /// Gives up an exchange whose app was interrupted because it took too long.
+    /// Gives up an exchange whose app was interrupted for taking too long.
     fn abandon_late(&mut self, exchange: ExchangeId) {
         self.abandon(exchange);
     }
 
-    /// Gives up every exchange that was lent, because the context that held them is going.
+    /// Gives up every exchange that was lent, because the context that held them ends.
     fn abandon_all(&mut self);
 
     /// Sends an informational response.
@@ -161,7 +161,7 @@ pub trait Source {
     /// Passes a message on to the log of the web server that sent the request; `false`: there is none.
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool;
 
-    /// A descriptor of the client's connection for a host that speaks on the socket itself.
+    /// Returns a descriptor of the client's connection for a host that uses the socket itself.
     ///
     /// # Errors
     /// See [`oribi_host::Outlet::take_socket`].
@@ -169,63 +169,65 @@ pub trait Source {
 
     // ---- While an app runs or waits ----------------------------------------------------------------------------------------
 
-    /// Sets whether the next requests go to a host that answers at once, so that its answers may wait for what follows them.
+    /// Sets whether the next requests go to a host that answers at once, so that its answers may be sent together with later
+    /// ones.
     fn expect_prompt_answers(&mut self, prompt: bool);
 
-    /// Sends pending output now instead of with the next wait, if the host may take its time.
+    /// Sends pending output now instead of with the next wait, if the host may take long.
     fn submit(&mut self);
 
     /// Sends the response to an exchange that was given back, before its host does anything else.
     fn send_now(&mut self, exchange: ExchangeId);
 
-    /// Called before a response by a lane whose app may have taken its time. With `stopping`, the worker was told to stop, but
-    /// [`Source::stop`] has not been called yet.
+    /// Updates the clock before a response, for a lane whose app may have taken long. With `stopping`, the worker has been
+    /// told to stop, but [`Source::stop`] has not been called yet.
     fn catch_up(&mut self, stopping: bool);
 
-    /// Waits for news and handles them without lending a request: for a lane whose app waits for its client.
+    /// Waits for events and handles them without lending a request: for a lane whose app waits for its client.
     ///
     /// # Errors
-    /// It cannot wait any more.
+    /// The source cannot wait any more.
     fn turn(&mut self) -> io::Result<()>;
 
-    /// Does everything that needs no waiting, without lending a request; returns how long nothing else is due.
+    /// Handles everything that needs no waiting, without lending a request; returns the time until something else is due.
     ///
     /// # Errors
-    /// It cannot look for news any more.
+    /// The source cannot look for events any more.
     fn attend(&mut self) -> io::Result<Option<Duration>>;
 
-    /// Whether there is something to do without waiting.
+    /// Whether there is work that needs no waiting.
     fn has_more(&self) -> bool;
 
-    /// When something is due even without news, on the source's own clock.
+    /// The time at which work is due even without events, on the source's own clock.
     fn due(&self) -> Option<Duration>;
 
-    /// Every thread of the lane is busy: new work is left to other workers until a request is asked for again.
+    /// Leaves new work to other workers until a request is asked for again: every thread of the lane is busy.
     fn leave_line(&mut self);
 
-    /// Whether a lane that waits for news is idle: other lanes leave new clients to it. Not so if it takes none.
+    /// Whether a lane that waits for events counts as idle, so that other lanes leave new clients to it. `false` if it takes
+    /// none.
     fn is_idle_while_it_waits(&self) -> bool {
         true
     }
 
-    /// Something that waits for news instead of the source.
+    /// Returns an object that waits for events instead of the source.
     ///
     /// # Errors
     /// An error of the system.
     fn waiter(&self) -> io::Result<Self::Waiter>;
 
-    /// Takes the news that a waiter has found.
+    /// Takes the events that a waiter has found.
     fn collect(&mut self, waiter: &mut Self::Waiter);
 
     // ---- Deadlines of apps -------------------------------------------------------------------------------------------------
 
-    /// Where orders for the app of an exchange arrive, if whoever sent the request keeps its deadline.
+    /// The mailbox for orders to the app of an exchange, if the sender of the request enforces its deadline.
     fn mailbox(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
         let _ = exchange;
         None
     }
 
-    /// Where orders arrive once the app has answered, if whoever sent the request keeps its deadline no longer than that.
+    /// The mailbox for orders after the app has answered, if the sender of the request enforces its deadline only until then.
     fn mailbox_after_answer(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
         let _ = exchange;
         None
@@ -238,22 +240,22 @@ pub trait Source {
 
     // ---- Commands ----------------------------------------------------------------------------------------------------------
 
-    /// Whether the lane's attention has had news since the last call.
+    /// Whether the lane was woken since the last call.
     fn take_wake(&mut self) -> bool;
 
-    /// Takes no new work, answers what it has, and is then finished. With `empty_queue`, first takes what nobody else would
-    /// take.
+    /// Takes no new work, answers the requests that it has, and is then finished. With `empty_queue`, first takes the work
+    /// that no other worker would take.
     fn stop(&mut self, empty_queue: bool);
 
-    /// Goes on as before, but each response is the last on its connection, because the server is about to end.
+    /// Goes on, but each response is the last on its connection, because the server is about to end.
     fn part(&mut self) {}
 
-    /// Whether it was told to stop.
+    /// Whether the source was told to stop.
     fn stops(&self) -> bool;
 
-    /// Whether it was told to stop and has answered everything.
+    /// Whether the source was told to stop and has answered everything.
     fn finished(&self) -> bool;
 
-    /// Opens the log files again.
+    /// Reopens the log files.
     fn reopen_logs(&mut self);
 }

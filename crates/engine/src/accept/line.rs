@@ -1,7 +1,7 @@
-//! The line: how lanes that share their listeners carry out the decisions of the [policy](super::policy).
+//! Carries out the decisions of the [policy](super::policy) for lanes that share their listeners.
 //!
-//! If the kernel tells only one lane of a connection, a lane that leaves it to others rings a bell. If it tells all, they know
-//! already.
+//! If the kernel reports a connection to only one lane, a lane that leaves it to others rings a bell. If it reports it to
+//! all, the bell is not needed.
 
 use super::policy::{Decision, Situation, Work};
 use super::{Accepting, Deadline, Engine};
@@ -15,13 +15,14 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often a lane that stands aside checks whether it may come back. A new client waits at most this long for it.
+/// The time after which a lane that stands aside checks whether it may come back. A new client waits at most this long for
+/// it.
 const LOOKS_AFTER: Duration = Duration::from_millis(2);
 
-/// What a lane knows about the line in which it waits with others.
+/// The state of a lane in the line in which it waits with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Line {
-    /// Among the events that it is handling is a new connection.
+    /// A new connection is among the events that it is handling.
     told: bool,
     /// It is counted as idle. Being woken to look at a listener does not make it busy.
     idle: bool,
@@ -29,7 +30,7 @@ pub(crate) struct Line {
     left_until: Option<Duration>,
     /// The lane expects the first request of its newest client until then.
     pub(super) expects_until: Duration,
-    /// The connections that it is told of have been accepted already.
+    /// The reported connections have been accepted already.
     pub(super) ahead: bool,
 }
 
@@ -62,12 +63,12 @@ impl Census<'_> {
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// Handles the news that a client waits at a door, or that another lane has rung the bell.
+    /// Handles the event that a client waits at a door, or that another lane has rung the bell.
     pub(crate) fn handle_connection_event(&mut self, door: usize) {
         self.note_connections_told_of();
         let rung = door >= self.doors.len();
         if self.accepting != Accepting::Yes {
-            // This lane has left the line since then, and told others of the clients that waited at its doors.
+            // This lane has left the line since then, and notified others of the clients that waited at its doors.
             if rung {
                 self.ring();
             }
@@ -87,8 +88,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Decides about a connection that this lane was told of. If it is left to others, this lane leaves the line and tells the
-    /// next one.
+    /// Decides about a reported connection. If it is left to others, this lane leaves the line and notifies the next one.
     fn is_mine(&mut self) -> bool {
         let decision = if self.line.ahead { Decision::Take } else { self.situation().decide() };
         match decision {
@@ -132,15 +132,15 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Until when the first request of a client is expected. If several clients have sent nothing yet, no request is expected: such
-    /// clients connect without one, and the lane would take only one of them in each of these times.
+    /// The time until which the first request of a client is expected. If several clients have sent nothing yet, no request
+    /// is expected: such clients connect without one, and the lane would take only one of them in each of these times.
     fn expects_until(&self) -> Option<Duration> {
         let until = self.line.expects_until;
         (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
     }
 
-    /// Called before this lane is busy for an unknown time: leaves a connection that it was told of, and has not handled yet,
-    /// to an idle lane.
+    /// Leaves a reported connection that has not been handled yet to an idle lane, before this lane is busy for an unknown
+    /// time.
     pub(crate) fn leave_untaken_to_others(&mut self) {
         self.count_as_idle(false);
         if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
@@ -149,7 +149,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The bell, if the kernel tells only one lane of a connection, so that this lane must tell the others.
+    /// The bell, if the kernel reports a connection to only one lane, so that this lane must notify the others.
     fn bell(&self) -> Option<&'a Bell> {
         self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
     }
@@ -165,7 +165,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
-    /// Tells the next lane if clients wait of which this lane may have been told and which it will not take.
+    /// Notifies the next lane if clients wait that may have been reported to this lane, which will not take them.
     pub(super) fn ring_if_connection_waits(&self) {
         if let Some(bell) = self.bell()
             && self.connection_waits()
@@ -182,8 +182,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Called before the backend waits for events. A lane that waits for them, and not for an expected request, is idle. So is
-    /// a lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
+    /// Prepares for a wait of the backend. A lane that waits for events, and not for an expected request, is idle. So is a
+    /// lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
     pub(crate) fn begin_waiting(&mut self, timeout: Option<Duration>) {
         if self.line.left_until.is_some() {
             self.check_clients_left();
@@ -198,7 +198,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         matches!(self.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
-    /// Called when the backend has reported events; the first `known` ones were there before.
+    /// Handles the end of a wait: the backend has reported events, of which the first `known` ones were there before.
     pub(crate) fn end_waiting(&mut self, known: usize) {
         if !self.has_company() {
             return;
@@ -226,7 +226,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take them.
+    /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take
+    /// them.
     fn check_clients_left(&mut self) {
         let taken = !self.connection_waits();
         if taken {
@@ -237,7 +238,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// When this lane must next look after new connections.
+    /// The time at which this lane must next look for new connections.
     pub(crate) fn due_at_doors(&self) -> Option<Duration> {
         match self.accepting {
             Accepting::Paused(until) => Some(until),
@@ -258,9 +259,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.doors[door].shared && self.has_company()
     }
 
-    /// The kernel wakes the sleeping lane that has waited at the listener longest. With little load this would always be the
-    /// same one. A lane that leaves the line and joins it again is at its end. If the kernel wakes all lanes, there is no such
-    /// order.
+    /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
+    /// which would always be the same one under little load. A lane that leaves the line and joins it again is at its end. If
+    /// the kernel wakes all lanes, there is no such order.
     pub(super) fn rejoin_line_last(&mut self, door: usize) {
         if !B::TELLS_ONE {
             return;
@@ -272,8 +273,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind an app
-    /// that is held up. A lane that is alone, or alone at its doors, goes on taking them.
+    /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind a
+    /// blocked app. A lane without company, or alone at its doors, goes on taking them.
     pub fn leave_line(&mut self) {
         if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();

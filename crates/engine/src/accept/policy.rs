@@ -1,4 +1,4 @@
-//! Which lane takes a new connection: decides for a lane that was told of it at a listener which it shares with other lanes.
+//! Decides whether a lane takes a new connection at a listener that it shares with other lanes.
 //!
 //! The policy knows no socket and reads no clock. It turns a [`Situation`] into a [`Decision`]:
 //!
@@ -9,21 +9,22 @@
 //! | has requests waiting | stands aside | stands aside |
 //!
 //! Of the idle lanes, the one with the fewest connections never stands aside, so they do not wait for one another. A connection
-//! is left to others once, and for a limited time: after that this lane takes it whatever the table says.
+//! is left to others once, and for a limited time: after that this lane takes it in any case.
 
 use std::time::Duration;
 
-/// How long a connection is left to idle lanes. They have been told and only need a processor, but on a busy machine that may
-/// take a while.
+/// The time for which a connection is left to idle lanes. They have been notified and only need a processor, but on a busy
+/// machine that may take a while.
 const LEFT_TO_IDLE: Duration = Duration::from_millis(50);
 
-/// How long a connection is left to lanes that are all busy: as long as a request takes in a usual app.
+/// The time for which a connection is left to lanes that are all busy: as long as a request takes in a usual app.
 const LEFT_TO_BUSY: Duration = Duration::from_millis(20);
 
-/// How long the first request of a client is expected. A client that connects and asks for nothing must not turn others away.
+/// The time for which the first request of a client is expected. A client that connects and sends nothing must not turn
+/// others away.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_millis(20);
 
-/// What a new client would wait for. If the host answers at once, that is nothing.
+/// The work that a new client would wait for. If the host answers at once, there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     None,
@@ -33,7 +34,7 @@ pub(super) enum Work {
     Waiting,
 }
 
-/// What the decision depends on. Times are on the clock of the lane's backend.
+/// The facts for the decision. Times are on the clock of the lane's backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Situation {
     pub(super) now: Duration,
@@ -48,12 +49,12 @@ pub(super) struct Situation {
     pub(super) left_until: Option<Duration>,
 }
 
-/// What the lane does.
+/// The action of the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It takes the connection.
+    /// Take the connection.
     Take,
-    /// It tells the next lane, and takes no connection until this time, or until it would decide otherwise.
+    /// Notify the next lane, and take no connection until this time, or until the decision changes.
     StandAside(Duration),
 }
 
@@ -92,7 +93,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(7_005);
     const EXPECTED: Work = Work::Expected(SOON);
 
-    /// The situation of a lane with that many connections, whose share is two.
+    /// The situation of a lane with this many connections, whose share is two.
     fn situation(work: Work, fewest_of_idle: Option<usize>, connections: usize) -> Situation {
         Situation { now: NOW, work, connections, share: 2, fewest_of_idle, left_until: None }
     }

@@ -1,16 +1,16 @@
-//! Connections that carry several exchanges at once: those of web servers ([`super::fastcgi`]) and those of clients that speak
-//! HTTP/2 ([`super::http2`]).
+//! Connections that carry several exchanges at once: those of web servers ([`super::fastcgi`]) and those of clients that
+//! speak HTTP/2 ([`super::http2`]).
 //!
-//! A connection that speaks HTTP/1 *is* its present exchange. Such a one stays [`Carrying`](super::connection::State::Carrying)
-//! and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers of its [`Stream`](super::stream::Stream)s, which have
-//! their own table and their own states. The host gets the same [`Exchange`] in all cases, and answers go the same way (see
-//! [`Target`](super::respond::Target)).
+//! A connection that speaks HTTP/1 *is* its present exchange. A carrying one stays
+//! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the
+//! numbers of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
+//! [`Exchange`] in all cases, and answers take the same path (see [`Target`](super::respond::Target)).
 //!
-//! The steps that are the same for both protocols are here. Their data is in modules below the steps of all connections, so that
-//! these can use it, too.
+//! The steps that are the same for both protocols are here. Their data is in modules below the steps of all connections, so
+//! that these can use it, too.
 //!
-//! A request that is given up by the other side, or that is lost with its connection, is forgotten at once; a host that is still
-//! answering is told that the client has gone.
+//! A request that is given up by the other side, or that is lost with its connection, is forgotten at once; a host that is
+//! still answering learns that the client has gone.
 
 mod receive;
 mod settle;
@@ -73,8 +73,9 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle(request);
     }
 
-    /// If nothing is in progress on a connection, it gets the deadline for kept connections, or for idle ones of clients. A partial
-    /// record or frame has the deadline of a head: within a request the stream has a deadline, between requests the connection.
+    /// Sets the deadline for kept connections, or for idle ones of clients, if nothing is in progress on a connection. A
+    /// partial record or frame has the deadline of a head: within a request the stream has a deadline, between requests the
+    /// connection.
     pub(super) fn rest_if_idle(&mut self, index: u32) {
         let now = self.backend.now();
         let connection = &mut self.connections[index];

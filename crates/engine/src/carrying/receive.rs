@@ -1,4 +1,4 @@
-//! Receives on connections that carry several exchanges, and has their machines read.
+//! Receives on connections that carry several exchanges, and drives their machines.
 
 use super::super::Engine;
 use super::super::connection::State;
@@ -51,14 +51,14 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sends the server's own answer to a peer, unless that keeps asking without reading the answers. What is framed of responses
-    /// may wait beside them.
+    /// Sends the server's own answers to a peer, unless it keeps asking without reading the answers. Framed bytes of
+    /// responses may wait beside them.
     pub(in super::super) fn flush_and_rest(&mut self, index: u32) -> Still {
         if self.flush(index) == Still::Gone {
             return Still::Gone;
         }
         let connection = &self.connections[index];
-        // Streams of web servers wait in the spool as well; there is no end of what these may have.
+        // Streams of web servers wait in the spool as well, without a bound.
         let waiting = if connection.speaks_http2() { connection.line.framed() } else { connection.line.waiting() };
         if waiting > self.settings.limits.output_bytes.saturating_add(FRAMED_BYTES) {
             self.drop_connection(index);

@@ -1,4 +1,4 @@
-//! The end of exchanges on a carrying connection, and the end of the connection.
+//! Ends exchanges on a carrying connection, and the connection itself.
 
 use super::super::answer::Lost;
 use super::super::carrier::{Carrier, Multiplexer};
@@ -24,7 +24,7 @@ impl<B: Backend> Engine<'_, B> {
             self.record(&exchange, None);
             return self.recycle_carried(exchange.received);
         };
-        // A stream with content that waits to be framed is forgotten behind that.
+        // A stream with content that waits to be framed is forgotten behind that content.
         if answer.finished && !waits {
             let counted = answer.counted();
             self.conclude_returned(connection, &exchange, counted);
@@ -38,7 +38,7 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle_carried(exchange.received);
     }
 
-    /// Called when the end of a response has been written to the connection's output.
+    /// Ends the exchange: the end of its response has been written to the connection's output.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
         let now = self.backend.now();
         let stream = &mut self.streams[number];
@@ -122,7 +122,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes a connection that is to end once it carries nothing, or sets its idle deadline.
+    /// Closes a connection that should end once it carries nothing, or sets its idle deadline.
     pub(in super::super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == Stage::Stopping;
         let connection = &mut self.connections[index];
@@ -132,8 +132,8 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Open;
         }
         debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
-        // A client of HTTP/2 goes on making room while it reads the last response. On a closed socket that would bring about a reset,
-        // which takes what has not arrived.
+        // A client of HTTP/2 goes on sending window updates while it reads the last response. On a closed socket they would
+        // cause a reset, which discards bytes that have not arrived.
         let fate = if carrier.makes_room() { Fate::Linger } else { Fate::Close };
         connection.state = State::Flushing(fate);
         if connection.line.output.is_none() { self.go_on(index, fate) } else { self.flush(index) }
@@ -194,7 +194,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Called when a connection has gone: loses everything that it carried.
+    /// Loses all streams of a connection that has gone.
     pub(in super::super) fn lose_streams(&mut self, carrier: Carrier) {
         for (_, number) in carrier.streams {
             self.lose_stream(number);

@@ -13,8 +13,8 @@ use oribi_io::Backend;
 use oribi_proto::fcgi;
 use std::time::Duration;
 
-/// How long a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0, section 3.2), so
-/// this is only for a web server that has vanished.
+/// The time for which a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0,
+/// section 3.2), so this is only for a web server that has vanished.
 pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl<B: Backend> Engine<'_, B> {
@@ -30,8 +30,7 @@ impl<B: Backend> Engine<'_, B> {
         request
     }
 
-    /// Called when the web server does not want the answer any more: tells it that the request has ended, and forgets the
-    /// request.
+    /// Ends a request whose answer the web server no longer wants: sends the end of the request, and forgets it.
     pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
         let Stream { connection, framing, .. } = &mut self.streams[number];
         let line = &mut self.connections[*connection].line;
@@ -42,13 +41,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// The limits of its machines, from the settings.
+/// The limits of the machines, from the settings.
 pub(super) fn limits(settings: &Settings) -> fcgi::Limits {
     let (limits, defaults) = (&settings.limits, fcgi::Limits::default());
     fcgi::Limits {
         connections: u32::try_from(limits.connections).unwrap_or(u32::MAX),
         requests: u16::try_from(limits.fastcgi_requests).unwrap_or(u16::MAX),
-        // The same size again for what the web server adds to the client's request.
+        // The same size again for the variables that the web server adds to the client's request.
         params_bytes: limits.head_bytes * 2,
         pairs: limits.fields + defaults.pairs,
         target_bytes: limits.target_bytes,

@@ -1,4 +1,4 @@
-//! Makes complete requests of records.
+//! Builds complete requests from records.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};
@@ -83,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.set(number, Deadline::Head, now);
     }
 
-    /// The request of such a stream, and the given bytes of the connection's input.
+    /// The request of a stream, and the given bytes of the connection's input.
     fn request_and_input(&mut self, index: u32, number: u32, range: Range<usize>) -> Option<(&mut Requested, &[u8])> {
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return None };
         Some((requested, &self.connections[index].input.bytes()[range]))

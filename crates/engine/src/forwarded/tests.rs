@@ -1,4 +1,4 @@
-//! What is believed, of everything that proxies and their clients can write.
+//! Tests of forwarded fields, as proxies and their clients may write them.
 
 use super::{Belief, Contradiction};
 use oribi_config::{Proxies, TrustedPeers};
@@ -10,7 +10,7 @@ fn proxies() -> Proxies {
     Proxies { trusted: vec![network("10.0.0.0", 8), network("2001:db8::", 32)], ..Proxies::default() }
 }
 
-/// `client|https|host|port` as they are believed of a request with these lines, or `contradiction`.
+/// `client|https|host|port` as read from a request with these lines, or `contradiction`.
 fn told_by(lines: &[&str], proxies: &Proxies) -> String {
     let bytes = format!("GET / HTTP/1.1\r\nHost: inside\r\n{}\r\n\r\n", lines.join("\r\n")).replace("\r\n\r\n\r\n", "\r\n\r\n");
     let mut layout = HeadLayout::default();
@@ -49,7 +49,7 @@ fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
         ("[2001:db9::7]:1 , [2001:db8::1]:4711", "2001:db9::7 1"),
         ("2001:db9::7", "2001:db9::7"),
         ("::ffff:192.0.2.1", "192.0.2.1"),
-        // What nobody can read ends the list: the proxy that wrote it stands for its client.
+        // A value that cannot be read ends the list: the proxy that wrote it counts as the client.
         ("", ""),
         ("unknown", ""),
         ("127.0.0.1, unknown", ""),
@@ -158,7 +158,7 @@ fn fields_of_both_kinds_must_say_the_same() {
     ] {
         assert_eq!(told(&[&each[..], &[&format!("Forwarded: {standard}")]].concat()), expected, "{standard}");
     }
-    // A port that only the client can have sent does not become part of what the proxy says.
+    // A port that only the client can have sent does not become part of the proxy's statement.
     assert_eq!(told(&["X-Forwarded-Port: 666", "Forwarded: for=192.0.2.1"]), "contradiction");
 }
 

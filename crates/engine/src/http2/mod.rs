@@ -1,13 +1,13 @@
 //! Connections of clients that speak HTTP/2, which carry many exchanges at once (RFC 9113).
 //!
 //! As with FastCGI, a connection stays [`Carrying`](super::connection::State::Carrying), and each request is a
-//! [`Stream`](super::stream::Stream) with a state and deadlines of its own. What is different is that a client says how much content
-//! it takes, on the connection and on each stream. Content for which there is no room waits with its stream (`send`), so no
-//! stream keeps the others from the socket.
+//! [`Stream`](super::stream::Stream) with a state and deadlines of its own. The difference is flow control: a client limits
+//! the content that it takes, on the connection and on each stream. Content for which there is no room waits with its stream
+//! (`send`), so no stream keeps the others from the socket.
 //!
-//! A client opens such a connection in clear text by knowing that the server speaks HTTP/2 (section 3.3), over TLS by agreeing on it
-//! in the handshake (section 3.2). The HTTP/1 machine refuses the first line that it sends then, and only behind that is looked for
-//! it.
+//! A client that knows that the server speaks HTTP/2 opens such a connection in clear text (section 3.3); over TLS, the peers
+//! agree on it in the handshake (section 3.2). In clear text the HTTP/1 machine refuses the first line of the client, and
+//! only then the engine checks for HTTP/2.
 
 mod receive;
 mod send;
@@ -23,11 +23,11 @@ use oribi_proto::h2::{self, Machine, Opening};
 use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little of it has come to tell, the
-    /// connection is as it was before the machine looked at it.
+    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little has come to decide, the
+    /// connection is as it was before the machine read it.
     pub(super) fn opening(&mut self, index: u32) -> Opening {
         let connection = &mut self.connections[index];
-        // Over TLS the peers have agreed on it, or on something else, before the first byte (section 3.2).
+        // Over TLS the peers have agreed on HTTP/2, or on something else, before the first byte (section 3.2).
         match self.backend.encryption(&connection.line.socket) {
             Some(encryption) => return if encryption.http2 { Opening::Http2 } else { Opening::Other },
             None if connection.requests > 0 || !self.settings.http2 => return Opening::Other,
@@ -40,7 +40,7 @@ impl<B: Backend> Engine<'_, B> {
         opening
     }
 
-    /// Goes on with a connection as one of HTTP/2.
+    /// Continues a connection as one of HTTP/2.
     pub(super) fn speak_http2(&mut self, index: u32) -> Still {
         self.tally.count(Counter::Http2Connections);
         self.count_speech(index, Speech::Http2);
@@ -49,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
         self.parse_carried(index)
     }
 
-    /// Tells all clients that they are to open no more streams, because this engine stops or hands over.
+    /// Asks all clients to open no more streams, because this engine stops or hands over.
     pub(super) fn leave_clients(&mut self) {
         let clients: Vec<u32> = self.connections.indices().filter(|index| self.connections[*index].speaks_http2()).collect();
         for index in clients {
@@ -57,12 +57,12 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Tells a client that it is to open no more streams. Those that are on their way are still answered.
+    /// Asks a client to open no more streams. Requests that are on their way are still answered.
     pub(super) fn leave_client(&mut self, index: u32) -> Still {
         self.say_farewell(index, Machine::retire)
     }
 
-    /// Tells a client that what it has opened is all that is answered. A connection on which nothing is asked ends.
+    /// Announces to a client that only the streams opened so far are answered. A connection without any ends.
     pub(super) fn leave_client_at_once(&mut self, index: u32) -> Still {
         self.say_farewell(index, Machine::retire_at_once)
     }
@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// The limits of its machines, from the settings.
+/// The limits of the machines, from the settings.
 pub(super) fn limits(settings: &Settings) -> h2::Limits {
     let limits = &settings.limits;
     h2::Limits {

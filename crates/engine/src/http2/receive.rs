@@ -1,4 +1,4 @@
-//! Makes complete requests of frames.
+//! Builds complete requests from frames.
 
 use super::super::carrier::Carrier;
 use super::super::connection::{Connection, Fate, State};
@@ -19,7 +19,7 @@ use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
 use oribi_stats::totals::Counter;
 
-/// A head of so many bytes counts before any content has come; smaller ones are less than what a stream takes anyhow.
+/// A head of this size counts before any content has come; smaller ones take less than a stream itself.
 const LARGE_HEAD: usize = 2 << 10;
 
 impl<B: Backend> Engine<'_, B> {
@@ -90,7 +90,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A head has been read: its layout is in the blank request.
+    /// Begins a request whose head has been read: its layout is in the blank request.
     fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
         let now = self.backend.now();
         self.tally.asked_by_http2();
@@ -131,7 +131,7 @@ impl<B: Backend> Engine<'_, B> {
             request.complete_at = now.into();
         } else {
             let bounds = self.uploads.bounds;
-            // Without a file for it, it begins in memory.
+            // Without a file for it, the content begins in memory.
             let size = outline.content_length.filter(|size| *size <= bounds.in_memory as u64 || !self.has_all_files(index));
             let room = &mut Room { input: None, spare: &mut self.spare_content, bounds };
             match StoredContent::with_room(size, room) {
@@ -177,11 +177,11 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// If a connection is to end soon, tells the client so.
+    /// Announces to the client that a connection is about to end, if it is.
     fn part_with_client(&mut self, index: u32) -> Still {
         let requests = self.connections[index].requests;
         if let Some(most) = self.settings.limits.requests_per_connection {
-            // A client that does not heed the first word may not go on for ever.
+            // A client that ignores the first announcement may not go on for ever.
             if requests == most {
                 self.tally.count(Counter::LimitKeepaliveRequests);
             }
@@ -217,7 +217,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Err(error) = added {
             return self.refuse_stream_storage(number, &error);
         }
-        // What is complete with this piece leaves at once.
+        // Content that is complete with this piece is passed on at once.
         if requested.announced.is_none_or(|size| content.size() < size) {
             content.count(requested.request.text.len(), &uploads.bounds);
         }
@@ -241,14 +241,14 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index)
     }
 
-    /// Trailers have been read: they are the fields of the blank request.
+    /// Takes trailers that have been read: they are the fields of the blank request.
     fn take_trailers(&mut self, number: u32) {
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return };
         let fields = RequestHead::new(&self.head_text, &self.blank.layout).fields();
         requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
-    /// Answers a request that the machine refuses, of which the engine may have heard nothing yet.
+    /// Answers a request that the machine refuses, of which the engine may not have been notified yet.
     fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
         let Connection { line, state, remote, .. } = &mut self.connections[index];
         let State::Carrying(carrier) = state else { return Still::Open };
@@ -267,7 +267,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush_and_rest(index)
     }
 
-    /// Ends a connection on which a rule was broken, and tells the client.
+    /// Ends a connection on which a rule was broken, with the error for the client.
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };

@@ -1,4 +1,4 @@
-//! Content that waits with its stream until the client and the other streams leave room for it.
+//! Keeps content with its stream until the client and the other streams leave room for it.
 //!
 //! Content that may not be sent yet stays with its stream, unframed (`Frame::postpone`), and so does content that would put
 //! more than [`FRAMED_BYTES`] of one stream before the others of its connection. The connection's output then shares the
@@ -19,7 +19,7 @@ use oribi_stats::totals::Counter;
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {
-    /// If content of a response waits, the client has so long to make room for it.
+    /// Sets the deadline for the client to make room, if content of a response waits.
     #[inline]
     pub(in super::super) fn limit_waiting(&mut self, place: Place) {
         if let Place::Stream(number) = place
@@ -32,7 +32,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The client has all of its time again to make room for content of a stream that waits.
+    /// Restarts the deadline for the client to make room for the waiting content of a stream.
     fn allow_time(&mut self, number: u32) {
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut self.streams[number] else { return };
         let Some(machine) = self.connections[*connection].carrier().and_then(|carrier| carrier.http2()) else { return };
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
     }
 
-    /// Called when all that was framed has left: content that waits comes next, or the connection rests.
+    /// Continues when all framed bytes have been sent: with content that waits, or with a connection at rest.
     pub(in super::super) fn go_on_carrying(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         let some_wait = connection.carrier().and_then(|carrier| carrier.http2()).is_some_and(|machine| machine.any_waits());
@@ -54,7 +54,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Frames content that waits, as far as the client has room for it and one turn of the connection goes, and sends it.
+    /// Frames waiting content, as far as the client has room for it and one turn of the connection allows, and sends it.
     pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
         let mut any = false;
         loop {
@@ -83,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_or_rest(index)
     }
 
-    /// Frames a part of the content that is to be sent next; returns the number of its stream.
+    /// Frames a part of the content whose turn is next; returns the number of its stream.
     fn frame_next(&mut self, index: u32) -> io::Result<Option<u32>> {
         let Self { connections, streams, outputs, .. } = self;
         let Connection { line, state, .. } = &mut connections[index];
@@ -114,7 +114,7 @@ impl<B: Backend> Engine<'_, B> {
         if waiting.as_ref().is_some_and(|content| content.is_empty()) {
             *waiting = None;
         }
-        // As on every connection: a client that takes a few bytes now and then has not more time than one that takes none.
+        // As on every connection: a client that takes a few bytes now and then has no more time than one that takes none.
         let progressed = waiting.as_ref().map(|content| content.progress >= WRITE_PROGRESS);
         if progressed.is_none() {
             machine.set_waiting(id, false);
@@ -127,7 +127,7 @@ impl<B: Backend> Engine<'_, B> {
         Ok(Some(number))
     }
 
-    /// Nothing of a stream waits any more: ends it if its response ends there.
+    /// Ends a stream whose content has all been framed, if its response ends there.
     fn all_is_framed(&mut self, index: u32, number: u32) {
         self.stream_deadlines.clear(number);
         let Self { connections, streams, outputs, .. } = self;
@@ -150,8 +150,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Content of a stream has waited for as long as a client may make it wait. If the client has room for it and has taken content
-    /// of other streams in that time, it goes on waiting for its turn; otherwise the client gets no more of this response.
+    /// Handles content of a stream that has waited as long as a client may make it wait. If the client has room for it and
+    /// has taken content of other streams in that time, it goes on waiting for its turn; otherwise the response is given up.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
         let Self { connections, streams, outputs, tally, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };

@@ -1,4 +1,4 @@
-//! The part of an output that lies in a file instead of memory.
+//! The part of an output that is in a file instead of memory.
 
 use super::super::spool::{BLOCK_BYTES, Refusal, Spool};
 use super::{Output, Segment};
@@ -8,15 +8,15 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
-/// Where an output goes, and how much of it.
+/// The spool for an output, and the bounds.
 #[derive(Debug)]
 pub(in super::super) struct Destination<'s> {
     pub(in super::super) spool: &'s Arc<Spool>,
-    /// How many more bytes the output may have there.
+    /// The number of bytes that the output may still move there.
     pub(in super::super) room: u64,
-    /// How many bytes all files together may have.
+    /// The most bytes of all files together.
     pub(in super::super) most: u64,
-    /// Whether files that are in memory go there, too.
+    /// Files that are in memory are moved, too.
     pub(in super::super) with_files: bool,
 }
 
@@ -38,13 +38,13 @@ impl Output {
         self.share.set(held);
     }
 
-    /// Gives the share back, because nothing of this output waits any more.
+    /// Gives the share back, because the output has no more waiting bytes.
     pub(in super::super) fn forget_share(&mut self) {
         self.share.set(0);
         (self.was_spooled, self.was_refused, self.unknown_files) = (false, false, false);
     }
 
-    /// Looks at files that have come since the last look: which of them are in memory.
+    /// Checks which of the files added since the last check are in memory.
     pub(in super::super) fn look_at_files(&mut self) {
         if !std::mem::take(&mut self.unknown_files) {
             return;
@@ -60,7 +60,7 @@ impl Output {
         }
     }
 
-    /// Moves to the spool what waits in memory, from front to back. After a refusal the rest stays where it is.
+    /// Moves the waiting bytes in memory to the spool, from front to back. After a refusal the rest stays where it is.
     ///
     /// # Errors
     /// Not all of it has been moved.
@@ -111,7 +111,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends bytes to the spool; returns how many.
+    /// Appends bytes to the spool; returns the number appended.
     fn add(&mut self, bytes: &[u8], to: &mut Destination<'_>) -> (usize, Result<(), Refusal>) {
         let mut added = 0;
         while added < bytes.len() {
@@ -135,14 +135,14 @@ impl Output {
         (added, Ok(()))
     }
 
-    /// Appends bytes of a file to the spool; returns how many.
+    /// Appends bytes of a file to the spool; returns the number appended.
     fn add_file(&mut self, file: &File, offset: u64, size: u64, to: &mut Destination<'_>) -> (u64, Result<(), Refusal>) {
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(BLOCK_BYTES)];
         let mut added = 0;
         while added < size {
             let wanted = usize::try_from(size - added).unwrap_or(usize::MAX).min(bytes.len());
             if let Err(error) = file.read_exact_at(&mut bytes[..wanted], offset + added) {
-                // If it has become shorter, sending it says so.
+                // If the file has become shorter, sending it reports that.
                 return (added, Err(Refusal::Failed(error)));
             }
             let (count, moved) = self.add(&bytes[..wanted], to);
@@ -155,7 +155,7 @@ impl Output {
     }
 }
 
-/// Whether a file without a name is one in memory, as workers make them for large responses.
+/// Whether a file without a name is in memory, as are the files that workers make for large responses.
 fn is_in_memory(file: &File) -> bool {
     let is_nameless = file.metadata().is_ok_and(|data| data.nlink() == 0);
     is_nameless && fcntl_get_seals(file).is_ok()

@@ -148,7 +148,7 @@ fn what_is_passed_on_is_not_copied() {
     }
 }
 
-/// How many of the bytes are passed on with this chunk of them.
+/// The number of bytes passed on up to the end of this chunk.
 fn chunk_end(bytes: &[u8], chunk: &[u8]) -> usize {
     chunk.as_ptr() as usize - bytes.as_ptr() as usize + chunk.len()
 }

@@ -1,4 +1,4 @@
-//! The common part of the loops that parse nothing: options, the answer, and how requests are counted.
+//! The common part of the loops that parse nothing: options, the answer, and the count of requests.
 
 use memchr::memmem::Finder;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 
 /// The most answers that one call sends: as many as Oribi answers in a row.
 const AT_ONCE: usize = 16;
-/// Answers up to this size are stored that many times in a row.
+/// Answers up to this size are stored [`AT_ONCE`] times in a row.
 const SMALL: usize = 4 << 10;
 const BACKLOG: i32 = 4096;
 
-/// What the command line asks for.
+/// The options of the command line.
 pub struct Options {
     address: String,
     /// The connection is closed after each answer.
@@ -91,7 +91,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The same as the native host's answer, but with a constant date.
+    /// Creates the native host's answer, but with a constant date.
     pub fn new(options: &Options) -> Answers {
         let end = if options.close { "Connection: close\r\n" } else { "" };
         let mut answer = format!(
@@ -122,8 +122,8 @@ pub struct Heads {
 const END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 impl Heads {
-    /// How many requests end in the received bytes. If they are not pipelined, at most one does, and it ends with the last
-    /// byte.
+    /// The number of requests that end in the received bytes. If they are not pipelined, at most one does, and it ends with
+    /// the last byte.
     #[inline]
     pub fn count(&mut self, options: &Options, finder: &Finder<'_>, received: &[u8]) -> usize {
         let ends_here = if let Some(four) = received.last_chunk() {

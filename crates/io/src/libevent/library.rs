@@ -1,4 +1,4 @@
-//! The functions of libevent that the backend uses, and handles that free what they own.
+//! The functions of libevent that the backend uses, and handles that free their objects.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_short, c_void};
@@ -21,8 +21,7 @@ const NO_LOCKS: c_int = 0x01;
 const FEATURE_EDGE: c_int = 0x01;
 const FEATURE_CLOSED: c_int = 0x08;
 
-/// A callback for libevent. Its arguments are the descriptor, what has happened to it, and the pointer that was registered with
-/// it.
+/// A callback for libevent. Its arguments are the descriptor, the kind of event, and the pointer that was registered with it.
 pub(super) type Callback = unsafe extern "C" fn(c_int, c_short, *mut c_void);
 
 #[repr(C)]
@@ -33,7 +32,7 @@ struct Config {
 struct EventBase {
     opaque: [u8; 0],
 }
-/// An event, known only by its address: libevent tells its size at run time.
+/// An event, known only by its address: its size is known only at run time.
 #[repr(C)]
 pub(super) struct RawEvent {
     opaque: [u8; 0],
@@ -122,13 +121,14 @@ impl Base {
         if result < 0 { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
     }
 
-    /// Calls the callbacks for what has happened; with `wait`, waits until something has.
+    /// Calls the callbacks of all events that have occurred; with `wait`, waits until one has.
     ///
     /// Callbacks are called only from here.
     pub(super) fn run(&self, wait: bool) -> io::Result<()> {
-        // Without ONCE it would loop as long as there is something to report, and a waiting connection is reported without end.
+        // Without ONCE it would loop as long as there is something to report, and a waiting connection is reported without
+        // end.
         let flags = LOOP_EVEN_IF_EMPTY | LOOP_ONCE | if wait { 0 } else { LOOP_WITHOUT_WAITING };
-        // SAFETY: the base is alive and belongs to this thread; callbacks keep what was promised for them when their
+        // SAFETY: the base is alive and belongs to this thread; callbacks keep the promises that were made when their
         // events were made.
         if unsafe { event_base_loop(self.0.as_ptr(), flags) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -137,14 +137,14 @@ impl Base {
 impl Drop for Base {
     fn drop(&mut self) {
         // SAFETY: the base was made in `new` and is freed once. Every event is gone: a watch holds an `Rc` of the base, and
-        // whoever makes an event in memory of their own has promised to end it before.
+        // callers that make an event in memory of their own have promised to end it before.
         unsafe { event_base_free(self.0.as_ptr()) }
     }
 }
 
 /// The size of an event in bytes.
 pub(super) fn event_bytes() -> usize {
-    // SAFETY: it tells a constant.
+    // SAFETY: it returns a constant.
     unsafe { event_get_struct_event_size() }
 }
 
@@ -158,7 +158,7 @@ pub(super) unsafe fn add(event: NonNull<RawEvent>, timeout: Option<&libc::timeva
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Removes an event, so that its callback is not called any more. It can be added again.
+/// Removes an event, so that its callback is no longer called. It can be added again.
 ///
 /// # Safety
 /// The event exists.
@@ -167,13 +167,13 @@ pub(super) unsafe fn remove(event: NonNull<RawEvent>) {
     unsafe { event_del(event.as_ptr()) };
 }
 
-/// Ends an event that [`Base::make`] has made. The caller may use its memory for other things then.
+/// Ends an event that [`Base::make`] has made. After that the caller may use its memory for other things.
 ///
 /// # Safety
 /// The event exists, and is not used any more.
 pub(super) unsafe fn unmake(event: NonNull<RawEvent>) {
     // SAFETY: as above. The base forgets an event that is removed. Only libevent's debug mode, which a program may have
-    // enabled, must be told that the event ends.
+    // enabled, must be notified that the event ends.
     unsafe {
         remove(event);
         event_debug_unassign(event.as_ptr());
@@ -188,8 +188,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// An event that is not added yet. With a descriptor, which must stay open as long as the event exists; without, for
-    /// timeouts only.
+    /// Creates an event that is not added yet. A descriptor must stay open as long as the event exists; without one, the
+    /// event is for timeouts only.
     ///
     /// # Safety
     /// `callback` must be sound with `argument` as long as the event exists, and must not unwind.

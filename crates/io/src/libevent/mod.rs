@@ -1,16 +1,14 @@
-//! The libevent backend: an event base of the system's libevent is the loop.
+//! The libevent backend: its loop is an event base of the system's libevent.
 //!
 //! A socket has one event for input, edge-triggered and persistent. When a send first finds the socket full, it gets a second
-//! event for output. Callbacks record what happened and do nothing else, so no event is added or removed from within a
-//! callback.
+//! event for output. Callbacks only record events, so no event is added or removed from within a callback.
 //!
 //! Peculiarities:
 //! * libevent reports a broken connection as readable and writable. If a socket was reported and the caller did not receive
-//!   from it,
-//!   which would have shown the break, the next wait that takes time checks the socket once.
-//! * Some of libevent's methods know only states (`poll`, `select`; `EVENT_NOEPOLL` selects these). With them, a socket that
-//!   was reported
-//!   and not received from is not watched until the caller receives from it; bytes that arrive meanwhile are not reported.
+//!   from it, which would have shown the break, the next wait that takes time checks the socket once.
+//! * Some of libevent's methods report only states (`poll`, `select`; `EVENT_NOEPOLL` selects these). With them, a socket
+//!   that was reported and not received from is not watched until the caller receives from it; bytes that arrive meanwhile
+//!   are not reported.
 //! * libevent has no exclusive waiting: a connection wakes every worker that sleeps at the listener.
 //! * An event base belongs to one thread and hides its descriptor, so no waiter is possible.
 
@@ -40,8 +38,7 @@ use std::time::Duration;
 pub struct Libevent {
     listeners: Vec<Option<Watch>>,
     wake: Option<Watch>,
-    /// Ends a wait that would otherwise last too long. It may go off early, which is cheaper than setting it anew for every
-    /// wait.
+    /// The timer that ends a wait in time. It may go off early, which is cheaper than setting it anew for every wait.
     alarm: Watch,
     now: Duration,
     // Declared after the events, because their callbacks use it.
@@ -61,9 +58,9 @@ struct Loop {
     told: RefCell<Vec<Option<NonNull<State>>>>,
     /// Events for output, by descriptor, of the sockets that a send has found full.
     outputs: RefCell<HashMap<RawFd, Watch>>,
-    /// Which listener has which descriptor.
+    /// The number of the listener with each descriptor.
     numbers: RefCell<Vec<(RawFd, usize)>>,
-    /// When the alarm goes off.
+    /// The time at which the alarm goes off.
     alarm_at: Cell<Option<Duration>>,
     /// If the base has no edges, an epoll instance provides them for the pipe, which the backend never reads.
     edge_of_wake: RefCell<Option<OwnedFd>>,
@@ -80,7 +77,7 @@ impl Waiter for NoWaiter {
 }
 
 impl Libevent {
-    /// Makes an event base with the best method that the system offers and the environment allows.
+    /// Creates an event base with the best method that the system offers and the environment allows.
     ///
     /// # Errors
     /// An error of the system.
@@ -169,7 +166,8 @@ impl Loop {
     fn watch(self: &Rc<Self>, descriptor: Option<BorrowedFd<'_>>, what: i16, callback: library::Callback) -> io::Result<Watch> {
         let argument = Rc::as_ptr(self).cast_mut().cast();
         // SAFETY: `Libevent` drops its events before its loop, whose place in memory does not change; the callbacks that are
-        // given here are those that take a loop, and they only note things in cells. Listeners and the pipe outlive the lane.
+        // passed here are those that take a loop, and they only record events in cells. Listeners and the pipe outlive the
+        // lane.
         unsafe { Watch::new(&self.base, descriptor, what, callback, argument) }
     }
 
@@ -219,7 +217,7 @@ impl Backend for Libevent {
     type Socket = Socket;
     type Waiter = NoWaiter;
 
-    // libevent tells of EPOLLERR as readable and writable, and only the former was asked for.
+    // libevent reports EPOLLERR as readable and writable, and only the former was asked for.
     const TELLS_ENDS: bool = false;
 
     fn name(&self) -> &'static str {

@@ -52,7 +52,7 @@ impl Socket {
         }
     }
 
-    /// Called when a send finds the socket full.
+    /// Watches for room after a send has found the socket full.
     #[cold]
     pub(super) fn await_room(&self) -> Attempt {
         self.state().mark(AWAITS_ROOM);
@@ -78,7 +78,7 @@ impl Socket {
         state.loop_.outputs.borrow().get(&number).map_or_else(|| Err(io::ErrorKind::NotFound.into()), Watch::add)
     }
 
-    /// The caller receives, and receiving reports the end of input itself, so the socket need not be checked any more.
+    /// Notes that the caller receives. Receiving reports the end of input itself, so the socket need not be checked any more.
     #[inline]
     pub(super) fn was_received_from(&self) {
         let state = self.state();
@@ -90,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// A receive has emptied the socket.
+    /// Notes that a receive has emptied the socket.
     #[inline]
     pub(super) fn was_emptied(&self) {
         if self.state().has(DEAF) {
@@ -133,7 +133,7 @@ impl Drop for Socket {
     }
 }
 
-/// Checks a socket that was reported and not received from: has it ended, is it broken?
+/// Checks whether a socket that was reported and not received from has ended or is broken.
 ///
 /// # Safety
 /// `socket` is the state of an existing socket.
@@ -142,7 +142,7 @@ pub(super) unsafe fn look(socket: NonNull<State>) -> Option<Event> {
     let state = unsafe { socket.as_ref() };
     state.set_untold();
     if !state.loop_.edges {
-        // It would be reported again and again.
+        // Otherwise it would be reported again and again.
         // SAFETY: a socket that was reported has an event.
         unsafe { remove(State::event(socket)) };
         state.mark(DEAF);

@@ -1,6 +1,6 @@
-//! The state behind a socket: its event for input and what callbacks know about it, in one allocation that does not move.
+//! The state behind a socket: its event for input and the data of its callbacks, in one allocation that does not move.
 //!
-//! The event comes first and the state follows it, because libevent tells the size of an event only at run time. There is one
+//! The event comes first and the state follows it, because the size of an event is known only at run time. There is one
 //! allocation instead of two, and it contains nothing that only a busy connection needs, so an idle one costs little.
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// The event for input exists.
 pub(super) const MADE: u32 = 1 << 31;
-/// There is an event for output: [`Loop::outputs`] has it.
+/// An event for output exists, in [`Loop::outputs`].
 pub(super) const HAS_OUTPUT: u32 = 1 << 30;
 /// A send has found the socket full.
 pub(super) const AWAITS_ROOM: u32 = 1 << 29;
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// Where the event for input is, or will be.
+    /// The address of the event for input, made or not.
     ///
     /// # Safety
     /// `this` is from [`State::allocate`] and has not been freed.

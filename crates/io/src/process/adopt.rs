@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 /// Descriptors that were claimed and not adopted.
 static CLAIMED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// Claims a descriptor that the parent process has made for this process alone and nobody else uses: programs executed from now on
-/// do not inherit it. It may be adopted later.
+/// Claims a descriptor that the parent process has made for this process alone and that no other code uses: programs executed
+/// from now on do not inherit it. It may be adopted later.
 ///
 /// # Errors
 /// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
@@ -21,8 +21,8 @@ static CLAIMED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
-    // SAFETY: it is open, and was open before this program began: what is opened here has CLOEXEC. So nobody opened it here who could
-    // own it, and nobody claimed it before. The parent says that it is for this process alone.
+    // SAFETY: it is open, and was open before this program began: descriptors opened here have CLOEXEC. So no code opened it
+    // here that could own it, and none claimed it before. The parent guarantees that it is for this process alone.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(descriptor);
     Ok(())
@@ -30,9 +30,9 @@ pub fn claim(number: i32) -> io::Result<()> {
 
 /// Takes over an inherited descriptor: programs executed from now on do not inherit it.
 ///
-/// If it was not claimed before, the result is a copy. The descriptor itself stays open, because nothing can prove that no other code
-/// in this process owns it: other code may know of it by the same variable, or a library in C may open a descriptor that looks like an
-/// inherited one.
+/// If it was not claimed before, the result is a copy. The descriptor itself stays open, because nothing can prove that no
+/// other code in this process owns it: other code may know it from the same variable, or a library in C may open a descriptor
+/// that looks like an inherited one.
 ///
 /// # Errors
 /// As for [`claim`], which may have been called for it before.
@@ -47,7 +47,7 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// The process at the other end of the Unix socket with this number.
+/// Returns the process at the other end of the Unix socket with this number.
 ///
 /// # Errors
 /// There is no such process.
@@ -74,8 +74,8 @@ pub fn tell(number: i32, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// An inherited descriptor is recognised by this: programs executed from here would inherit it, too. All other descriptors are
-/// opened with CLOEXEC.
+/// Returns the descriptor with this number if it was inherited. Inherited descriptors lack CLOEXEC; all others are opened
+/// with it.
 fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
     let descriptor = borrow(number)?;
     if fcntl_getfd(descriptor)?.contains(FdFlags::CLOEXEC) {

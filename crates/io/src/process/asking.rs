@@ -1,9 +1,9 @@
-//! Asks a process where its apps are: a signal that carries a number.
+//! Asks a process where its apps are, by a signal that carries a number.
 //!
-//! The kernel restarts the system calls that it interrupts, as far as it can (SA_RESTART; signal(7) lists those that it cannot). A
-//! process that does not expect the signal would be ended by it. So [`ask`] looks first whether the process has a handler, and whether
-//! it is a child of one of those that are expected to have forked it, and does all of that by a descriptor of the process, because its
-//! number may belong to another one by then.
+//! The kernel restarts the system calls that it interrupts, as far as it can (SA_RESTART; signal(7) lists those that it
+//! cannot). The signal would end a process that does not expect it. So [`ask`] first checks that the process has a handler,
+//! and that it is a child of one of the processes that are expected to have forked it. It does all of that by a descriptor of
+//! the process, because its number may belong to another one by then.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -15,20 +15,20 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the handler calls: with the number that the signal has brought, in a signal handler, on any thread of the process. It may
-/// do only what a signal handler may do (signal-safety(7)), and preserves errno.
+/// The function that the handler calls with the number from the signal, in a signal handler, on any thread of the process. It
+/// may do only what a signal handler may do (signal-safety(7)), and preserves errno.
 pub type Asked = Box<dyn Fn(u32) + Send + Sync>;
 
 static ASKED: OnceLock<Asked> = OnceLock::new();
-/// The process that has the handler. The children that an app forks have it as well, and run no app of this server.
+/// The process that has the handler. Children that an app forks inherit the handler, and run no app of this server.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// The signal. The server and the hosts of its languages use those before it.
+/// The number of the signal. The server and the hosts of its languages use those before it.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 6
 }
 
-/// What sigqueue(3) sends: the beginning of the kernel's siginfo_t, as the `_rt` of its union has it.
+/// The structure that sigqueue(3) sends: the beginning of the kernel's siginfo_t, with the `_rt` part of its union.
 #[repr(C)]
 struct Sent {
     signal: libc::c_int,
@@ -44,7 +44,7 @@ struct Sent {
 
 const _: () = assert!(size_of::<Sent>() <= size_of::<libc::siginfo_t>() && offset_of!(Sent, code) == 8);
 
-/// Has this process hear questions from now on. Only the first call counts.
+/// Installs the handler of this process. Only the first call counts.
 ///
 /// # Errors
 /// An error of the system.
@@ -62,8 +62,8 @@ pub fn hear(asked: Asked) -> io::Result<()> {
 }
 
 extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_t, _state: *mut libc::c_void) {
-    // SAFETY: the kernel passes a siginfo_t, whose beginning is read; of another process's signal these are some numbers. Else it only
-    // asks for numbers, and errno is restored.
+    // SAFETY: the kernel passes a siginfo_t, whose beginning is read; for another process's signal these are some numbers.
+    // Otherwise it only reads numbers, and errno is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -78,10 +78,11 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
     }
 }
 
-/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false`: it does not hear questions.
+/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false`: it has no
+/// handler.
 ///
 /// # Errors
-/// There is no such process, it is none of theirs, or it belongs to another user.
+/// There is no such process, it is not their child, or it belongs to another user.
 pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
@@ -95,8 +96,9 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     if caught >> (signal() - 1) & 1 == 0 {
         return Ok(false);
     }
-    // SAFETY: all zeros are valid, the structure is no larger than a siginfo_t and the rest of that is not read, and the descriptor
-    // is open. If the number was that of another process when its status was read, the one of the descriptor has ended.
+    // SAFETY: all zeros are valid, the structure is no larger than a siginfo_t and the rest of that is not read, and the
+    // descriptor is open. If the number was that of another process when its status was read, the process of the descriptor
+    // has ended.
     let sent = unsafe {
         let mut whole: MaybeUninit<libc::siginfo_t> = MaybeUninit::zeroed();
         let sent = &mut *whole.as_mut_ptr().cast::<Sent>();
@@ -107,11 +109,11 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     if sent == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a thread of this process waits in a system call, or stands still for another reason. May be called in a signal handler, where
-/// it may change errno. If the system does not tell, it waits.
+/// Whether a thread of this process waits in a system call, or is stopped for another reason. May be called in a signal
+/// handler, where it may change errno. `true` if the system does not say.
 #[must_use]
 pub fn waits(thread: i32) -> bool {
-    // Text of numbers is written without an allocation. What stands behind it ends the path.
+    // Formatting numbers allocates nothing. The zero bytes behind the text end the path.
     let mut path = [0_u8; 48];
     let _ = write!(&mut path[..47], "/proc/self/task/{thread}/stat");
     let mut text = [0_u8; 512];
@@ -125,7 +127,7 @@ pub fn waits(thread: i32) -> bool {
         size
     };
     let text = &text[..usize::try_from(size).unwrap_or_default()];
-    // The state stands behind the name, which is anything between the first and the last parenthesis.
+    // The state follows the name, which may contain anything between the first and the last parenthesis.
     let end = text.iter().rposition(|byte| *byte == b')');
     end.and_then(|end| text.get(end + 2)) != Some(&b'R')
 }

@@ -1,4 +1,4 @@
-//! Remembers whether this process has ever forked: its children may hold copies of its sockets.
+//! Records whether this process has ever forked: its children may hold copies of its sockets.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// From now on notes every fork(2) of this process, whoever calls it. To be called once, before the first of them.
+/// Notes every fork(2) of this process from now on, by any code. Call it once, before the first of them.
 ///
 /// # Errors
 /// The system is short of memory.
 pub fn note_forks() -> io::Result<()> {
-    // SAFETY: both handlers only store to an atomic, which they may do in any process at any time, and this library is not unloaded.
+    // SAFETY: both handlers only store to an atomic, which they may do in any process at any time, and this library is not
+    // unloaded.
     match unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
@@ -23,13 +24,13 @@ extern "C" fn in_parent() {
     FORKED.store(true, Relaxed);
 }
 
-/// The copies that a child has are not those of its own children.
+/// A new child has no children of its own that could hold copies.
 extern "C" fn in_child() {
     FORKED.store(false, Relaxed);
 }
 
-/// Whether this process has forked. A socket that it closes may then still be open in a child that has executed nothing, and its
-/// peer would not hear of the end: the connection is to be shut down first.
+/// Whether this process has forked. A socket that it closes may then still be open in a child that has executed nothing, and
+/// its peer would not see the end: the connection must be shut down first.
 #[inline]
 pub fn has_forked() -> bool {
     FORKED.load(Relaxed)

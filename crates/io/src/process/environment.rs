@@ -1,7 +1,7 @@
 //! The environment that this process was started with.
 //!
-//! An app may change its environment, or clear it, while it is loaded. So the server takes a copy before that, hides its own variables
-//! from the app, and reads the copy from then on.
+//! An app may change its environment, or clear it, while it is loaded. So the server takes a copy before that, hides its own
+//! variables from the app, and reads the copy from then on.
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
@@ -20,8 +20,8 @@ pub fn keep() {
 pub fn hide(names: &[&str]) {
     keep();
     for name in names.iter().filter(|name| std::env::var_os(name).is_some()) {
-        // SAFETY: by the rule above no other thread reads the list meanwhile. The texts that were in it stay where they are, so a
-        // pointer to one that somebody has got by getenv(3) stays valid.
+        // SAFETY: by the rule above no other thread reads the list meanwhile. The texts that were in it stay in place, so a
+        // pointer that other code has got from getenv(3) stays valid.
         unsafe { std::env::remove_var(name) };
     }
 }
@@ -35,7 +35,7 @@ pub fn variable_os(name: &str) -> Option<OsString> {
     }
 }
 
-/// The same as text; `None` also if it is none.
+/// Like [`variable_os`], as text; `None` also if it is not valid UTF-8.
 #[must_use]
 pub fn variable(name: &str) -> Option<String> {
     variable_os(name)?.into_string().ok()

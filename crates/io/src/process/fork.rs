@@ -1,20 +1,20 @@
-//! Forking and ending.
+//! Forks and ends processes.
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
 use std::io;
 
-/// Which of the two processes this is after [`fork`].
+/// The process that a [`fork`] returns in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// The new process.
     Child,
-    /// The process that called, and its new child.
+    /// The calling process, and its new child.
     Parent(Pid),
 }
 
 impl Fork {
-    /// Makes it from the return value of a successful fork(2): 0 in the child, the child's process id in the parent.
+    /// Converts the return value of a successful fork(2): 0 in the child, the child's process id in the parent.
     #[must_use]
     pub fn from_return(pid: u32) -> Self {
         i32::try_from(pid).ok().and_then(Pid::from_raw).map_or(Self::Child, Self::Parent)

@@ -31,10 +31,11 @@ impl Identity {
         Self { user, group, groups: vec![group] }
     }
 
-    /// This process's identity, changed to the user with all its groups and to the group that are named, by name or number.
+    /// Returns this process's identity, changed to the named user with all its groups and to the named group. Names may be
+    /// numbers.
     ///
     /// # Errors
-    /// Says what does not exist, in words that follow the name of a setting.
+    /// The reason, in words that follow the name of a setting.
     pub fn named(user: Option<&str>, group: Option<&str>) -> Result<Self, String> {
         let mut identity = Self::present();
         let mut name = None;
@@ -72,10 +73,10 @@ impl Identity {
         user && rustix::process::getegid().as_raw() == self.group && rustix::process::getgid().as_raw() == self.group
     }
 
-    /// Gives this process the identity irrevocably. Only root may do this, and only while there is one thread.
+    /// Gives this process the identity irrevocably. Only root may do this, and only with a single thread.
     ///
     /// # Errors
-    /// An error of the system. Then the process must not go on, because a part may have been done.
+    /// An error of the system. Then the process must end, because a part may have been done.
     pub fn assume(&self) -> io::Result<()> {
         let done = |outcome: c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
         // SAFETY: the list has the given length and is only read; the other calls take numbers.
@@ -100,8 +101,8 @@ impl Identity {
     }
 }
 
-/// Forbids this process, and everything that it starts, to get more rights than it has by executing a program: set-user-ID bits and
-/// file capabilities have no effect from now on (prctl(2), PR_SET_NO_NEW_PRIVS). There is no way back.
+/// Forbids this process, and everything that it starts, to gain rights by executing a program: set-user-ID bits and file
+/// capabilities have no effect from now on (prctl(2), PR_SET_NO_NEW_PRIVS). This cannot be undone.
 ///
 /// # Errors
 /// An error of the system.
@@ -109,14 +110,14 @@ pub fn forbid_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// The same for the programs that `command` runs from now on.
+/// Does the same for the programs that `command` runs from now on.
 pub fn forbid_new_privileges_of(command: &mut Command) {
     // SAFETY: the closure runs between fork and exec. It makes one system call, and an error of the system is a number.
     unsafe { command.pre_exec(forbid_new_privileges) };
 }
 
-/// Keeps other processes of this one's user from tracing it and from reading its memory, and the system from writing its memory to
-/// a core dump (prctl(2), PR_SET_DUMPABLE). Only root still can.
+/// Keeps other processes of this one's user from tracing it and from reading its memory, and the system from writing its
+/// memory to a core dump (prctl(2), PR_SET_DUMPABLE). Only root can still do so.
 ///
 /// # Errors
 /// An error of the system.
@@ -167,7 +168,7 @@ fn find_group(text: &str) -> Option<u32> {
     Some(unsafe { entry.assume_init_ref() }.gr_gid)
 }
 
-/// The highest number means "no change" to the system, so it is excluded.
+/// Parses a number. The highest one means "no change" to the system, so it is excluded.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&number| digits && number < u32::MAX)

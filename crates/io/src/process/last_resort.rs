@@ -1,4 +1,4 @@
-//! A way to end the process that nothing in it can delay.
+//! Ends the process in a way that nothing in it can delay.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,7 +19,7 @@ unsafe impl Send for LastResort {}
 unsafe impl Sync for LastResort {}
 
 impl LastResort {
-    /// A timer that kills this process at the time `after` its start. It is not started yet.
+    /// Creates a timer that kills this process at the time `after` its start. It is not started yet.
     ///
     /// # Errors
     /// An error of the system.

@@ -1,6 +1,6 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, a sandbox, process titles, the environment, orders to running apps, questions where they are, giving back
-//! memory.
+//! changing the user, a sandbox, process titles, the environment, orders to running apps, questions about their position,
+//! giving back memory.
 
 mod adopt;
 pub mod asking;

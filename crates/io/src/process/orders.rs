@@ -1,11 +1,11 @@
-//! Orders to the code that runs for an exchange: a signal makes the right thread read them.
+//! Orders to the code that runs for an exchange: a signal makes its thread read them.
 //!
-//! Another process writes orders into memory that it shares with this one, and then sends this process a signal, or has the kernel
-//! send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler looks through this
-//! table for orders that are new. If the handler runs on another thread than the app, it passes the signal on to that thread.
+//! Another process writes orders into memory that it shares with this one, and then sends this process a signal, or has the
+//! kernel send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler looks
+//! through this table for new orders. If it runs on another thread than the app, it passes the signal on to that thread.
 //!
-//! There are two signals with this handler. [`signal`] ends a system call in which the app waits, as an interruption needs it.
-//! After [`gentle_signal`] the kernel restarts the call (SA_RESTART), so that an app that is only warned gets no error.
+//! Two signals have this handler. [`signal`] ends a system call in which the app waits, as an interruption requires. After
+//! [`gentle_signal`] the kernel restarts the call (SA_RESTART), so that an app that is only warned gets no error.
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 pub const INTERRUPT: u64 = 2;
 /// Order: log where the app is.
 pub const WARN: u64 = 4;
-/// The number of the run begins here.
+/// The first bit of the number of the run.
 const RUN: u32 = 24;
 
 /// A word of orders for a run.
@@ -31,21 +31,21 @@ pub const fn order_word(run: u64, orders: u64) -> u64 {
     run << RUN | orders
 }
 
-/// fcntl(2); `libc` does not have it.
+/// A command of fcntl(2) that `libc` lacks.
 const F_SETSIG: libc::c_int = 10;
 
-/// The threads of a process that can run apps under a deadline at the same time; those beyond run without one. It is as many as
-/// lanes of a worker may be asked for.
+/// The most threads of a process that can run apps under a deadline at the same time; further ones run without one. It is the
+/// most lanes that a worker may be asked for.
 const PLACES: usize = 1024;
 
-/// The code that is ordered about.
+/// The code that gets orders.
 pub trait Receiver {
     /// Receives new orders, one or more of the bits, in a signal handler on the thread that is inside [`obey`] with this
     /// receiver. It may do only what a signal handler may do (signal-safety(7)), and preserves errno.
     fn receive(&self, orders: u64);
 }
 
-/// Where the orders for a run come from.
+/// The source of the orders for a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
     /// The word of orders. Another process writes it.
@@ -59,16 +59,16 @@ pub struct Mailbox {
 pub enum Run {
     /// It does not change.
     Fixed(u64),
-    /// It is in this word, and changes as the app gets on; orders for an earlier number are void.
+    /// It is in this word, and changes as the app proceeds; orders for an earlier number are void.
     In(&'static AtomicU64),
 }
 
 /// A thread that runs an app. Written by that thread; read by the handler on any thread.
 #[repr(align(64))]
 struct Place {
-    /// Whether a thread has the place.
+    /// A thread has the place.
     taken: AtomicU32,
-    /// Whether the rest is valid for the handler.
+    /// The rest is valid for the handler.
     busy: AtomicU32,
     thread: AtomicI32,
     orders: AtomicPtr<AtomicU64>,
@@ -76,7 +76,7 @@ struct Place {
     fixed_run: AtomicU64,
     /// The word of orders that was received last.
     received: AtomicU64,
-    /// The word of orders that the signal was passed on for. A second signal would only end another system call of the app.
+    /// The word of orders for which the signal was passed on. A second signal would only end another system call of the app.
     passed_on: AtomicU64,
     /// Points into the frame of [`obey`], so only the thread itself may read through it, while the place is busy.
     receiver: AtomicPtr<&'static dyn Receiver>,
@@ -101,14 +101,14 @@ impl Place {
         self.taken.load(Relaxed) == 0 && self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The word of orders, if there are some in it for the present run that were not received.
+    /// The word of orders, if it has orders for the present run that were not received.
     fn news(&self) -> Option<u64> {
         if self.busy.load(Acquire) == 0 {
             return None;
         }
-        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Mailbox`. If
-        // the place changes its thread at this moment, they lead to those of another run, whose orders will be checked again on
-        // its own thread.
+        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Mailbox`.
+        // If the place changes its thread at this moment, they lead to those of another run, whose orders will be checked
+        // again on its own thread.
         let (orders, run) = unsafe { (&*self.orders.load(Relaxed), &*self.run.load(Relaxed)) };
         let (word, run) = (orders.load(Acquire), run.load(Relaxed));
         (word >> RUN == run << RUN >> RUN && self.new_orders(word) != 0).then_some(word)
@@ -124,29 +124,30 @@ impl Place {
 static TABLE: [Place; PLACES] = [const { Place::empty() }; PLACES];
 /// The places below this number have been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// The process that has the handler. A process that it forks has a copy of the table, but its threads run no app of this server.
+/// The process that has the handler. A process that it forks has a copy of the table, but its threads run no app of this
+/// server.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {
-    /// The place that the thread had last.
+    /// The last place of the thread.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The signal by which a process is told to look for orders. Runtimes and libraries rarely use signals this far from both ends
-/// of the real-time signals; glibc takes the first two.
+/// The signal that makes a process look for orders. Runtimes and libraries rarely use signals this far from both ends of the
+/// real-time signals; glibc takes the first two.
 #[must_use]
 pub fn signal() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// The same without ending system calls that can be restarted (signal(7) lists those that cannot). The Ruby host uses the signal
-/// between the two.
+/// Like [`signal`], but does not end system calls that can be restarted (signal(7) lists those that cannot). The Ruby host
+/// uses the signal between the two.
 #[must_use]
 pub fn gentle_signal() -> i32 {
     libc::SIGRTMIN() + 5
 }
 
-/// The signal that fits the orders.
+/// The signal for these orders.
 fn signal_for(orders: u64) -> i32 {
     if orders & INTERRUPT != 0 { signal() } else { gentle_signal() }
 }
@@ -169,7 +170,7 @@ pub fn receive_orders() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    // The one between them is the Ruby host's. Threads that are started later have the same mask.
+    // The signal between them is the Ruby host's. Threads that are started later have the same mask.
     (signal()..=gentle_signal()).try_for_each(super::signal::unblock)
 }
 
@@ -200,7 +201,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
     work()
 }
 
-/// Gives a place back, also if an app's panic passes.
+/// Gives a place back, even when an app panics.
 struct Busy(&'static Place);
 
 impl Drop for Busy {
@@ -232,8 +233,8 @@ fn read_orders(place: &Place) {
         let orders = place.new_orders(word);
         place.received.store(word, Relaxed);
         compiler_fence(Acquire);
-        // SAFETY: the place is busy and belongs to this thread, so the thread is inside `obey`, whose frame has the receiver. The
-        // handler interrupts that frame, or one that it has called, and returns before it continues.
+        // SAFETY: the place is busy and belongs to this thread, so the thread is inside `obey`, whose frame has the receiver.
+        // The handler interrupts that frame, or one that it has called, and returns before it continues.
         let receiver = unsafe { &*place.receiver.load(Relaxed) };
         receiver.receive(orders);
     }
@@ -271,8 +272,8 @@ pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// From now on the kernel sends this process [`signal`] whenever something arrives at `socket`. This belongs to the socket, not
-/// to the descriptor: the process that asked for it last gets the signal, whoever else has the socket.
+/// Makes the kernel send this process [`signal`] whenever something arrives at `socket`. This belongs to the socket, not to
+/// the descriptor: the process that asked for it last gets the signal, no matter which processes have the socket.
 ///
 /// # Errors
 /// An error of the system.
@@ -298,7 +299,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Notes what it receives, and on which thread.
+    /// Records the received orders, and the thread.
     #[derive(Default)]
     struct Notes {
         orders: AtomicU64,
@@ -334,7 +335,8 @@ mod tests {
     #[test]
     fn signals_that_were_blocked_come_through() {
         let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the pointers are valid for the calls, the first of which initializes the set. The mask is that of this thread.
+        // SAFETY: the pointers are valid for the calls, the first of which initializes the set. The mask is that of this
+        // thread.
         let is_blocked = unsafe {
             libc::sigemptyset(mask.as_mut_ptr());
             libc::sigaddset(mask.as_mut_ptr(), signal());
@@ -405,10 +407,10 @@ mod tests {
         let (orders, notes, number) = (word(), Notes::default(), word());
         number.store(3, Relaxed);
         let received = || (notes.times.load(Relaxed), notes.orders.load(Relaxed));
-        // Whichever thread gets the signal of the process, it is passed on to this one.
+        // Any thread may get the signal of the process; it is passed on to this one.
         let tell_and_wait = || {
             tell();
-            // By now this thread would have been told, because each signal is passed on at once; a little time makes it likely
+            // By now this thread would have got it, because each signal is passed on at once; a little time makes it likely
             // that a mistake is seen.
             thread::sleep(Duration::from_millis(20));
         };

@@ -1,13 +1,13 @@
 //! The real-time signals that processes of a server send themselves and one another: those of [`super::orders`] and
-//! [`super::asking`], and those of hosts. A process that does not need them has to survive them all the same: a message about an app
-//! may come late, or another process may have the number that it was for.
+//! [`super::asking`], and those of hosts. Processes that do not use them have to survive them all the same: a message about
+//! an app may come late, or its process id may belong to another process by then.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// From now on these signals do nothing in this process and those that it forks, unless something is set for them already. They are
+/// Makes these signals do nothing in this process and those that it forks, unless an action is set for them already. They are
 /// not ignored, because programs that an app executes would inherit that.
 ///
 /// # Errors
@@ -30,8 +30,8 @@ fn survive(signal: i32) -> io::Result<()> {
     if handler != libc::SIG_DFL {
         return Ok(());
     }
-    // SAFETY: all zeros and a handler are a valid action with an empty mask; the pointer is valid for the call, and the handler does
-    // nothing.
+    // SAFETY: all zeros and a handler are a valid action with an empty mask; the pointer is valid for the call, and the
+    // handler does nothing.
     let status = unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = do_nothing as extern "C" fn(libc::c_int) as usize;

@@ -35,8 +35,8 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     }
 }
 
-/// Makes a file in memory with room for `count` lines, all zero, for programs that this process executes. Nobody can change its
-/// size. The kernel shows its `name` to those who look at the process.
+/// Creates a file in memory with room for `count` lines, all zero, for programs that this process executes. Its size is
+/// sealed. The kernel shows its `name` in /proc.
 ///
 /// # Errors
 /// An error of the system.
@@ -49,33 +49,33 @@ pub fn shared_file(name: &str, count: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The lines in a file that another process has made by [`shared_file`]. They last as long as this process.
+/// Maps the lines in a file that another process has made by [`shared_file`]. They last as long as this process.
 ///
 /// # Errors
-/// The file has room for another number of lines, somebody could shrink it, or the system refuses.
+/// The file has room for another number of lines, it could be shrunk, or the system refuses.
 pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     let found = fstat(&file)?.st_size;
     if u64::try_from(found).ok() != Some(size as u64) || !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // SAFETY: as in `shared_lines`; the file has at least this size for ever, because it is sealed against shrinking, and any bytes
-    // in it are valid atomics.
+    // SAFETY: as in `shared_lines`; the file has at least this size for ever, because it is sealed against shrinking, and any
+    // bytes in it are valid atomics.
     unsafe {
         let start = mmap(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?;
         Ok(std::slice::from_raw_parts(start.cast::<SharedLine>(), count))
     }
 }
 
-/// The lines in such a file, for a process whose children are not to have them.
+/// The lines in such a file, for a process whose children must not have them.
 #[derive(Debug)]
 pub struct KeptLines(&'static [SharedLine]);
 
 impl KeptLines {
-    /// As [`lines_of_file`].
+    /// Maps the lines like [`lines_of_file`].
     ///
     /// # Errors
-    /// As of [`lines_of_file`].
+    /// Those of [`lines_of_file`].
     pub fn of_file(file: impl AsFd, count: usize) -> io::Result<Self> {
         lines_of_file(file, count).map(Self)
     }
@@ -86,15 +86,16 @@ impl KeptLines {
         self.0
     }
 
-    /// In a child: from now on these lines are memory of this process alone, all zero. The file is as it was.
+    /// Replaces these lines, in a child, by memory of this process alone, all zero. The file is unchanged.
     ///
     /// # Errors
-    /// An error of the system. Then they still are those of the file.
+    /// An error of the system. Then they are still those of the file.
     pub fn leave(&self) -> io::Result<()> {
         let start = self.0.as_ptr().cast_mut().cast();
-        // SAFETY: `of_file` has mapped exactly this range for these lines, nothing else is in its pages, and nothing ever unmaps it. So
-        // the references to the lines stay valid: the kernel puts the new pages there in one step, and fills them with zeros, which
-        // are valid atomics. (MADV_DONTFORK would leave a hole in children, into which the kernel could put something else.)
+        // SAFETY: `of_file` has mapped exactly this range for these lines, nothing else is in its pages, and nothing ever
+        // unmaps it. So the references to the lines stay valid: the kernel puts the new pages there in one step, and fills
+        // them with zeros, which are valid atomics. (MADV_DONTFORK would leave a hole in children, into which the kernel
+        // could put something else.)
         unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             mmap_anonymous(start, size_of_val(self.0), access, MapFlags::PRIVATE | MapFlags::FIXED)?;

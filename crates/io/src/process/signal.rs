@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
-/// What a signal does to its cell.
+/// The effect of a signal on its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Adds one.
@@ -36,12 +36,12 @@ impl Drop for Watch {
     }
 }
 
-/// From now on `signal` has its `effect` on `cell`; then the handler writes a byte to each of `wake`, non-blocking write ends
-/// of pipes (a full pipe wakes its reader, too), and starts `last_resort`.
+/// Gives `signal` its `effect` on `cell` from now on; then the handler writes a byte to each of `wake`, non-blocking write
+/// ends of pipes (a full pipe wakes its reader, too), and starts `last_resort`.
 ///
-/// Interrupted system calls are restarted. All this holds for this process only. A child that it forks gets the default action
-/// again if the signal had that here before, unless it is forked while there are [`Heirs`]. Executed programs always get the
-/// default action.
+/// Interrupted system calls are restarted. All this holds for this process only. A child that it forks gets the default
+/// action again if the signal had that here before, unless it is forked while there are [`Heirs`]. Executed programs always
+/// get the default action.
 ///
 /// # Errors
 /// An error of the system.
@@ -86,11 +86,11 @@ pub fn watch(
     Ok(watch)
 }
 
-/// Lets a signal through that whoever has started this program, or the app, has blocked.
+/// Unblocks a signal that the parent of this program, or the app, has blocked.
 pub(super) fn unblock(signal: i32) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one is given no place for the mask
-    // that was there before. The calls fail only for numbers that are no signals.
+    // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one is given no place for
+    // the mask that was there before. The calls fail only for numbers that are no signals.
     let error = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
@@ -99,11 +99,11 @@ pub(super) fn unblock(signal: i32) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// Whether the next fork makes a process that replaces this one and watches signals itself.
+/// The next fork makes a process that replaces this one and watches signals itself.
 static HEIRS: AtomicBool = AtomicBool::new(false);
 
-/// While one of these exists, children that are forked have the watches of this process as long as they keep their copy of it.
-/// So until such a child has set its own watches, no signal ends it that would not end its parent.
+/// While one of these exists, children that are forked have the watches of this process as long as they keep their copy of
+/// it. So until such a child has set its own watches, no signal ends it that would not end its parent.
 #[derive(Debug)]
 pub struct Heirs(());
 
@@ -157,14 +157,15 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
 /// The process that has called [`survive_failing_writes_while_loading`] or [`end_when_told_while_loading`], or [`LOADED`].
 static LOADER: AtomicI32 = AtomicI32::new(0);
 
-/// The signals are watched, and the handlers for that decide.
+/// The value of [`LOADER`] once the signals are watched, and their handlers decide.
 const LOADED: i32 = -1;
 
-/// The signals that come with an error of a write: the reader has gone, or a file has come to its limit (RLIMIT_FSIZE).
+/// The signals that accompany an error of a write: the reader has gone, or a file has reached its limit (RLIMIT_FSIZE).
 pub const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
 
-/// From now on the signals of [`OF_WRITES`] do nothing in this process, unless something is set for them already. It is for the time
-/// before the signals are watched, in which an app is loaded and may write to a log. Children get the default action.
+/// Makes the signals of [`OF_WRITES`] do nothing in this process from now on, unless an action is set for them already. It is
+/// for the time before the signals are watched, in which an app is loaded and may write to a log. Children get the default
+/// action.
 ///
 /// # Errors
 /// An error of the system.
@@ -172,14 +173,15 @@ pub fn survive_failing_writes_while_loading() -> io::Result<()> {
     OF_WRITES.into_iter().try_for_each(handle_while_loading)
 }
 
-/// Unblocks all signals, and sets the default action of SIGCHLD, whatever the parent of this process has chosen: servers and apps need
-/// signals, and the ends of children are told only to those who do not ignore them.
+/// Unblocks all signals, and sets the default action of SIGCHLD: the parent of this process may have blocked or ignored them,
+/// but servers and apps need signals, and a process that ignores SIGCHLD gets no exit statuses of its children.
 ///
 /// # Errors
 /// An error of the system.
 pub fn reset_signals() -> io::Result<()> {
-    // SAFETY: all zeros are the default action without flags and with an empty mask; the pointers are valid for the calls, the first of
-    // which initializes the set. Nothing else in this process has set an action yet, or counts on a blocked signal.
+    // SAFETY: all zeros are the default action without flags and with an empty mask; the pointers are valid for the calls,
+    // the first of which initializes the set. Nothing else in this process has set an action yet, or relies on a blocked
+    // signal.
     unsafe {
         let action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         if libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) != 0 {
@@ -194,8 +196,8 @@ pub fn reset_signals() -> io::Result<()> {
     }
 }
 
-/// From now on TERM, INT and QUIT end this process even if it is process 1, for which their default action is to do nothing
-/// (pid_namespaces(7)). It is for the time before the signals are watched. Children get the default action.
+/// Makes TERM, INT and QUIT end this process from now on even if it is process 1, for which their default action is to do
+/// nothing (pid_namespaces(7)). It is for the time before the signals are watched. Children get the default action.
 ///
 /// # Errors
 /// An error of the system.
@@ -212,8 +214,9 @@ fn handle_while_loading(signal: Signal) -> io::Result<()> {
     if !loads || !had_default_action(signal)? {
         return Ok(());
     }
-    // SAFETY: all zeros and a handler are a valid action; the pointer is valid for the call. The handler only reads an atomic, asks
-    // for the number of the process, and may end it or set a signal's action, all of which a signal handler may do.
+    // SAFETY: all zeros and a handler are a valid action; the pointer is valid for the call. The handler only reads an
+    // atomic, asks for the number of the process, and may end it or set a signal's action, all of which a signal handler may
+    // do.
     let outcome = unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = act_while_loading as extern "C" fn(libc::c_int) as usize;
@@ -231,12 +234,12 @@ extern "C" fn act_while_loading(signal: libc::c_int) {
     if loader != rustix::process::getpid().as_raw_nonzero().get() {
         Signal::from_named_raw(signal).into_iter().for_each(act_by_default);
     } else if !OF_WRITES.iter().any(|known| known.as_raw() == signal) {
-        // As a shell says it of a process that a signal has ended.
+        // The exit status that a shell reports for a process that a signal has ended.
         exit_now(128 + signal);
     }
 }
 
-/// Called in a signal's handler: triggers the default action as soon as the handler returns, and at each later signal.
+/// Triggers the default action as soon as the handler that calls this returns, and at each later signal.
 fn act_by_default(signal: Signal) {
     // SAFETY: all zeros are the default action without flags and with an empty mask; the pointer is valid for the call. Both
     // functions may be called in signal handlers (signal-safety(7)), and errno is restored.

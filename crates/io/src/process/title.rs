@@ -39,7 +39,7 @@ pub fn set_title(title: &str) {
     }
 }
 
-/// Moves the environment variables elsewhere and returns the room that this makes.
+/// Moves the environment variables elsewhere and returns the room gained.
 fn find_room() -> Room {
     let Some([argument_start, argument_end, variable_start, variable_end]) = places() else { return Room::None };
     let lies_well = argument_start < argument_end && argument_end == variable_start && variable_start <= variable_end;
@@ -49,10 +49,11 @@ fn find_room() -> Room {
     Room::Found { start: argument_start, size: variable_end - argument_start }
 }
 
-/// Where the arguments and the variables start and end: fields 48 to 51 of /proc/self/stat (proc(5): arg_start to env_end).
+/// The starts and ends of the arguments and the variables: fields 48 to 51 of /proc/self/stat (proc(5): arg_start to
+/// env_end).
 fn places() -> Option<[usize; 4]> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program, in parentheses, may contain anything. Behind it the third field comes first; the 48th is needed.
+    // The name of the program, in parentheses, may contain anything. The third field follows it; the 48th is needed.
     let behind = stat.rsplit_once(')')?.1;
     let mut fields = behind.split_whitespace().skip(48 - 3).map(|field| field.parse::<usize>().ok().filter(|&place| place > 0));
     Some([fields.next()??, fields.next()??, fields.next()??, fields.next()??])

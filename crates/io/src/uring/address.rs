@@ -4,7 +4,7 @@
 use crate::Peer;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for one address, which must not move while an accept is armed that writes to it.
+/// Room for one address, which must not move while an armed accept may write to it.
 #[repr(C)]
 pub(super) struct Address {
     bytes: libc::sockaddr_storage,

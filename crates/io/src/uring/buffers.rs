@@ -1,8 +1,8 @@
 //! Buffers that the kernel receives into, and the bytes in them.
 //!
 //! They are provided as a group: a socket that has received something takes the next buffer, so an idle socket holds none. At
-//! first few are in circulation, because the kernel takes them in turn, and a buffer stays in the cache only if its turn comes
-//! soon. Whenever they run out, more are added.
+//! first few are in circulation, because the kernel takes them in turn, and a buffer stays in the cache only if its turn
+//! comes soon. Whenever they run out, more are added.
 #![allow(unsafe_code)]
 
 use super::lent::Lent;
@@ -38,7 +38,7 @@ pub(super) struct Buffers {
     entries: Lent<[Page]>,
     /// [`MOST`] times [`BUFFER_BYTES`].
     memory: Lent<[u8]>,
-    /// How many bytes each buffer has received, and the next buffer of the same socket.
+    /// The number of bytes in each buffer, and the next buffer of the same socket.
     links: Box<[Link]>,
     tail: u16,
     in_circulation: u16,
@@ -55,7 +55,7 @@ struct Link {
 pub(super) struct Chain {
     first: u16,
     last: u16,
-    /// How many bytes of the first buffer have been taken.
+    /// The number of bytes of the first buffer that have been taken.
     taken: u16,
 }
 

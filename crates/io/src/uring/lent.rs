@@ -16,7 +16,7 @@ impl<T: ?Sized> Lent<T> {
         Self(NonNull::from(Box::leak(content)))
     }
 
-    /// Where it begins.
+    /// The start of the memory.
     #[inline]
     pub(super) fn start<U>(&self) -> *mut U {
         self.0.as_ptr().cast()
@@ -27,7 +27,6 @@ impl<T: ?Sized> Drop for Lent<T> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from a box, once. The code that lends the memory promises that the kernel does not use it
         // any more: see `Ring`.
-        // lend it: see `Ring`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

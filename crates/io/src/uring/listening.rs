@@ -1,17 +1,17 @@
-//! Listeners: connections that the ring accepts in advance, and connections that the caller is told of and accepts without the
-//! ring.
+//! Listeners: connections that the ring accepts in advance, and connections that are reported to the caller, which accepts
+//! them without the ring.
 //!
 //! There are multishot accepts, like receives that stay armed. But a multishot accept takes every connection, even if other
-//! lanes share the listener, and does not report the peer's address. So a few single accepts are armed instead, each with room
-//! for an address. Where lanes share a listener, each lane arms one. The kernel wakes them in turn, because an accept that has
-//! completed goes to the end of the line when it is armed again.
+//! lanes share the listener, and does not report the peer's address. So a few single accepts are armed instead, each with
+//! room for an address. Where lanes share a listener, each lane arms one. The kernel wakes them in turn, because an accept
+//! that has completed goes to the end of the line when it is armed again.
 //!
-//! A lane whose app may keep it busy arms none, and is only told that a connection waits: a connection that its ring had
-//! accepted would wait for the app although other lanes are idle.
+//! A lane whose app may keep it busy arms none, and only gets a report that a connection waits: a connection that its ring
+//! had accepted would wait for the app although other lanes are idle.
 //!
-//! The kernel tells one armed accept of a connection, whatever process has armed it. It takes those of a killed process back only
-//! some time after the process is gone. A connection of which such an accept was told would stay in the queue until the next one
-//! comes. So a lane that may take the place of a killed one arms no accept at first: a poll is told in any case.
+//! The kernel reports a connection to one armed accept, of any process. It cancels those of a killed process only some time
+//! after the process is gone. A connection that was reported to such an accept would stay in the queue until the next one
+//! comes. So a lane that may replace a killed one arms no accept at first: a poll is notified in any case.
 
 use super::name::{GENERATIONS, Name, Operation};
 use super::ring::ACCEPTS;
@@ -23,12 +23,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Under load more accepts are armed, one for each so many completions of a turn. Otherwise the queue of the listener would
-/// overflow while the lane is busy with its connections.
+/// The number of completions of a turn for which one more accept is armed under load. Otherwise the queue of the listener
+/// would overflow while the lane is busy with its connections.
 const COMPLETIONS_PER_ACCEPT: usize = 8;
 
-/// How long listeners are polled after a process may have been killed. Its accepts went within milliseconds where that was tried.
-/// A second is much longer, and costs a busy lane a call more for each connection of its first second.
+/// The time for which listeners are polled after a process may have been killed. In experiments its accepts went within
+/// milliseconds. A second is much longer, and costs a busy lane one more call for each connection of its first second.
 const CAUTION: Duration = Duration::from_secs(1);
 
 /// All listeners, and the accepts that are armed.
@@ -37,7 +37,7 @@ pub(super) struct Listeners {
     all: Vec<Listener>,
     /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
-    /// Until then no accept is armed; `None`: that time is over.
+    /// No accept is armed until this time; `None`: it is over.
     cautious_until: Option<Instant>,
 }
 
@@ -45,15 +45,15 @@ pub(super) struct Listeners {
 struct Listener {
     descriptor: RawFd,
     generation: u32,
-    /// Whether the caller wants to be told of connections.
+    /// The caller wants reports of connections.
     wanted: bool,
     /// The kernel has been asked to report waiting connections.
     polled: bool,
-    /// How many accepts may be armed when there is little to do.
+    /// The number of accepts that may be armed under little load.
     ahead: usize,
     /// Accepts that are armed.
     armed: usize,
-    /// An accept in advance has failed: before the next one, find out whether a connection waits at all.
+    /// An accept in advance has failed: before the next one, check whether a connection waits at all.
     asks_first: bool,
     /// Accepted connections that the caller has not taken yet.
     taken: VecDeque<(OwnedFd, Peer)>,
@@ -171,7 +171,7 @@ impl Uring {
         Ok(())
     }
 
-    /// An accept has completed.
+    /// Handles the completion of an accept.
     pub(super) fn has_accepted(&mut self, place: usize, result: i32) {
         let (Accept::Armed(number) | Accept::Cancelled(number)) = std::mem::take(&mut self.listeners.accepts[place]) else {
             return;
@@ -180,12 +180,12 @@ impl Uring {
         listener.armed -= 1;
         match self.ring.accepted(place, result) {
             Some(connection) => listener.taken.push_back(connection),
-            // If descriptors have run out, that is an error only when a connection waits.
+            // A lack of descriptors is an error only when a connection waits.
             None => listener.asks_first |= result != -libc::ECANCELED,
         }
     }
 
-    /// A connection waits at a listener, unless the poll has failed.
+    /// Notes that a connection waits at a listener, unless the poll has failed.
     pub(super) fn is_waited_at(&mut self, number: usize, generation: u32, result: i32) {
         let Some(listener) = self.listeners.all.get_mut(number).filter(|listener| listener.generation == generation) else {
             return;
@@ -196,7 +196,7 @@ impl Uring {
         }
     }
 
-    /// Whether there are accepted connections that the caller wants to be told of.
+    /// Whether there are accepted connections that the caller wants to have reported.
     pub(super) fn has_connections(&self) -> bool {
         self.listeners.all.iter().any(|listener| listener.wanted && !listener.taken.is_empty())
     }
@@ -220,7 +220,7 @@ impl Uring {
             }
         }
         let accepted = match crate::accept::accept(socket) {
-            // Descriptors that were closed become free only when the kernel has been told.
+            // Closed descriptors become free only when the close has been handed to the kernel.
             Accepted::Exhausted(_) if !self.to_close.is_empty() && self.turn().is_ok() => crate::accept::accept(socket),
             other => other,
         };
@@ -258,8 +258,8 @@ impl Uring {
             self.ring.enter(true, None)?;
             self.take_completions()?;
         }
-        // The kernel tells one waiting accept of a connection. If that accept was cancelled in the same moment, nobody else
-        // knows of the connection.
+        // The kernel reports a connection to one waiting accept. If that accept was cancelled at the same moment, the
+        // connection is reported nowhere else.
         for _ in count(self).1 - taken..armed {
             let Accepted::Connection(descriptor, peer) = crate::accept::accept(socket) else { break };
             self.listeners.all[number].taken.push_back((descriptor, peer));

@@ -1,21 +1,19 @@
-//! The io_uring backend: receives that stay armed, and sends that leave together.
+//! The io_uring backend: receives that stay armed, and sends that are submitted together.
 //!
-//! While the backend waits for input of a socket, one receive is armed for it. The kernel puts what arrives into a buffer of a
-//! group that all sockets share; the backend reports it, and `receive` copies it out. An idle socket holds no buffer. Small
-//! sends are kept, and the call that waits for events hands them to the kernel, so a loop over many connections makes one
-//! system call for all of them. Sends that are too large to be copied go out at once, without the ring, by the calls that the
-//! epoll backend uses.
+//! While the backend waits for input of a socket, one receive is armed for it. The kernel puts the bytes into a buffer of a
+//! group that all sockets share; the backend reports them, and `receive` copies them out. An idle socket holds no buffer.
+//! Small sends are kept, and the call that waits for events hands them to the kernel, so a loop over many connections makes
+//! one system call for all of them. Sends that are too large to be copied go out at once, without the ring, by the calls that
+//! the epoll backend uses.
 //!
 //! Peculiarities:
 //! * The first receive of a socket does not stay armed: many connections have one request, and cancelling the receive would
-//!   cost more
-//!   than arming another for those that have a second.
+//!   cost more than arming another for those that have a second.
 //! * Content in bulk is not received by the ring, which would have to copy it: the socket is polled, as with epoll, until the
-//!   connection
-//!   has small requests again.
-//! * If the kernel could not send everything, the backend learns it only after it has taken the bytes from the caller. It keeps
-//!   the
-//!   rest, at most one send for each socket, and sends it as soon as there is room, even if the socket is closed meanwhile.
+//!   connection has small requests again.
+//! * If the kernel could not send everything, the backend learns it only after it has taken the bytes from the caller. It
+//!   keeps the rest, at most one send for each socket, and sends it as soon as there is room, even if the socket is closed
+//!   meanwhile.
 
 mod address;
 mod buffers;
@@ -52,19 +50,19 @@ pub struct Uring {
     watched: Option<RawFd>,
     bell: Option<RawFd>,
     now: Duration,
-    /// Sockets whose receive is to be armed.
+    /// Sockets for which a receive must be armed.
     to_receive: Vec<Key>,
-    /// Full sockets, for which the kernel is to report room.
+    /// Full sockets, whose room the kernel must report.
     to_watch: Vec<Key>,
-    /// Sockets whose peer has ended its side, for which the kernel is to report a break.
+    /// Sockets whose peer has ended its side, and whose break the kernel must report.
     to_break: Vec<Key>,
     /// Sends for the next call.
     outgoing: Vec<Outgoing>,
-    /// Closed by the caller; the kernel has not been told yet.
+    /// Sockets closed by the caller, not yet by the kernel.
     to_close: Vec<Key>,
-    /// Closed by the caller with unsent bytes, and when to give up.
+    /// Sockets closed by the caller with unsent bytes, and the time to give up.
     lingering: Vec<(Key, Duration)>,
-    /// Names of operations to be cancelled.
+    /// Names of operations that must be cancelled.
     to_cancel: Vec<u64>,
     /// Sockets with events for the next report.
     news: Vec<Key>,
@@ -80,26 +78,26 @@ pub struct Uring {
 #[derive(Debug)]
 pub struct Socket(Key);
 
-/// Waits at the same ring. It may wait in another thread, but the backend stays where it is.
+/// Waits at the same ring. It may wait in another thread, but the backend stays in its own.
 pub struct UringWaiter {
     ring: OwnedFd,
     found: bool,
 }
 
 impl Uring {
-    /// Makes a ring.
+    /// Creates a ring.
     ///
     /// # Errors
-    /// The reason why there can be none.
+    /// The reason why it is impossible.
     pub fn new() -> Result<Self, Refusal> {
         Ring::new().map(Self::over)
     }
 
-    /// The same with a ring that can do only what this backend asks of it, whoever asks: system calls that a filter forbids to
+    /// Creates a ring that can do only the operations of this backend, for any code: system calls that a filter forbids to
     /// this process cannot be made by the ring either.
     ///
     /// # Errors
-    /// The reason why there can be none.
+    /// The reason why it is impossible.
     pub fn restricted() -> Result<Self, Refusal> {
         Ring::restricted().map(Self::over)
     }
@@ -126,7 +124,7 @@ impl Uring {
         }
     }
 
-    /// Cancels the armed receive, so that what arrives from now on stays in the socket.
+    /// Cancels the armed receive, so that bytes that arrive from now on stay in the socket.
     fn disarm(&mut self, key: Key) -> io::Result<()> {
         let receiving = |uring: &mut Self| uring.sockets.find(key).is_some_and(|state| state.receiving);
         if receiving(self) {
@@ -226,7 +224,7 @@ impl Backend for Uring {
         if finished {
             return if state.ended { Attempt::End } else { Attempt::Broken };
         }
-        // Nothing is left that the ring has received: the content of the socket comes next.
+        // All bytes that the ring has received are taken: the content of the socket comes next.
         let room = buffer.len() - count;
         match calls::receive(&state.descriptor, &mut buffer[count..]) {
             Ok(0) => state.ended = true,
@@ -243,7 +241,7 @@ impl Backend for Uring {
         match (count, state.ended, state.broken) {
             (1.., false, false) => Attempt::Done(count),
             (1.., ..) => {
-                // No receive will be armed that could report what follows these bytes.
+                // No receive will be armed that could report later bytes.
                 state.readable = true;
                 self.note(socket.0);
                 Attempt::Done(count)
@@ -295,7 +293,7 @@ impl Backend for Uring {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "bytes of the connection wait in the ring to be sent"));
         }
         let copy = calls::blocking_copy(&state.descriptor)?;
-        // What arrives from now on is for the owner of the copy; nobody else is told.
+        // Bytes that arrive from now on belong to the owner of the copy, and are reported to no other code.
         state.paused = true;
         state.token = UNOPENED;
         self.to_cancel.extend(state.pending().map(|operation| socket.0.name(operation)));
@@ -343,7 +341,7 @@ impl Backend for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Sends what was taken from the caller, and closes what the caller has closed.
+        // Sends the bytes taken from the caller, and closes the sockets that the caller has closed.
         self.end_all_listening();
         let _ = self.hand_over_listeners();
         let _ = self.turn();

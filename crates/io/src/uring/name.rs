@@ -1,6 +1,6 @@
-//! Names of operations: what they do and for which object.
+//! Names of operations: their kind and their object.
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Operation {
@@ -10,7 +10,7 @@ pub(super) enum Operation {
     Ready,
     /// Waits for room in a socket.
     Room,
-    /// Waits for the connection of a socket to break whose peer has ended its side.
+    /// Waits for a break of a connection whose peer has ended its side.
     Break,
     /// Sends to a socket.
     Send,

@@ -1,9 +1,9 @@
-//! Why io_uring is not available here, in words for the server's operator.
+//! The reasons why io_uring is not available here, in words for the server's operator.
 
 use std::fmt;
 use std::io;
 
-/// Why io_uring cannot be used.
+/// The reason why io_uring cannot be used.
 #[derive(Debug)]
 pub enum Refusal {
     /// The system call does not exist.
@@ -21,7 +21,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The meaning of `error` from making a ring.
+    /// The meaning of `error` from the creation of a ring.
     pub(super) fn of(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSYS) => Self::Missing,
@@ -34,7 +34,7 @@ impl Refusal {
     }
 }
 
-/// 0: all may use it, 1: members of a group, 2: nobody.
+/// Whether the kernel's setting is not 0. 0: all may use it, 1: members of a group, 2: nobody.
 fn is_disabled() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|value| value.trim() != "0")
 }

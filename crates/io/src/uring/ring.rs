@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Operations that one step hands over. More take several steps.
+/// The most operations that one step hands over. More take several steps.
 const OPERATIONS: u32 = 256;
 
 /// Completions that fit their ring; the kernel keeps any further ones.
@@ -29,8 +29,8 @@ pub(super) const OUTGOING_BYTES: usize = 128 << 10;
 /// The most accepts that may be armed at once.
 pub(super) const ACCEPTS: usize = 32;
 
-/// How often to hand operations over before it counts as a failure that the kernel does not take them. One call takes all of
-/// them unless memory is short.
+/// The most tries to hand operations over before the kernel's refusal counts as a failure. One call takes all of them unless
+/// memory is short.
 const MOST_TRIES: usize = 1000;
 
 /// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (linux/io_uring.h), which the crate does not export.
@@ -39,7 +39,7 @@ const EXTENDED_ARGUMENT: u32 = 1 << 3;
 
 /// The rings, and the memory that the kernel uses for them.
 pub(super) struct Ring {
-    // Declared and dropped before what it uses: when the ring is gone, so are its operations.
+    // Declared, and dropped, before the memory it uses: when the ring is gone, so are its operations.
     ring: IoUring,
     pub(super) buffers: Buffers,
     /// Bytes to be sent. Its capacity never changes, so nothing in it moves.
@@ -68,7 +68,7 @@ impl Ring {
         Self::with_room_for(COMPLETIONS, false)
     }
 
-    /// A ring that accepts only the operations of this file, and registers nothing more.
+    /// Creates a ring that accepts only the operations of this file, and registers nothing more.
     pub(super) fn restricted() -> Result<Self, Refusal> {
         Self::with_room_for(COMPLETIONS, true)
     }
@@ -123,7 +123,7 @@ impl Ring {
         self.push(&entry.user_data(name))
     }
 
-    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is where its address is stored.
+    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is the slot for its address.
     pub(super) fn accept(&mut self, listener: RawFd, place: usize, name: u64) -> io::Result<()> {
         assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
         // SAFETY: the place is inside the memory, and no armed accept writes to it: one is armed below.
@@ -158,7 +158,7 @@ impl Ring {
         self.push(&close(descriptor.into_raw_fd(), name))
     }
 
-    /// Where the next bytes to be sent will stand, if `size` of them fit.
+    /// The offset of the next bytes to be sent, if `size` of them fit.
     pub(super) fn room_for(&self, size: usize) -> Option<usize> {
         (self.outgoing.len() + size <= OUTGOING_BYTES).then_some(self.outgoing.len())
     }
@@ -180,11 +180,11 @@ impl Ring {
         self.outgoing.clear();
     }
 
-    /// Sends stored bytes as far as `socket` has room now, and completes only if that is not all. With `then_close`, which owns
-    /// the socket, closes it if all was sent.
+    /// Sends stored bytes as far as `socket` has room now, and completes only if that is not all. With `then_close`, which
+    /// owns the socket, closes it if all was sent.
     pub(super) fn send(&mut self, socket: RawFd, range: Range<usize>, name: u64, then_close: Option<u64>) -> io::Result<()> {
-        // Without waiting, so that the kernel does not use the memory any more when it has taken the operation. With WAITALL,
-        // so that a partial send counts as a failure, which is reported.
+        // Without waiting, so that the kernel no longer uses the memory when it has taken the operation. With WAITALL, so
+        // that a partial send counts as a failure, which is reported.
         let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
         if then_close.is_some() {
             // The last bytes leave in one segment with the end of the connection. If not all were sent, they leave with the
@@ -232,7 +232,7 @@ impl Ring {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "the kernel takes no more operations"))
     }
 
-    /// Hands over all operations and lets completions come in; with `patient`, waits for the first, but at most for `timeout`.
+    /// Hands over all operations and collects completions; with `patient`, waits for the first, but at most for `timeout`.
     pub(super) fn enter(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
         let idle = {
             let queue = self.ring.submission();
@@ -306,7 +306,7 @@ const NEEDED: [(u8, &str); 6] = [
     (opcode::AsyncCancel::CODE, "cancelling"),
 ];
 
-/// What the backend needs but `supports` denies.
+/// The first operation that the backend needs but `supports` denies.
 fn missing(supports: impl Fn(u8) -> bool) -> Option<&'static str> {
     NEEDED.into_iter().find(|&(code, _)| !supports(code)).map(|(_, operation)| operation)
 }

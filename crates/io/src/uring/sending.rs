@@ -12,10 +12,12 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 use std::time::Duration;
 
-/// Sends up to this size are stored for the next turn. Copying more costs about as much as the system call that it saves.
+/// The most bytes of a send that is stored for the next turn. Copying more costs about as much as the system call that it
+/// saves.
 const QUEUED_BYTES: usize = 8 << 10;
 
-/// How long bytes that were taken from the caller may wait for room after the socket is closed. A kernel would try for longer.
+/// The time for which bytes taken from the caller may wait for room after the socket is closed. A kernel would try for
+/// longer.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// A send that is stored for the next turn.
@@ -23,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(30);
 pub(super) struct Outgoing {
     key: Key,
     bytes: Range<usize>,
-    /// How much of it was sent, if that is not all; an error if the connection is broken.
+    /// The number of bytes that were sent, if that is not all; an error if the connection is broken.
     sent: Option<Result<usize, ()>>,
 }
 
@@ -33,13 +35,13 @@ impl Uring {
         if small && self.ring.room_for(size).is_none() {
             self.submit();
         }
-        // Bytes that were taken before are sent first.
+        // Bytes taken before are sent first.
         if let Some(state) = self.sockets.find(key)
             && state.queued
         {
             let end = self.ring.room_for(size);
             let goes_on = |last: &&mut Outgoing| {
-                // What followed it may have been aborted.
+                // A send behind it may have been aborted.
                 last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
             };
             if let Some(last) = self.outgoing.last_mut().filter(goes_on) {
@@ -147,14 +149,14 @@ impl Uring {
         Ok(())
     }
 
-    /// Ends a socket except for its descriptor: cancels what the kernel still does for it.
+    /// Ends a socket except for its descriptor: cancels the kernel's operations for it.
     fn forget(&mut self, key: Key) -> Option<State> {
         let state = self.sockets.remove(key)?;
         self.to_cancel.extend(state.pending().map(|operation| key.name(operation)));
         Some(state)
     }
 
-    /// The kernel has reported that it did not send all stored bytes of a socket.
+    /// Notes that the kernel did not send all stored bytes of a socket.
     pub(super) fn sent_in_part(&mut self, key: Key, result: i32) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.key == key) {
             let fatal = result < 0 && result != -libc::EAGAIN && result != -libc::EINTR;
@@ -162,7 +164,7 @@ impl Uring {
         }
     }
 
-    /// All stored sends have been handed over, and their failures are known.
+    /// Settles the stored sends after all of them have been handed over, and their failures are known.
     pub(super) fn settle_outgoing(&mut self) {
         for outgoing in std::mem::take(&mut self.outgoing) {
             let key = outgoing.key;
@@ -190,7 +192,7 @@ impl Uring {
         self.ring.forget_kept();
     }
 
-    /// Sending has failed for good.
+    /// Marks a socket as broken: sending has failed for good.
     fn break_off(&mut self, key: Key) {
         let Some(state) = self.sockets.find(key) else { return };
         state.unsent = None;
@@ -204,7 +206,7 @@ impl Uring {
         }
     }
 
-    /// A full socket has room.
+    /// Notes that a full socket has room.
     pub(super) fn has_room(&mut self, key: Key) {
         let Some(state) = self.sockets.find(key) else { return };
         state.watched = false;
@@ -228,7 +230,7 @@ impl Uring {
         self.note(key);
     }
 
-    /// Breaks connections whose clients have not taken the bytes that were left when the connections were closed.
+    /// Breaks connections whose clients have not read the bytes that were left when the connections were closed.
     pub(super) fn give_up_lingering(&mut self) {
         let now = self.now;
         while let Some(position) = self.lingering.iter().position(|&(_, until)| until <= now) {

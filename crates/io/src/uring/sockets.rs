@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// The token of a socket before [`crate::Backend::open`]. No caller uses it.
 pub(super) const UNOPENED: Token = Token(u64::MAX);
 
-/// Sockets for which room is reserved at the start: as many as a worker has by default.
+/// The number of sockets for which room is reserved at the start: as many as a worker has by default.
 const ROOM: usize = 16 << 10;
 
 /// One open socket. While idle, it owns no other memory.
@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) unsent: Option<Box<VecDeque<u8>>>,
     /// A receive is armed.
     pub(super) receiving: bool,
-    /// Something has been received: the next receive stays armed.
+    /// The socket has received something: the next receive stays armed.
     pub(super) lasting: bool,
     /// The kernel has been asked to report when something arrives.
     pub(super) polled: bool,
@@ -37,20 +37,20 @@ pub(super) struct State {
     pub(super) watched: bool,
     /// The kernel has been asked to report a break.
     pub(super) guarded: bool,
-    /// No receive is to be armed: the socket has ended, the caller does not take its bytes, or it was given away.
+    /// No receive must be armed: the socket has ended, the caller does not take its bytes, or it was given away.
     pub(super) paused: bool,
     /// The socket has unreceived bytes, as far as is known.
     pub(super) rest: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
     pub(super) broken: bool,
-    /// What is known about the far side, although unreceived bytes may come first.
+    /// The state of the far side, although unreceived bytes may come first.
     pub(super) far: Far,
     /// A send found the socket full, and no room has been reported since.
     pub(super) full: bool,
     /// A send of this socket is stored for the next turn.
     pub(super) queued: bool,
-    /// The sending side is to be ended after `unsent` has been sent.
+    /// The sending side must be ended after `unsent` has been sent.
     pub(super) end_after: bool,
     /// The caller has closed it.
     pub(super) closed: bool,
@@ -60,7 +60,7 @@ pub(super) struct State {
     pub(super) writable: bool,
 }
 
-/// How near a connection is to its end, as polling has reported.
+/// The state of the far side of a connection, as polling has reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Far {
     Open,
@@ -147,8 +147,9 @@ impl Sockets {
             return Key { place: number, generation: place.generation };
         }
         if self.places.len() == self.places.capacity() {
-            // At first reserve much: pages that no socket has touched cost nothing, but a table that moves leaves touched pages
-            // behind. Then grow slowly: the cost of a socket should not depend on how far their number is from a power of two.
+            // At first reserve much: pages that no socket has touched cost nothing, but a table that moves leaves touched
+            // pages behind. Then grow slowly: the cost of a socket should not depend on the distance of their number from a
+            // power of two.
             self.places.reserve_exact((self.places.len() / 4).max(ROOM));
         }
         self.places.push(Place { generation: 0, state: Some(State::new(descriptor)) });

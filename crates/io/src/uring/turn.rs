@@ -10,17 +10,16 @@ use rustix::event::PollFlags;
 use std::io;
 use std::time::Duration;
 
-/// Received bytes of one socket that may wait outside the kernel's buffers. Beyond this nothing more is received until the
-/// caller has taken them, so that the client's window closes as it would without a ring.
+/// The most received bytes of one socket that may wait outside the kernel's buffers. Beyond this nothing more is received
+/// until the caller has taken them, so that the client's window closes as it would without a ring.
 const SPILL_BYTES: usize = 64 << 10;
 
-/// A client that has sent more than a buffer at once is likely to go on. So its bytes are received directly into their final
-/// place, instead of being copied there, until so many receives in a row have been smaller: then the connection has small
-/// requests again.
+/// The number of receives in a row below the size of a buffer that end the bulk mode of a connection. A client that has sent
+/// more than a buffer at once is likely to go on. So its bytes are received directly into their final place, instead of being
+/// copied there, until the connection has small requests again.
 const BULK_ENDS_AFTER: u8 = 16;
 
-/// While connections are lingering that were closed with unsent bytes, a wait lasts at most this long, so that they are
-/// checked.
+/// The longest wait while connections linger that were closed with unsent bytes, so that they are checked.
 const LINGERING_TURN: Duration = Duration::from_secs(1);
 
 impl Uring {
@@ -77,7 +76,7 @@ impl Uring {
         }
         while let Some(key) = self.to_break.pop() {
             if let Some(state) = self.sockets.find_open(key) {
-                // The end that has been seen is reported once more at once; what follows it is reported when it comes.
+                // The end that has been seen is reported once more at once; later events are reported when they come.
                 state.guarded = true;
                 self.ring.poll(state.number(), 0, true, key.name(Operation::Break))?;
             }
@@ -150,14 +149,14 @@ impl Uring {
         Ok(())
     }
 
-    /// From now on reports writes to the watched pipe.
+    /// Reports writes to the watched pipe from now on.
     pub(super) fn watch_again(&mut self) -> io::Result<()> {
         let Some(pipe) = self.watched else { return Ok(()) };
         let name = Name { operation: Operation::Wake, ..Name::INDIFFERENT };
         self.ring.poll(pipe, PollFlags::IN.bits() as i16, true, name.number())
     }
 
-    /// From now on reports writes to the watched bell.
+    /// Reports writes to the watched bell from now on.
     pub(super) fn watch_bell_again(&mut self) -> io::Result<()> {
         let Some(bell) = self.bell else { return Ok(()) };
         let name = Name { operation: Operation::Bell, ..Name::INDIFFERENT };
@@ -198,7 +197,7 @@ impl Uring {
                 state.readable = true;
                 self.to_break.push(key);
             }
-            // The bytes that have been taken tell the result.
+            // The bytes that have been taken show the result.
             _ if result == -libc::ECANCELED => {}
             _ if result == -libc::ENOBUFS => {
                 state.rest = true;
@@ -243,7 +242,7 @@ impl Uring {
         }
     }
 
-    /// `size` bytes have been received without the ring; with `whole`, these were all.
+    /// Notes that `size` bytes have been received without the ring; with `whole`, these were all.
     pub(super) fn received_in_bulk(&mut self, key: Key, size: usize, whole: bool) {
         let Some(state) = self.sockets.find(key) else { return };
         state.in_bulk = if whole && size < BUFFER_BYTES { state.in_bulk - 1 } else { BULK_ENDS_AFTER };

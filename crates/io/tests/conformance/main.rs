@@ -39,7 +39,7 @@ macro_rules! every_network {
     };
 }
 
-/// The same for networks that break one of the promises and say so.
+/// Makes the tests for networks that break one of the promises and declare it.
 macro_rules! those_that_break_a_promise {
     ($($property:ident)*) => {
         #[cfg(feature = "libevent")]

@@ -68,10 +68,10 @@ fn make<B: Kernel>(ahead: usize) -> B::Backend {
     backend
 }
 
-/// Longer than anything here takes; a test that waits this long has failed.
+/// Longer than any step takes here; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the far end receives.
+/// The result of a receive at the far end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     Bytes(Vec<u8>),
@@ -88,7 +88,7 @@ pub trait Far {
     fn reset(self);
     /// From now on accepts only a bounded number of bytes, until they are received.
     fn hold(&mut self);
-    /// The next bytes, or the end. Waits for them.
+    /// Waits for the next bytes, or the end, and returns them.
     fn receive(&mut self) -> Seen;
 }
 
@@ -107,7 +107,7 @@ pub trait Network: Sized {
     fn watched(&self) -> &PipeReader;
 }
 
-/// A backend that listens, and what it has reported.
+/// A backend that listens, and its reported events.
 pub struct Rig<N: Network> {
     pub backend: N::Backend,
     pub listener: OwnedFd,
@@ -166,7 +166,7 @@ impl<N: Network> Rig<N> {
         self.until(|event| matches!(event, Event::Socket { token: found, writable: true, .. } if found.0 == token))
     }
 
-    /// What is reported within a moment: nothing, if the test expects silence.
+    /// The events reported within a moment: none, if the test expects silence.
     pub fn news(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         self.backend.wait(Some(Duration::from_millis(20)), &mut events).expect("waiting works");
@@ -312,7 +312,7 @@ pub struct Simulated {
     pipe: (PipeReader, PipeWriter),
 }
 
-/// Bytes that a simulated far end still accepts after it has been told to hold.
+/// Bytes that a simulated far end still accepts after [`Far::hold`].
 const WINDOW: usize = 100_000;
 
 pub struct SimulatedFar {

@@ -1,4 +1,5 @@
-//! What backends that share a listener promise: a backend that was told of a connection takes it or tells the next one.
+//! The promises of backends that share a listener: a backend that got the report of a connection takes it or notifies the
+//! next one.
 
 use crate::networks::{Network, PATIENCE};
 use oribi_io::{Accepted, Backend, Event};
@@ -14,7 +15,7 @@ pub trait Several: Network {
     fn another() -> Self::Backend;
 }
 
-/// What a lane does when it was told of a connection; `false`: it ends.
+/// The action of a lane on the report of a connection; `false`: it ends.
 type Act<B> = fn(&mut B, BorrowedFd<'_>, &AtomicUsize) -> bool;
 
 /// Waits at the listener as long as `act` returns true, or until the pipe is written to. Sends its thread id before it first
@@ -30,7 +31,7 @@ fn lane<N: Several>(
     backend.listen(0, listener).expect("it can be listened on");
     backend.watch(pipe).expect("it can be watched");
     let mut events = Vec::new();
-    // By then the backend has told the kernel everything that it must know before the first sleep.
+    // By then the backend has handed everything to the kernel that it must know before the first sleep.
     backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
     waits.send(gettid().as_raw_nonzero().get()).expect("the test waits");
     let end = Instant::now() + PATIENCE;
@@ -73,7 +74,7 @@ fn take<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsi
     true
 }
 
-/// Takes the connections that no other backend may know of.
+/// Takes the connections that no other backend may have had reported.
 fn leave<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) {
     backend.unlisten(0, listener).expect("it listened");
     while let Accepted::Connection(socket, _) = backend.take_accepted(0, listener) {
@@ -89,7 +90,7 @@ pub fn a_stopped_lane_leaves_nothing_behind<N: Several>() {
     let pipe = network.watched().try_clone().expect("a descriptor");
     let (taken, (waiting, waits)) = (AtomicUsize::new(0), channel());
     std::thread::scope(|scope| {
-        // The lane that listens first is told first.
+        // The lane that listens first is notified first.
         for act in [leave_at_once::<N::Backend> as Act<_>, take::<N::Backend>] {
             let (waiting, listener, pipe, taken) = (waiting.clone(), listener.as_fd(), pipe.as_fd(), &taken);
             scope.spawn(move || lane::<N>(listener, pipe, &waiting, taken, act));
@@ -106,8 +107,8 @@ fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &
     false
 }
 
-/// However lanes come and go, a connection never waits while a lane sleeps at its listener: not where all stay there, not where all
-/// leave it and come back, and not where some do.
+/// However lanes come and go, a connection never waits while a lane sleeps at its listener: not where all stay there, not
+/// where all leave it and come back, and not where some do.
 pub fn nobody_told_is_nobody_waiting<N: Several>() {
     let (stays, returns) = (take::<N::Backend> as Act<_>, take_and_return::<N::Backend> as Act<_>);
     for lanes in [[stays; 3], [returns; 3], [returns, returns, stays]] {
@@ -115,7 +116,7 @@ pub fn nobody_told_is_nobody_waiting<N: Several>() {
     }
 }
 
-/// Each burst is of more connections than there are lanes, each of which takes one when it is told.
+/// Each burst is of more connections than there are lanes, each of which takes one for each report.
 fn all_bursts_are_taken<N: Several>(lanes: [Act<N::Backend>; 3]) {
     const BURSTS: usize = 40;
     const CONNECTIONS: usize = 7;

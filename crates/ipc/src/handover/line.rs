@@ -1,4 +1,4 @@
-//! The sockets over which connections pass.
+//! The socket pairs over which an old edge passes connections to a new one.
 
 use super::record::{LARGEST, Record};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,31 +20,31 @@ pub struct Sender(OwnedFd);
 #[derive(Debug)]
 pub struct Receiver(OwnedFd);
 
-/// Whether a record can be sent.
+/// The state of the other end before a record is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// There is.
+    /// A record can be sent.
     Yes,
-    /// The other edge has not read what was sent.
+    /// The other edge has not yet read the records sent before.
     Later,
     /// The other edge has ended.
     Gone,
 }
 
-/// What has come.
+/// The result of [`Receiver::next`].
 #[derive(Debug)]
 pub enum Receipt {
     /// A connection, with its socket.
     Connection(Record, OwnedFd),
-    /// A message that makes no sense, or without a descriptor.
+    /// An invalid message, or one without a descriptor.
     Nonsense,
-    /// Nothing has come yet.
+    /// No message has come yet.
     Nothing,
-    /// All who could send have ended.
+    /// All senders have ended.
     End,
 }
 
-/// Both ends of a new line.
+/// Creates both ends of a new line.
 ///
 /// # Errors
 /// The system refuses.
@@ -55,12 +55,12 @@ pub fn pair() -> io::Result<(Sender, Receiver)> {
 }
 
 impl Sender {
-    /// The end of a line, by its socket.
+    /// Wraps the socket of one end.
     pub const fn new(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    /// Whether there is room for another connection.
+    /// Returns whether there is room for another connection.
     pub fn room(&self) -> Room {
         let mut polled = [PollFd::new(&self.0, PollFlags::OUT)];
         if poll(&mut polled, Some(&Timespec::default())).is_err() {
@@ -76,7 +76,7 @@ impl Sender {
     /// Sends the record of a connection and a copy of its descriptor.
     ///
     /// # Errors
-    /// It was not sent: there is no room now, or the other edge has ended, or the record is too large.
+    /// The record was not sent: there is no room now, or the other edge has ended, or the record is too large.
     pub fn send(&self, record: &Record, connection: BorrowedFd<'_>) -> io::Result<()> {
         let bytes = record.encode().ok_or(io::ErrorKind::InvalidInput)?;
         send_with_descriptor(&self.0, &bytes, Some(connection))
@@ -84,7 +84,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The next connection, without waiting.
+    /// Receives the next connection, without waiting.
     pub fn next(&self) -> Receipt {
         let mut bytes = vec![0; LARGEST];
         match receive_with_descriptor(&self.0, &mut bytes) {

@@ -1,8 +1,8 @@
-//! How live connections pass from one edge to another, which need not be of the same version of this program.
+//! Passes live connections from one edge to another, which may run another version of this program.
 //!
-//! Both edges have one end of a pair of sockets that keeps the boundaries of messages. For each connection that is between two
-//! requests, the old edge sends one message: a [`Record`] of what it knows, together with a descriptor of the connection. From then
-//! on only the new edge reads from it, and its client notices nothing.
+//! Both edges have one end of a pair of sockets that keeps the boundaries of messages. For each connection that is between
+//! two requests, the old edge sends one message: a [`Record`] of its state, together with a descriptor of the connection.
+//! From then on only the new edge reads from it, and its client notices nothing.
 
 mod line;
 mod record;

@@ -7,40 +7,41 @@ pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
 
-/// The magic bytes, the version, the protocol, a byte that is one if a PROXY header is still to come and zero otherwise, the count of requests, the time that is left, and the sizes of the
-/// four parts.
+/// The magic bytes, the version, the protocol, a byte that is one if a PROXY header is still to come and zero otherwise, the
+/// count of requests, the time that is left, and the sizes of the four parts.
 const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
-/// The most bytes of the next request that a record has. A connection with more stays until they have been read as a request.
+/// The most bytes of the next request in a record. A connection with more stays until they have been read as a request.
 pub const LARGEST_UNREAD: usize = 64 << 10;
 
-/// This value of a time: there is no deadline.
+/// The value of `left` that means no deadline.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of three.
+/// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of
+/// three.
 const LONGEST_NAME: usize = 512;
 
 /// The size of the largest record.
 pub(super) const LARGEST: usize = HEADER_BYTES + LONGEST_NAME + 2 * u8::MAX as usize + LARGEST_UNREAD;
 
-/// What an edge knows of a connection that is between two requests.
+/// The state of a connection that is between two requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The protocol of the connection.
     pub protocol: Protocol,
     /// The display name of its listener.
     pub listener: String,
-    /// Its PROXY header has been read, or there is to be none.
+    /// Its PROXY header has been read, or none is expected.
     pub greeted: bool,
-    /// How many requests have begun on it.
+    /// The number of requests that have begun on it.
     pub requests: u32,
-    /// How many milliseconds its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
+    /// Milliseconds that its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
     pub left: u32,
     /// The client's address, as text.
     pub address: Vec<u8>,
     /// The client's port, as text.
     pub port: Vec<u8>,
-    /// What was received of the next request.
+    /// The bytes received of the next request.
     pub unread: Vec<u8>,
 }
 
@@ -49,7 +50,7 @@ pub struct Record {
 pub(crate) struct NoRecord;
 
 impl Record {
-    /// `None`: a part is too large.
+    /// Writes the record. `None`: a part is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         if self.listener.len() > LONGEST_NAME || self.unread.len() > LARGEST_UNREAD {
             return None;
@@ -164,8 +165,8 @@ mod tests {
     #[test]
     fn every_wrong_header_is_refused() {
         let good = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
-        // Every bit of the header has a meaning; but the count of requests and the time may be any number, and the other protocol is
-        // one, too: two bits differ between them. And a header may still be to come.
+        // Every bit of the header has a meaning; but the count of requests and the time may be any number, two bits turn one
+        // valid protocol into another, and one says whether a header is still to come.
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

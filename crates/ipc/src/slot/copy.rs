@@ -1,4 +1,4 @@
-//! Copies of few bytes, such as an address, or the name of a field, without a call.
+//! Copies short bytes, such as an address or the name of a field, without a function call.
 
 /// Copies bytes to a place of the same size.
 #[inline(always)]
@@ -10,7 +10,7 @@ pub(super) fn copy_short(bytes: &[u8], place: &mut [u8]) {
     let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
         return copy_very_short(bytes, place);
     };
-    // Both overlap if there are fewer than sixteen.
+    // Both copies overlap if there are fewer than sixteen bytes.
     let from_end = place.len() - 8;
     place[..8].copy_from_slice(first);
     place[from_end..].copy_from_slice(last);

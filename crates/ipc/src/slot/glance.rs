@@ -1,15 +1,14 @@
-//! What a request is about, as far as somebody wants to know who does not answer it: read from a copy of its first bytes, of which
-//! nothing is believed.
+//! A summary of a request for the survey of a pool, read from a copy of its first bytes. Nothing in them is trusted.
 
 use super::Malformed;
 use super::request::{LINE, NUMBER, NUMBERS};
 
-/// What a request is about.
+/// A summary of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glance<'a> {
     /// The method.
     pub method: &'a [u8],
-    /// The target up to its query: a query may hold what nobody should read who only wants to know what a server is doing.
+    /// The target up to its query: a query may hold secrets that the survey must not show.
     pub target: &'a [u8],
     /// The target has a query.
     pub has_query: bool,
@@ -17,20 +16,20 @@ pub struct Glance<'a> {
     pub client: [&'a [u8]; 2],
 }
 
-/// How many bytes of a slot [`glance`] has to see. Nothing is said about content, which comes behind them.
+/// The number of bytes of a slot that [`glance`] needs. They end before the content.
 ///
 /// # Errors
-/// What stands there is no request.
+/// The bytes are no request.
 pub fn size_for_glance(start: &[u8]) -> Result<usize, Malformed> {
     let numbers = Numbers::of(start)?;
     let size = numbers.text()?.checked_add(numbers.at(14) as usize).ok_or(Malformed)?;
     size.checked_add(numbers.at(16) as usize).and_then(|size| size.checked_add(numbers.at(17) as usize)).ok_or(Malformed)
 }
 
-/// Reads what a request is about.
+/// Reads the summary of a request.
 ///
 /// # Errors
-/// What stands there is no request, or more of it must be seen.
+/// The bytes are no request, or too few.
 pub fn glance(bytes: &[u8]) -> Result<Glance<'_>, Malformed> {
     let numbers = Numbers::of(bytes)?;
     let start = numbers.text()?;
@@ -64,7 +63,7 @@ impl Numbers {
         self.0[number]
     }
 
-    /// Where the text begins.
+    /// The offset of the text.
     fn text(&self) -> Result<usize, Malformed> {
         let lines = (self.at(12) as usize).checked_add(self.at(13) as usize).and_then(|lines| lines.checked_mul(LINE));
         lines.and_then(|lines| lines.checked_add(NUMBERS * NUMBER)).ok_or(Malformed)
@@ -79,7 +78,7 @@ mod tests {
     use oribi_message::{HeadLayout, RequestHead};
     use oribi_proto::h1;
 
-    /// The bytes of a slot with a request, whose content is `secret`.
+    /// The bytes of a slot with a request whose content is `secret`.
     fn slot(head: &str) -> Vec<u8> {
         let (mut layout, mut room) = (HeadLayout::default(), [0; 4096]);
         h1::Machine::new().handle_input(head.as_bytes(), &mut layout, &h1::Limits::default());

@@ -1,8 +1,8 @@
-//! How requests and responses are written into the slots of a pool, between an edge and its workers.
+//! Writes requests and responses into the slots of a pool, between an edge and its workers, and reads them there.
 //!
-//! Both are written as numbers, which say where the parts are, and then the bytes of these parts as they are: nothing is parsed
-//! again. The two directions differ in trust: a worker trusts its edge and only makes sure that it does not panic; an edge
-//! believes nothing of what it reads, because whoever may write to the memory of a worker may have written it.
+//! Both are written as numbers, which give the positions of the parts, and then the bytes of these parts unchanged: nothing
+//! is parsed again. The two directions differ in trust: a worker trusts its edge and only makes sure that it does not panic;
+//! an edge trusts nothing that it reads, because any process that may write to the memory of a worker may have written it.
 
 mod copy;
 mod glance;
@@ -19,7 +19,7 @@ pub use response::{
 };
 pub use stored::Stored;
 
-/// What was read makes no sense.
+/// The bytes that were read are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 

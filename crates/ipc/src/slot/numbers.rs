@@ -18,7 +18,7 @@ impl Numbers {
         (self.next() >> 16) as usize % limit
     }
 
-    /// Fewer bytes than `limit`.
+    /// Random bytes, fewer than `limit`.
     pub(super) fn text(&mut self, limit: usize) -> Vec<u8> {
         (0..self.below(limit)).map(|_| self.next() as u8).collect()
     }

@@ -1,13 +1,13 @@
-//! A request in its slot.
+//! Writes a request into its slot.
 //!
 //! | part | holds |
 //! |---|---|
-//! | numbers | what has the same size in every request: spans of the target, flags, lengths |
-//! | lines | for each field, and then for each variable of a gateway: where its name and its value are, and which known one it is |
+//! | numbers | the values of fixed size: spans of the target, flags, lengths |
+//! | lines | for each field, and then for each variable of a gateway: spans of name and value, and the number of a known name |
 //! | text | the bytes that all spans refer to |
 //! | endpoints | address and port of the client, name and port of the server |
 //! | content | the content of the request, and the data for a filter, if they are not in files |
-//! | trailers | if there are any: how many, and for each the sizes of its name and its value, and both |
+//! | trailers | if there are any: their number, and for each the sizes of its name and its value, and both |
 
 use super::copy::copy_short;
 use oribi_host::{Content, Gateway, Request};
@@ -15,16 +15,16 @@ use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Spa
 
 pub(super) const NUMBER: usize = size_of::<u32>();
 
-/// How many numbers stand at the start of a request.
+/// The number of numbers at the start of a request.
 pub(super) const NUMBERS: usize = 26;
 
-/// Where among them stands when the request was complete, which is the last.
+/// The offset of the last of them, the time at which the request was complete.
 const STAMP: usize = (NUMBERS - 2) * NUMBER;
 
 /// The numbers of a field or a variable.
 pub(super) const LINE: usize = 5 * NUMBER;
 
-/// The span of something that the request does not have.
+/// The span of a part that the request does not have.
 pub(super) const MISSING: [u32; 2] = [u32::MAX, u32::MAX];
 
 /// The bits of the first number.
@@ -37,12 +37,12 @@ pub(super) mod flag {
     pub(in super::super) const FORWARDED_PORT: u32 = 32;
     pub(in super::super) const HTTP_2: u32 = 64;
     pub(in super::super) const OWN: u32 = 128;
-    /// Two bits with the role of a web server are below.
+    /// Two bits with the role of a web server are below this one.
     pub(in super::super) const TRAILERS: u32 = 1 << 10;
 }
 
-/// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
-/// content in a file only the size is written.
+/// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit.
+/// For content in a file only the size is written.
 #[must_use]
 pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -> Option<usize> {
     let head = &request.head;
@@ -50,7 +50,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let text = head.bytes();
     let gateway = request.gateway.as_ref();
     let variables = gateway.map_or(&[][..], Gateway::list);
-    // The variables of a web server and the head that is made of them mostly refer to the same bytes.
+    // The variables of a web server, and the head that is made of them, mostly refer to the same bytes.
     let apart = gateway.map_or(&[][..], Gateway::bytes);
     let apart = if std::ptr::eq(apart, text) { &[] } else { apart };
 
@@ -60,7 +60,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let (content_kind, content_size, content) = split(&request.content);
     let (data_kind, data_size, data) = split(&gateway.map_or(Content::None, |gateway| gateway.data));
     let (remote, server) = (&request.remote, &request.server);
-    // What has more parts or bytes than a number can say does not fit into the room, which is asked below.
+    // A request with more parts or bytes than a number can express does not fit into the room either, which is checked below.
     let mut room = Room { rest: room, taken: 0 };
     let numbers = [
         [flags(request), form(layout.form)],
@@ -119,7 +119,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     Some(room.taken)
 }
 
-/// Notes when a request was complete that was written into `room`, in nanoseconds on a clock that all processes have; 0 is no time.
+/// Notes the time at which a request that was written into `room` was complete, in nanoseconds of a clock that all processes
+/// have; 0: unknown.
 #[inline]
 pub fn stamp(room: &mut [u8], complete: u64) {
     if let Some(place) = room.get_mut(STAMP..NUMBERS * NUMBER) {
@@ -200,7 +201,7 @@ const fn role(role: Role) -> u32 {
     }
 }
 
-/// Which kind of content it is, its size, and the bytes that are written into the slot.
+/// The kind of content, its size, and the bytes that are written into the slot.
 const fn split<'a>(content: &Content<'a>) -> (u32, u64, &'a [u8]) {
     match content {
         Content::None => (0, 0, &[]),
@@ -226,7 +227,7 @@ fn put_field(&FieldLayout { name, value, known }: &FieldLayout, place: &mut [u8;
     (places[0], places[1], places[2], places[3], places[4]) = (a, b, c, d, e);
 }
 
-/// The number of a well-known field: its place in [`KnownField::ALL`]. Other fields have a number that is no place.
+/// The number of a well-known field: its position in [`KnownField::ALL`]. Other fields have a number beyond that list.
 #[inline(always)]
 fn number_of(known: Option<KnownField>) -> u32 {
     known.map_or(KnownField::ALL.len() as u32, |known| known as u32)

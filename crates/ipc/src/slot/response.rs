@@ -1,9 +1,9 @@
-//! The head of a response, or what stands behind its content, as a worker writes it and an edge reads it.
+//! Writes the head of a response, or its trailers, in a worker, and reads them in an edge.
 //!
 //! | part | holds |
 //! |---|---|
-//! | numbers | status, what is said of the content, the number of fields, the size of the content |
-//! | lines | for each field: how long its name and its value are |
+//! | numbers | status, kind of content, number of fields, size of the content |
+//! | lines | for each field: the lengths of its name and its value |
 //! | text | names and values, one after the other |
 
 use super::Malformed;
@@ -16,19 +16,19 @@ const NUMBERS: usize = 16;
 /// The lengths of the name and the value of a field.
 const LINE: usize = 8;
 
-/// What is known of the content of a response when its head is written.
+/// The state of the content when the head of a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// That many bytes follow, and then the end.
+    /// Exactly this many bytes follow, and then the end.
     Whole {
         /// The number of bytes.
         size: u64,
     },
-    /// It follows piece by piece.
+    /// Content of unknown size follows, piece by piece.
     Started,
     /// None: the head is that of an informational response.
     Interim,
-    /// It has come: the fields are trailers, and there is no status.
+    /// Complete: the fields are trailers, and there is no status.
     Trailers,
 }
 
@@ -44,7 +44,7 @@ pub fn head_size(head: &ResponseHead<'_>) -> usize {
     NUMBERS + head.fields.iter().map(|(name, value)| LINE + name.len() + value.len()).sum::<usize>()
 }
 
-/// Writes the head of a whole response, and its content, into room that is as long as both.
+/// Writes the head of a whole response, and its content, into room of exactly that size.
 #[inline]
 pub fn write_whole(head: &ResponseHead<'_>, parts: &[&[u8]], size: u64, room: &mut [u8]) {
     let (numbers, room) = room.split_at_mut(NUMBERS);
@@ -118,16 +118,16 @@ fn put_line(pair: FieldPair<'_>, bytes: &mut Vec<u8>) {
 
 #[inline]
 fn line((name, value): FieldPair<'_>) -> [u8; LINE] {
-    // What does not fit into these numbers does not fit into the memory of a pool, either.
+    // Lengths that exceed these numbers would exceed the memory of a pool, too.
     (name.len() as u64 | (value.len() as u64) << 32).to_le_bytes()
 }
 
-/// The head of a response that was read. Nobody has checked yet whether its status and fields are valid.
+/// The head of a response as read. Its status and fields have not been checked yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// Status and fields.
     pub head: ResponseHead<'a>,
-    /// What follows.
+    /// The content that follows.
     pub content: Content,
 }
 
@@ -141,7 +141,7 @@ impl Heads {
     /// Reads the head in `bytes`, which contain nothing else, and passes it to `then`.
     ///
     /// # Errors
-    /// What stands there is no head of a response.
+    /// The bytes are no head of a response.
     pub fn read<T>(&mut self, bytes: &[u8], then: impl FnOnce(Head<'_>) -> T) -> Result<T, Malformed> {
         let mut fields = std::mem::take(&mut self.fields);
         let outcome = read(bytes, &mut fields)
@@ -157,7 +157,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
     let (status, kind) = (numbers as u16, numbers as u32 >> 16);
     let (count, size) = ((numbers >> 32) as u32 as usize, (numbers >> 64) as u64);
     let (lines, mut text) = rest.split_at_checked(count.checked_mul(LINE).ok_or(Malformed)?).ok_or(Malformed)?;
-    // Whether a response may have this status, and these fields, is what the engine decides.
+    // The engine decides whether a response may have this status and these fields.
     let content = match kind {
         0 if size == 0 => Content::Started,
         1 => Content::Whole { size },
@@ -165,7 +165,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
         3 if size == 0 && status == 0 => Content::Trailers,
         _ => return Err(Malformed),
     };
-    // There are as many lines as that, so this is no more memory than was sent.
+    // There are as many lines as that, so this reserves no more memory than was sent.
     fields.reserve(count);
     for line in lines.as_chunks::<LINE>().0 {
         let lengths = u64::from_le_bytes(*line);
@@ -177,10 +177,10 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
     if text.is_empty() { Ok((status, content)) } else { Err(Malformed) }
 }
 
-/// The memory of `fields`, for others that live elsewhere.
+/// Keeps the memory of `fields` for others with another lifetime.
 fn emptied(mut fields: Vec<FieldPair<'_>>) -> Vec<FieldPair<'static>> {
     fields.clear();
-    // The library collects into the memory that it collects from if the sizes are equal.
+    // The standard library collects into the same memory if the sizes are equal.
     fields.into_iter().map(|_| (&b""[..], &b""[..])).collect()
 }
 

@@ -9,19 +9,19 @@ use oribi_message::{
 };
 use std::os::fd::BorrowedFd;
 
-/// Where content is.
+/// The place of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// There is none.
+    /// There is no content.
     #[default]
     Nowhere,
     /// In the slot, `start..end`.
     Slot { start: usize, end: usize },
-    /// In a file with that many bytes, which the worker asks for.
+    /// In a file of this size, which the worker asks for.
     File { size: u64 },
 }
 
-/// Stands where none was read yet.
+/// Fills entries that have not been read yet.
 const NOTHING: Span = Span { start: 0, end: 0 };
 const NO_FIELD: FieldLayout = FieldLayout { name: NOTHING, value: NOTHING, known: None };
 const NO_VARIABLE: Variable = Variable { name: NOTHING, value: NOTHING, known: None };
@@ -29,9 +29,9 @@ const NO_VARIABLE: Variable = Variable { name: NOTHING, value: NOTHING, known: N
 /// A request that was copied out of its slot. Reusable: [`Stored::read`] keeps the memory.
 #[derive(Debug, Default)]
 pub struct Stored {
-    /// What stood in the slot.
+    /// The bytes of the slot.
     bytes: Vec<u8>,
-    /// Where the text is.
+    /// The span of the text.
     text: Span,
     layout: HeadLayout,
     variables: Vec<Variable>,
@@ -41,12 +41,12 @@ pub struct Stored {
     forwarded_port: bool,
     underscores: bool,
     role: Option<Role>,
-    /// The server itself says what the variables say.
+    /// The variables are this server's own, not those of a web server.
     own: bool,
     content: Place,
     data: Place,
     trailers: Option<Box<Trailers>>,
-    /// When it was complete; 0: nobody has said it.
+    /// The time at which it was complete, in nanoseconds; 0: unknown.
     complete: u64,
 }
 
@@ -54,14 +54,14 @@ impl Stored {
     /// Copies a request out of its slot.
     ///
     /// # Errors
-    /// What stands there is no request.
+    /// The bytes are no request.
     #[inline]
     pub fn read(&mut self, slot: &[u8]) -> Result<(), Malformed> {
         self.bytes.clear();
         self.bytes.extend_from_slice(slot);
         let outcome = self.read_parts(slot);
         if outcome.is_err() {
-            // Nobody may look at what was read.
+            // A request that was read in part must not be used.
             self.layout.clear();
             self.variables.clear();
             self.endpoints = <[Span; 4]>::default();
@@ -79,7 +79,7 @@ impl Stored {
         let [text, kinds] = numbers.pair(7);
         let lines = fields.checked_add(variables).and_then(|lines| lines.checked_mul(LINE)).ok_or(Malformed)?;
         let lines = rest.get(..lines).ok_or(Malformed)?.as_chunks::<LINE>().0;
-        // The parts of which each has fewer than 2^32 bytes end at these positions.
+        // The ends of the parts. Each part has fewer than 2^32 bytes.
         let mut ends = [(NUMBERS * NUMBER + size_of_val(lines)) as u64; 6];
         let [[a, b], [c, d]] = [numbers.pair(8), numbers.pair(9)];
         for (place, size) in [text, a, b, c, d].into_iter().enumerate() {
@@ -123,7 +123,7 @@ impl Stored {
         layout.path = within(numbers.pair(3))?;
         layout.query = may_miss(numbers.pair(4))?;
         layout.authority = may_miss(numbers.pair(5))?;
-        // Path and query are also asked for as one.
+        // Path and query are also used as one span.
         if layout.query.is_some_and(|query| query.end < layout.path.start) {
             return Err(Malformed);
         }
@@ -149,7 +149,7 @@ impl Stored {
             _ => Role::Filter,
         });
         let (field_lines, variable_lines) = lines.split_at(fields);
-        // Those of the last request are overwritten: many requests have as many.
+        // Entries of the last request are overwritten: many requests have as many fields.
         if layout.fields.len() != fields {
             layout.fields.resize(fields, NO_FIELD);
         }
@@ -167,8 +167,8 @@ impl Stored {
         Ok(())
     }
 
-    /// The request in the form for hosts, with the files that hold its content and the data for a filter. `None`: a file that
-    /// holds some of it is missing.
+    /// Returns the request in the form for hosts, with the files that hold its content and the data for a filter. `None`: a
+    /// file that holds some of it is missing.
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
@@ -203,26 +203,26 @@ impl Stored {
         RequestHead::new(self.text.of(&self.bytes), &self.layout)
     }
 
-    /// When it was complete, in nanoseconds on the clock of its edge, which all processes have.
+    /// The time at which it was complete, in nanoseconds on the clock of its edge, which all processes have.
     #[inline]
     #[must_use]
     pub fn complete_at(&self) -> Option<u64> {
         (self.complete != 0).then_some(self.complete)
     }
 
-    /// Whether a web server has sent it.
+    /// Whether a web server sent it.
     #[must_use]
     pub const fn has_gateway(&self) -> bool {
         self.role.is_some() && !self.own
     }
 
-    /// Whether the content is in a file, which must be asked for.
+    /// Whether the content is in a file, which the worker must ask for.
     #[must_use]
     pub const fn has_content_file(&self) -> bool {
         matches!(self.content, Place::File { .. })
     }
 
-    /// Whether the data for a filter are in a file, which must be asked for.
+    /// Whether the data for a filter are in a file, which the worker must ask for.
     #[must_use]
     pub const fn has_data_file(&self) -> bool {
         matches!(self.data, Place::File { .. })
@@ -246,7 +246,7 @@ impl Numbers<'_> {
     }
 }
 
-/// A line about a text of that many bytes: where name and value are, and the number of the known one.
+/// Reads a line about a text of that many bytes: the spans of name and value, and the number of the known name.
 #[inline]
 fn read_line(line: &[u8; LINE], text: u32) -> Result<(Span, Span, usize), Malformed> {
     let mut numbers = [0; 5];
@@ -261,7 +261,7 @@ fn read_line(line: &[u8; LINE], text: u32) -> Result<(Span, Span, usize), Malfor
     Ok((name, value, known as usize))
 }
 
-/// Trailers at the start of `bytes`.
+/// Reads the trailers at the start of `bytes`.
 #[cold]
 fn read_trailers(bytes: &[u8]) -> Result<Vec<FieldPair<'_>>, Malformed> {
     let (count, mut rest) = bytes.split_first_chunk().ok_or(Malformed)?;
@@ -288,7 +288,7 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
 
-    /// A request at random, as an engine could have it. Some of its parts are used only in some cases.
+    /// A random request such as an engine could have. Some of its parts are used only in some cases.
     #[derive(Debug)]
     struct Made {
         text: Vec<u8>,
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Everything that a host can ask a request for, as text.
+    /// All properties of a request that a host can read, as text.
     fn told(request: &Request<'_>, added: &[(Vec<u8>, Vec<u8>)]) -> String {
         let head = &request.head;
         let content = |content: &Content<'_>| match content {
@@ -423,7 +423,7 @@ mod tests {
         )
     }
 
-    /// Asks for all of that without writing it down, which would take some seconds for as many requests as there are bits.
+    /// Reads all of that without writing it down, which would take some seconds for as many requests as there are bits.
     fn look_at_all(request: &Request<'_>) {
         let head = &request.head;
         let fields: usize = head.fields().map(|(_, name, value)| name.len() + value.len()).sum();

@@ -1,4 +1,4 @@
-//! The edge reads what workers write, as if strangers had written it.
+//! Reads the frames of workers. The edge trusts nothing in them.
 
 use super::ledger::{Record, State};
 use super::{Edge, Ticket};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// An event of the pool. Its bytes, if it has any, are in the buffer that was passed to [`Edge::next`].
 #[derive(Debug)]
 pub enum Event {
-    /// A whole response: the head has that many bytes, and the content follows it. The ticket is no longer valid.
+    /// A whole response: its head has this many bytes, and the content follows it. The ticket is no longer valid.
     Whole(Ticket, usize),
     /// The head of a response.
     Head(Ticket),
@@ -21,15 +21,15 @@ pub enum Event {
     Interim(Ticket),
     /// A piece of content.
     Content(Ticket),
-    /// What stands behind the content. The end comes as an event of its own.
+    /// The trailers. The end comes as an event of its own.
     Trailers(Ticket),
-    /// A part of a file as content. If the file is missing, its descriptor did not come, and the response cannot be complete.
+    /// A part of a file as content. `None`: its descriptor did not come, so the response cannot be completed.
     File(Ticket, Option<File>, FilePart),
-    /// A message for the error log of the client that has sent the request.
+    /// A message for the error log of the client that sent the request.
     Message(Ticket),
     /// The worker asks for something: see [`Edge::fulfil`].
     Wish(Ticket, Wish),
-    /// The app wants another deadline: that time from now, or none.
+    /// The app wants another deadline: this time from now, or none.
     Deadline(Ticket, Option<Duration>),
     /// The response is complete; the ticket is no longer valid.
     Finished(Ticket),
@@ -37,12 +37,12 @@ pub enum Event {
     Abandoned(Ticket),
     /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// This worker has written what makes no sense. End it, and [bury](Edge::bury) it when it is gone. Until then the edge
-    /// reads nothing from it, and does not reuse its slots.
+    /// This worker has written invalid frames. End it, and [bury](Edge::bury) it when it is gone. Until then the edge reads
+    /// nothing from it, and does not reuse its slots.
     Broken(u32),
 }
 
-/// A part of a file. Nobody has checked whether the file has that many bytes.
+/// A part of a file. It is not checked whether the file has that many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// The first byte.
@@ -51,7 +51,7 @@ pub struct FilePart {
     pub size: u64,
 }
 
-/// How far the edge has read an area.
+/// The progress of reading an area.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     pub(super) read: u64,
@@ -63,12 +63,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// An area that was read up to here, in the middle of the answer to this exchange.
+    /// A reader that has read an area up to `read`, in the middle of the answer to this exchange.
     pub(super) fn at(read: u64, speaks: Speaks) -> Self {
         Self { read, limit: read, speaks, paused: false, listed: false }
     }
 
-    /// Nothing is left to read.
+    /// Forgets the rest: nothing is left to read.
     pub(super) fn settle(&mut self) {
         *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
     }
@@ -114,7 +114,7 @@ impl Edge {
         self.may_have_events()
     }
 
-    /// How many areas of a place may have something to read, as its worker says.
+    /// The number of areas of a place that may have frames, as its worker says, limited to the number of areas that exist.
     #[inline]
     pub(super) fn used_areas(&self, worker: u32) -> u32 {
         let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
@@ -141,7 +141,7 @@ impl Edge {
         }
     }
 
-    /// Returns the next event, and puts its bytes into `bytes`, whose former content is lost.
+    /// Returns the next event, and puts its bytes into `bytes`, whose former content is overwritten.
     #[inline]
     pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Event> {
         if self.found.is_empty()
@@ -176,8 +176,8 @@ impl Edge {
         }
     }
 
-    /// Reads what nearly every frame is: the whole response to a request that its worker has taken and whose client waits. `None`:
-    /// it may be anything else, and nothing was changed.
+    /// Reads the most frequent frame: the whole response to a request that its worker has taken and whose client waits.
+    /// `None`: the frame may be any other, and nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
         let place = self.places.get_mut(worker as usize)?;
@@ -205,7 +205,7 @@ impl Edge {
         place.read = true;
         reader.read = position.wrapping_add(header.words() as u64);
         if reader.read == reader.limit {
-            // Nothing more of this area, which is the first of the list.
+            // This area, the first of the list, has no more to read.
             reader.listed = false;
             self.lively.pop_front();
         }
@@ -243,8 +243,8 @@ impl Edge {
         !is_complete
     }
 
-    /// Whether the answer in the middle of which an area was read has been published to its end. An area whose frames make no
-    /// sense counts as ended, too.
+    /// Whether the answer that is being read from an area has been published to its end. An area with invalid frames counts
+    /// as ended, too.
     fn is_complete(&mut self, worker: u32, area: u32) -> bool {
         let mut position = self.reader(worker, area).read;
         let answers = self.places[worker as usize].answers.words();
@@ -291,7 +291,7 @@ impl Edge {
         let readers = &mut self.places[worker as usize].readers;
         if readers.len() <= area as usize {
             readers.resize(area as usize + 1, Reader::default());
-            // The next edge begins with as many.
+            // An edge that takes over begins with as many.
             self.requests.words()[self.layout.looked_at(worker)].fetch_max(u64::from(area) + 1, Relaxed);
         }
         &mut readers[area as usize]
@@ -348,7 +348,7 @@ impl Edge {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 let entry = Entry::from_bits(bits).ok_or(Breach)?;
                 match speaks {
-                    // The exchange that the previous edge was reading.
+                    // The exchange that the previous edge was reading: no new one begins.
                     Speaks::Of(begun) if begun == entry => {}
                     Speaks::Of(_) => return Err(Breach),
                     Speaks::OfNothing | Speaks::OfThePast => {
@@ -412,7 +412,7 @@ impl Edge {
         Ok((!forsaken).then_some(event))
     }
 
-    /// Drops the descriptors of a worker whose frames have never come, once it has no request to which they could belong.
+    /// Drops the descriptors of a worker whose frames have not come, once it has no request to which they could belong.
     fn drop_unclaimed(&mut self, worker: u32) {
         if self.places[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
             self.places[worker as usize].line.drop_kept();
@@ -431,7 +431,7 @@ impl Edge {
         let entry = Entry::from_bits(entry).ok_or(Breach)?;
         let head = usize::try_from(head).ok().filter(|head| *head <= length).ok_or(Breach)?;
         let speaks = match self.reader(worker, area).speaks {
-            // It has already sent something else: an informational response, for instance.
+            // The worker has already sent a part, such as an informational response.
             speaks @ Speaks::Of(begun) if begun == entry => speaks,
             Speaks::Of(_) => return Err(Breach),
             Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,
@@ -446,7 +446,7 @@ impl Edge {
         Ok((!forsaken).then_some(Event::Whole(Ticket(entry), head)))
     }
 
-    /// A worker begins to answer a request.
+    /// Begins the answer to a request.
     fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<Speaks, Breach> {
         let record = self.records.get(entry.slot as usize).ok_or(Breach)?;
         if record.serial != entry.serial || record.state != State::Submitted {
@@ -456,12 +456,12 @@ impl Edge {
         match self.owner(entry.slot) {
             owner if owner == taken => {}
             Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
-                // The shared word and the worker contradict each other. See `audit`.
+                // The shared word and the worker contradict each other: `audit` decides.
                 self.records[entry.slot as usize].contested = true;
                 return Ok(Speaks::OfThePast);
             }
-            // A stranger has overwritten the word, so only the worker's own statement is left. If another worker takes the
-            // request at this moment, it is too late.
+            // A stranger has overwritten the word, so only the worker's own statement is left. A worker that takes the
+            // request at this moment is too late.
             _ => self.ownership(entry.slot).store(taken.bits(), Release),
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);

@@ -1,14 +1,14 @@
-//! Workers that have taken a place: the edge must learn of their end, so it watches their processes.
+//! Reports workers that have taken a place, so that the edge can watch their processes and notice their end.
 //!
-//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge keeps a note of each
-//! arrival in memory that only it can write: a place that has a note is given to nobody else until its worker was
-//! [buried](Edge::bury), whatever has been written to the place meanwhile.
+//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival in
+//! memory that only it can write. A place with a note is given to no other worker until its worker was [buried](Edge::bury),
+//! whatever has been written to the place meanwhile.
 //!
-//! What can a worker do that lies about its process id? It can name a process that lives longer than itself: then nobody
-//! notices its own end, its place stays in use, and the requests that it had taken wait until their deadlines. It can name one
-//! that ends earlier: then it is buried alive, its requests are lost, and another worker gets its place while it still writes
-//! there; whatever it writes, only that place is affected, and frames that make no sense [break](super::Event::Broken) with it.
-//! The edge only watches the process. Whoever ends a process for it checks first that it is a worker of this server.
+//! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place stays
+//! in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, it is buried
+//! alive: its requests are lost, and another worker gets its place while it still writes there. Its writes affect only that
+//! place, and invalid frames [break](super::Event::Broken) with it. The edge only watches the process. Before a process is
+//! ended for the edge, the process that does so checks that it is a worker of this server.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -19,19 +19,19 @@ use std::sync::atomic::Ordering::SeqCst;
 pub struct Arrival {
     /// The number of the place.
     pub place: u32,
-    /// The id of the worker's process, as the worker says.
+    /// The id of the worker's process, from the worker itself.
     pub process: u32,
 }
 
 impl Edge {
-    /// The process that says it is in a place, perhaps before it is known as an [arrival](Edge::arrivals).
+    /// The process id written in a place, perhaps before it is known as an [arrival](Edge::arrivals).
     #[must_use]
     pub fn occupant(&self, place: u32) -> Option<u32> {
         let attached = self.places.get(place as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
         u32::try_from(attached).ok().filter(|process| *process > 0)
     }
 
-    /// The workers that have taken a place since the last call. After [`Edge::take_over`], all that are there. When one of
+    /// The workers that have taken a place since the last call; after [`Edge::take_over`], all that are there. When one of
     /// these processes has ended, or cannot be watched because it has ended already, [bury](Edge::bury) its place.
     pub fn arrivals(&mut self) -> Vec<Arrival> {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
@@ -43,7 +43,7 @@ impl Edge {
             let place = &mut self.places[number as usize];
             let attached = place.answers.words()[Layout::ATTACHED].load(SeqCst);
             let note = &self.requests.words()[self.layout.occupant(number)];
-            // What an edge has noted before counts, whatever the place says now.
+            // The note of a previous edge counts, not the present content of the place.
             let occupant = match note.load(SeqCst) {
                 0 => attached,
                 noted => noted,
@@ -57,15 +57,16 @@ impl Edge {
             note.store(occupant, SeqCst);
             match u32::try_from(occupant).ok().filter(|process| i32::try_from(*process).is_ok()) {
                 Some(process) => found.push(Arrival { place: number, process }),
-                // There is nobody to watch.
+                // There is no process to watch.
                 None => self.break_with(number),
             }
         }
         found
     }
 
-    /// The places whose workers' processes have become other programs, as the process says that has forked them. [Bury](Edge::bury)
-    /// each of them. A worker that says so itself, and goes on, is in the same position as one that lies about its process.
+    /// The places whose workers' processes now execute other programs, as reported by the process that forked them.
+    /// [Bury](Edge::bury) each of them. A worker that reports itself, and goes on, is in the same position as one that lies
+    /// about its process.
     pub fn take_executed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.executed)
     }
@@ -93,7 +94,7 @@ mod tests {
         Arrival { place, process: std::process::id() }
     }
 
-    /// Buries a place, and handles what follows.
+    /// Buries a place, and reads all events that follow.
     fn bury(edge: &mut Edge, place: u32) {
         edge.bury(place);
         while edge.next(&mut Vec::new()).is_some() {}

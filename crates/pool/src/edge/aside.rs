@@ -1,7 +1,7 @@
-//! Requests that are kept out of the queue until others have had their turn.
+//! Keeps requests out of the queue until others have had their turn.
 //!
-//! A request that is aside has its slot and waits like any other, but no worker can take it. Putting it back makes it the last of the
-//! queue. The edge's caller decides which requests these are; this module only moves them.
+//! A request that is aside has its slot and waits like any other, but no worker can take it. Putting it back appends it to
+//! the queue. The edge's caller chooses these requests; this module only moves them.
 
 use super::ledger::{Record, State};
 use super::{Edge, Reserved, Ticket};
@@ -9,7 +9,7 @@ use crate::words::Ownership;
 use std::sync::atomic::Ordering::Release;
 
 impl Edge {
-    /// The same as [`Edge::submit`], for a request that is not to be taken before [`Edge::put_back`].
+    /// Like [`Edge::submit`], for a request that must not be taken before [`Edge::put_back`].
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn submit_aside(&mut self, reserved: Reserved, length: usize) -> Ticket {
         let entry = reserved.0;
@@ -19,8 +19,8 @@ impl Edge {
         Ticket(entry)
     }
 
-    /// Takes requests out of the queue that no worker has taken, and for which `leaves` returns true: it is asked about all of them,
-    /// from the oldest position on. The tickets of those that have left are appended to `left`.
+    /// Takes out of the queue those requests that no worker has taken and for which `leaves` returns true. `leaves` is called
+    /// for all of them, from the oldest position on. The tickets of the removed requests are appended to `left`.
     pub fn set_aside(&mut self, mut leaves: impl FnMut(Ticket) -> bool, left: &mut Vec<Ticket>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|place| {
@@ -33,7 +33,7 @@ impl Edge {
                 return true;
             }
             if self.swap(entry.slot, queued, aside) {
-                // Otherwise workers would find it at this position when it has been put back behind others.
+                // Otherwise workers would find it at this position after it was put back behind others.
                 self.requests.words()[self.layout.entry(place.position)].store(0, Release);
                 self.records[entry.slot as usize].state = State::Aside;
                 left.push(Ticket(entry));

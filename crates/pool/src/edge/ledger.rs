@@ -1,13 +1,13 @@
-//! What the edge knows about its slots without shared memory.
+//! The edge's own records of its slots, outside of shared memory.
 
 use crate::words::Serial;
 
-/// Where a request is, as far as the edge knows.
+/// The state of a request, as far as the edge knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
     Filling,
-    /// It waits outside of the queue.
+    /// Waiting outside of the queue.
     Aside,
     /// In the queue, or taken by a worker that has not yet begun to answer.
     Submitted,
@@ -22,11 +22,11 @@ pub(super) struct Record {
     pub(super) state: State,
     /// The position in the queue where it was last put.
     pub(super) position: u64,
-    /// Nobody waits for the answer any more, but the slot stays in use until its worker has finished or is gone.
+    /// No client waits for the answer, but the slot stays in use until its worker has finished or is gone.
     pub(super) forsaken: bool,
-    /// A worker has answered although, by the shared word, it does not have the request.
+    /// A worker has answered although the shared word does not name it as the owner.
     pub(super) contested: bool,
-    /// How long it waited for the worker that has begun to answer it, in nanoseconds.
+    /// The time from its arrival until the worker that has begun to answer took it, in nanoseconds.
     pub(super) waited: Option<u64>,
     /// The place of that worker.
     pub(super) worker: u32,

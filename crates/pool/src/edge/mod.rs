@@ -1,4 +1,4 @@
-//! The edge's side of a pool: it puts requests into the queue and reads what workers answer.
+//! The edge's side of a pool: puts requests into the queue and reads the answers of workers.
 
 mod answers;
 mod arrivals;
@@ -31,12 +31,12 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 use waking::Pace;
 
-/// A request in the pool, from [`Edge::submit`] to the event that ends it. After that event the ticket finds nothing.
+/// A request in the pool, from [`Edge::submit`] to the event that ends it. After that event the ticket is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(Entry);
 
 impl Ticket {
-    /// The number of its slot, counted from 0. It is nobody else's until the event that ends the request.
+    /// The number of its slot, counted from 0. No other request has it until the event that ends this one.
     #[inline]
     #[must_use]
     pub const fn slot(self) -> u32 {
@@ -44,12 +44,12 @@ impl Ticket {
     }
 }
 
-/// How many places of a pool have workers, as these say themselves.
+/// The numbers of workers in a pool, from the workers' own words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staff {
     /// Workers.
     pub attached: u32,
-    /// Those of them that wait for a request.
+    /// The workers that wait for a request.
     pub waiting: u32,
 }
 
@@ -66,12 +66,12 @@ impl Reserved {
     }
 }
 
-/// What became of a request that was withdrawn.
+/// The outcome of [`Edge::withdraw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
     /// No worker has seen the request.
     Unseen,
-    /// A worker has the request. Its answer will be thrown away, and the app can learn that from its [`Orders`].
+    /// A worker has the request. Its answer will be thrown away, and its [`Orders`] say so to the app.
     Running,
     /// The request has ended already.
     Ended,
@@ -84,7 +84,7 @@ struct Waiting {
     entry: Entry,
 }
 
-/// What the edge knows about a worker's place.
+/// The edge's records of a worker's place.
 #[derive(Debug)]
 struct Place {
     answers: Shared,
@@ -92,17 +92,17 @@ struct Place {
     line: Line,
     /// The worker's last sleep for which the edge has rung.
     rung: Sleep,
-    /// Its frames make no sense, and the edge no longer reads them.
+    /// Its frames are invalid, and the edge no longer reads them.
     broken: bool,
     /// Its worker's arrival was reported.
     known: bool,
-    /// The worker is dead, and the edge reads what it had published.
+    /// The worker is dead, and the edge reads the rest of its published frames.
     dying: bool,
     /// The edge has read some of its frames, and has not yet checked whether the worker waits for room.
     read: bool,
-    /// The edge has an order for the worker, which may sleep.
+    /// The edge has an order for the worker, which may be asleep.
     ordered: bool,
-    /// One for each of its areas, up to the last one that the edge has looked at.
+    /// The readers of its areas, up to the last area that the edge has looked at.
     readers: Vec<Reader>,
 }
 
@@ -115,7 +115,7 @@ pub struct Edge {
     notes: Shared,
     bell: Arc<Bell>,
     places: Vec<Place>,
-    /// Heads of responses of which only a part has come, with their places and areas.
+    /// Heads of responses of which only a part has come, by place and area.
     heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
     free: Vec<u32>,
@@ -125,40 +125,40 @@ pub struct Edge {
     sleep: Sleep,
     /// See [`Edge::take_executed`].
     executed: Vec<u32>,
-    /// What the count of arrivals was at the last look; `None`: look whatever it is.
+    /// The count of arrivals at the last look; `None`: look in any case.
     arrivals: Option<u64>,
     /// The count of arrivals at which `staffed` was determined.
     counted: Option<u64>,
     /// Places from this one on have never had a worker, and are not looked at: workers take the first free place.
     staffed: usize,
-    /// A place has a worker whose last frames are being read.
+    /// Some place has a dead worker whose last frames are being read.
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
     /// A worker was woken since the last call of [`Edge::take_rung`].
     rung: bool,
-    /// The areas, with their places, that have something to read.
+    /// The areas that have something to read, with their places.
     lively: VecDeque<(u32, u32)>,
     /// Other events.
     found: VecDeque<Event>,
     pace: Pace,
-    /// What time it is: see [`Edge::tell_time`].
+    /// The time: see [`Edge::tell_time`].
     now: u64,
-    /// How long requests have waited for workers, all together, and the longest wait, in nanoseconds.
+    /// The time that requests have waited for workers, in nanoseconds: the sum, and the longest wait.
     waits: (u64, u64),
 }
 
-/// How long requests have waited for workers.
+/// The time that requests have waited for workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// All of them together.
+    /// The sum.
     pub all: Duration,
-    /// The one that has waited longest.
+    /// The longest wait.
     pub longest: Duration,
 }
 
 impl Edge {
-    /// The edge of newly made memory.
+    /// Creates the edge of newly made memory.
     ///
     /// # Errors
     /// The system refuses the memory, or it was adopted.
@@ -211,7 +211,7 @@ impl Edge {
         self.layout.shape
     }
 
-    /// The edge ends, and says so to its workers.
+    /// Announces to the workers that the edge ends.
     pub fn leave(&mut self) {
         self.requests.words()[Layout::EDGE].store(0, SeqCst);
     }
@@ -251,7 +251,7 @@ impl Edge {
         Ticket(entry)
     }
 
-    /// Notes what a request is like that has come.
+    /// Writes the words that describe a new request.
     #[inline(always)]
     fn describe(&self, entry: Entry, length: usize) {
         let words = self.requests.words();
@@ -286,7 +286,7 @@ impl Edge {
         self.unannounced += 1;
     }
 
-    /// Forgets the oldest requests that no longer wait.
+    /// Removes the oldest requests from the list once they no longer wait.
     #[inline]
     fn forget_taken(&mut self) {
         while let Some(waiting) = self.waiting.front()
@@ -307,13 +307,13 @@ impl Edge {
         });
         let still: Vec<Waiting> = still.collect();
         for waiting in still {
-            // At most as many as there are slots, which is half of what the queue holds, and all entries before them are the
+            // At most as many as there are slots, which is half of the queue's capacity, and all entries before them are the
             // edge's.
             self.append(waiting.entry);
         }
     }
 
-    /// The number of requests that wait for a worker, as far as the edge knows without looking at each.
+    /// The number of requests that wait for a worker. Those behind the oldest one are not checked.
     pub fn depth(&mut self) -> usize {
         self.forget_taken();
         self.waiting.len()
@@ -332,7 +332,8 @@ impl Edge {
         for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
             let words = place.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
-            // The threads of a crew leave the announcement of a sleep in its place when they have been rung for and have work.
+            // The threads of a crew leave the announcement of a sleep in its place when they have been rung for and have
+            // work.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
             let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
             staff.attached += u32::from(attached);
@@ -356,7 +357,7 @@ impl Edge {
             return Withdrawal::Unseen;
         }
         if submitted && self.swap(entry.slot, queued, own) {
-            // Behind a request that waits long, what was withdrawn must not count against the limit of the queue.
+            // A withdrawn request must not count against the limit of the queue while an older one still waits.
             if let Ok(at) = self.waiting.binary_search_by_key(&position, |waiting| waiting.position) {
                 self.waiting.remove(at);
             }
@@ -368,14 +369,15 @@ impl Edge {
         Withdrawal::Running
     }
 
-    /// Orders the worker to interrupt an app that takes too long. The app may still answer. The worker's [line](crate::Worker::line)
-    /// becomes readable, too: a process that asked the kernel for a signal then gets one, whatever it is doing.
+    /// Orders the worker to interrupt an app that takes too long. The app may still answer. The worker's
+    /// [line](crate::Worker::line) becomes readable, too: a process that asked the kernel for a signal then gets one,
+    /// whatever it is doing.
     pub fn interrupt(&mut self, ticket: Ticket) {
         self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
     }
 
-    /// Orders the worker to tell where an app is that takes long. Nothing calls the worker: what ends the system call in which an
-    /// app waits would do more than warn it.
+    /// Orders the worker to log where an app is that takes long. The worker is not called: a call would end the system call
+    /// in which the app waits, which is more than a warning.
     pub fn warn(&mut self, ticket: Ticket) {
         if self.can_order(ticket) {
             self.order(ticket.0, Orders { warned: true, ..Orders::default() });
@@ -398,7 +400,7 @@ impl Edge {
         }
     }
 
-    /// The worker that has the request, as far as the edge knows; `None` if the request waits or has ended.
+    /// The worker that has the request, as far as the edge knows; `None`: the request waits or has ended.
     #[must_use]
     pub fn holder(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
@@ -422,8 +424,8 @@ impl Edge {
         place.line.pass(ticket.0.bits(), descriptor)
     }
 
-    /// The descriptor that becomes readable when workers have news while the edge sleeps. If it is watched edge-triggered, it
-    /// need not be read.
+    /// The descriptor that becomes readable when a worker publishes something while the edge sleeps. If it is watched
+    /// edge-triggered, it need not be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
@@ -439,7 +441,7 @@ impl Edge {
         let word = &self.requests.words()[self.layout.orders(entry.slot)];
         let all = Orders::from_bits(word.load(Relaxed), entry.serial).and(orders);
         word.store(all.bits(entry.serial), SeqCst);
-        // A worker that sleeps would not see it, and would keep the area of a client that has gone.
+        // A sleeping worker would not see the order, and would keep the area of a client that has gone.
         if let Some(worker) = self.holder(Ticket(entry))
             && let Some(place) = self.places.get_mut(worker as usize)
         {
@@ -447,7 +449,7 @@ impl Edge {
         }
     }
 
-    /// Reports no further events of this request, but its slot stays in use.
+    /// Stops reporting events of this request; its slot stays in use.
     fn forsake(&mut self, entry: Entry) {
         let record = &mut self.records[entry.slot as usize];
         record.forsaken = true;

@@ -1,4 +1,4 @@
-//! The edge's notes for those who ask what is in the pool.
+//! The edge's notes for the survey of a pool, and the wait times of requests.
 
 use super::{Edge, Ticket, Waits};
 use crate::diary::Diary;
@@ -8,36 +8,37 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl Edge {
-    /// Says what time it is, on a clock that other processes have as well and that is never set. Requests that come, and what workers
-    /// do for them, are noted with this time until the next call.
+    /// Sets the time, on a clock that other processes have as well and that is never set. Arrivals of requests, and the
+    /// progress of workers, are noted with this time until the next call.
     #[inline]
     pub fn tell_time(&mut self, now: Duration) {
         self.now = nanoseconds(now);
     }
 
-    /// Notes that a request has waited for longer: it was in the pool before, and its worker was lost.
+    /// Sets the arrival of a request to an earlier time: it was in the pool before, and its worker was lost.
     pub fn backdate(&mut self, ticket: Ticket, came: Duration) {
         if self.current(ticket.0).is_some() {
             self.notes.words()[Layout::since(ticket.0.slot)].store(nanoseconds(came), Relaxed);
         }
     }
 
-    /// A worker has done something for a request, or goes on that had to wait for its client.
+    /// Notes that a worker has made progress with a request, or goes on after it had to wait for its client.
     pub(super) fn note_progress(&mut self, entry: Entry) {
         self.note(entry, |diary, passed| diary.progress = Some(passed));
     }
 
-    /// A worker was seen to have a request.
+    /// Notes that a worker was seen to have a request.
     pub(super) fn note_taken(&mut self, entry: Entry) {
         self.note(entry, |diary, passed| _ = diary.progress.get_or_insert(passed));
     }
 
-    /// The app has asked for another deadline, counted from now on.
+    /// Notes another deadline, which the app has asked for, counted from now on.
     pub(super) fn note_deadline(&mut self, entry: Entry, time: Option<Duration>) {
         self.note(entry, |diary, _| diary.asked = Some(time));
     }
 
-    /// A worker has begun to answer, and says when it took the request. It is believed only that it did so between then and now.
+    /// Notes the wait of a request whose answer has begun. The worker says when it took the request; only a time between the
+    /// arrival and now is accepted.
     #[inline]
     pub(super) fn note_wait(&mut self, slot: u32, worker: u32) {
         let taken = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
@@ -49,16 +50,16 @@ impl Edge {
         (record.waited, record.worker) = (Some(wait), worker);
     }
 
-    /// The place of the worker that has a request, as far as the edge knows, or has answered it: that is known as long as
-    /// [`Edge::wait_of`] knows how long it has waited.
+    /// The place of the worker that has a request, as far as the edge knows, or that has answered it. It is known as long as
+    /// the wait that [`Edge::wait_of`] returns.
     #[must_use]
     pub fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
         record.waited.map(|_| record.worker).or_else(|| self.holder(ticket))
     }
 
-    /// For how many nanoseconds a request has waited for its worker: until that took it, as far as this is known, or until now if none
-    /// has. After a whole answer this is still known until the next request comes into the slot.
+    /// The time, in nanoseconds, that a request has waited for its worker: until the worker took it, as far as this is known,
+    /// or until now if no worker has. After a whole answer it is known until the next request comes into the slot.
     #[inline]
     #[must_use]
     pub fn wait_of(&self, ticket: Ticket) -> u64 {
@@ -70,12 +71,13 @@ impl Edge {
         let slot = ticket.0.slot;
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
         let said = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
-        // What is earlier was said of the request before; a worker that has just taken this one says it now.
+        // An earlier time belongs to the former request of the slot; a worker that has just taken this one has written the
+        // time by now.
         let taken = if self.holder(ticket).is_some() && said >= since { said.min(self.now) } else { self.now };
         taken.saturating_sub(since)
     }
 
-    /// How long the requests have waited for their workers that these have begun to answer since the last call.
+    /// Returns the waits of the requests whose answers have begun since the last call.
     #[inline]
     pub fn take_waits(&mut self) -> Waits {
         let (all, longest) = std::mem::take(&mut self.waits);
@@ -92,7 +94,7 @@ impl Edge {
     }
 }
 
-/// They last for centuries.
+/// 64 bits of nanoseconds last for centuries.
 const fn nanoseconds(time: Duration) -> u64 {
     time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(time.subsec_nanos() as u64)
 }
@@ -108,8 +110,8 @@ mod tests {
         Duration::from_nanos(edge.wait_of(ticket))
     }
 
-    /// What an edge believes of the wait of a request that came after one second, and whose answer it reads after two, if its worker
-    /// says that it has taken it after so many nanoseconds.
+    /// The wait that the edge records for a request that arrives at 1 s and whose answer it reads at 2 s, if the worker
+    /// claims to have taken it after `taken_after` nanoseconds.
     fn wait(taken_after: u64, whole: bool) -> (Waits, Duration) {
         let memory = Memory::new(SHAPE).expect("memory");
         let (mut edge, mut worker) =
@@ -148,7 +150,7 @@ mod tests {
         let taken = worker.take().expect("a request");
         tell(&mut edge, 1900);
         assert_eq!((waited(&edge, ticket), edge.worker_of(ticket)), (Duration::from_millis(300), Some(1)));
-        // The answer is read when its worker has long taken the next request.
+        // The answer is read long after its worker has taken the next request.
         worker.respond(taken, b"head", &[]).expect("there is room");
         let reserved = edge.reserve().expect("a slot");
         let next = edge.submit(reserved, 1);

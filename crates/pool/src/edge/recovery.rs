@@ -1,4 +1,4 @@
-//! What the edge does when a worker or the previous edge has died, or when a stranger has written to shared memory.
+//! Recovers from the death of a worker or of the previous edge, and from stray writes to shared memory.
 
 use super::answers::{Reader, Speaks};
 use super::ledger::{Record, State};
@@ -12,8 +12,8 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 impl Edge {
-    /// The edge of memory whose previous edge has died. Requests that no worker has taken are dropped. Those that workers are
-    /// answering keep their slots until the workers have finished; no event reports on them.
+    /// Creates the edge of memory whose previous edge has died. Requests that no worker has taken are dropped. Requests that
+    /// workers are answering keep their slots until the workers have finished; no event reports on them.
     ///
     /// # Errors
     /// The system refuses the memory.
@@ -24,7 +24,8 @@ impl Edge {
         let own = |word: usize| edge.requests.words()[word].load(Acquire);
         (edge.tail, edge.serial) = (own(Layout::TAIL), Serial::from_bits(own(Layout::SERIAL)));
         let sleep = Sleep::from_bits(own(Layout::EDGE_SLEEP));
-        // Only what edges have written can be trusted. The orders carry the serial number of the last request in a slot.
+        // Only words that edges have written can be trusted. The orders carry the serial number of the last request in a
+        // slot.
         let serials: Vec<Serial> = (0..shape.slots).map(|slot| Serial::from_bits(own(layout.orders(slot)) >> 24)).collect();
         edge.sleep = sleep;
         edge.awake();
@@ -32,8 +33,8 @@ impl Edge {
         for (slot, serial) in (0..shape.slots).rev().zip(serials.into_iter().rev()) {
             let entry = Entry { slot, serial };
             let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
-            // The previous edge died while it filled the slot or after that. If a worker takes the request at this moment, the
-            // slot is not free.
+            // The previous edge died while it filled the slot or after that. If a worker takes the request at this moment,
+            // the slot is not free.
             let free = matches!(edge.owner(slot), Ownership::Edge(_) | Ownership::Aside(_)) || edge.swap(slot, queued, own);
             if free {
                 edge.release(entry);
@@ -64,8 +65,8 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Reports that a worker is gone: its process has ended, and nothing of it can write any more. [`Edge::next`] still returns
-    /// what it had published, and then the requests that it left unfinished as lost. After that its place is free for another
+    /// Reports that a worker is gone: its process has ended and can write nothing any more. [`Edge::next`] first returns the
+    /// rest of its published frames, and then its unfinished requests as lost. After that its place is free for another
     /// worker.
     pub fn bury(&mut self, worker: u32) {
         let Some(place) = self.places.get_mut(worker as usize) else { return };
@@ -96,7 +97,7 @@ impl Edge {
             }
             self.clear(worker);
         }
-        // The dead worker may be the one that was woken for a waiting request.
+        // The dead worker may have been woken for a waiting request.
         if !dead.is_empty() {
             self.wake_another();
         }
@@ -134,7 +135,7 @@ impl Edge {
         words[Layout::ATTACHED].store(0, SeqCst);
     }
 
-    /// Handles a worker that has written what makes no sense.
+    /// Stops reading a worker that has written invalid frames.
     pub(super) fn break_with(&mut self, worker: u32) {
         if std::mem::replace(&mut self.places[worker as usize].broken, true) {
             return;
@@ -145,7 +146,7 @@ impl Edge {
         }
     }
 
-    /// The request will not be answered, but its slot stays in use.
+    /// Reports the request as lost; its slot stays in use.
     fn lose(&mut self, entry: Entry) {
         let record = &mut self.records[entry.slot as usize];
         if !std::mem::replace(&mut record.forsaken, true) {
@@ -173,9 +174,9 @@ impl Edge {
         held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
 
-    /// Compares shared memory with what the edge knows, and repairs what a stranger has overwritten. Call it now and then,
-    /// after [`Edge::next`] has returned nothing. If a request is in doubt at two audits in a row, and no worker claims to have
-    /// it, it is put into the queue again.
+    /// Compares shared memory with the edge's own records, and repairs words that a stranger has overwritten. Call it now and
+    /// then, after [`Edge::next`] has returned nothing. A request that is in doubt at two audits in a row, and that no worker
+    /// claims to have, is put into the queue again.
     pub fn audit(&mut self) {
         self.forget_taken();
         // A stranger may have overwritten the count of arrivals.

@@ -1,10 +1,10 @@
 //! Sleeping and waking.
 //!
-//! A worker is not woken for each request: one that has just answered will take the next request sooner than a sleeper could.
-//! So with [`Edge::prepare_to_rest`] the edge wakes one worker if none has been active since the last time, and one more each
-//! time that requests have waited for two rounds. It wakes as many as requests wait when it has dozed for nothing. Then the app
-//! is slow: for a while each request wakes a worker at once, and the edge sleeps without dozing first, which would cost a
-//! system call each time.
+//! The edge does not wake a worker for each request: one that has just answered takes the next request sooner than a sleeper
+//! could. With [`Edge::prepare_to_rest`] the edge wakes one worker if none has been active since the last time, and one more
+//! each time that requests have waited for two rounds. After a doze without news it wakes as many as requests wait. If dozes
+//! stay without news, the app is slow: for a while each request wakes a worker at once, and the edge sleeps without dozing
+//! first, which would cost a system call each time.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -13,16 +13,16 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::fence;
 use std::time::Duration;
 
-/// How long an edge dozes: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay answers behind a slow one.
+/// The length of a doze: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay answers behind a slow one.
 pub const DOZE: Duration = Duration::from_micros(100);
 
-/// How many times at most the edge sleeps without dozing first, after dozing was of no use.
+/// The most sleeps in a row without a doze before them, after dozes without news.
 const MOST_LEFT_OUT: u32 = 63;
 
 /// After this many dozes without news the app counts as slow, even if requests of clients may have ended all of them early.
 const MOST_WITHOUT_NEWS: u32 = 4;
 
-/// How the edge may sleep.
+/// The kind of sleep that the edge may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Not at all: there is news.
@@ -33,14 +33,14 @@ pub enum Rest {
     Sleep,
 }
 
-/// What the edge has seen of the pace of its workers.
+/// The edge's measure of the pace of its workers.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The edge has dozed, and has found no news since.
+    /// The edge has dozed, and no news has come since.
     dozed: bool,
-    /// How many times in a row that was so.
+    /// The number of dozes in a row without news.
     without_news: u32,
-    /// How many times it will sleep without dozing first, and the number with which it began to count down.
+    /// The number of sleeps left without dozing first, and the number at which this countdown began.
     left_out: u32,
     leaves_out: u32,
     /// The tail of the queue at the last two rests.
@@ -65,7 +65,7 @@ impl Edge {
         self.wake(count);
     }
 
-    /// Wakes that many sleeping workers, and those for which room was made.
+    /// Wakes `count` sleeping workers for requests, and those for which room was made.
     fn wake(&mut self, mut count: usize) {
         self.count_places();
         for place in &mut self.places[..self.staffed] {
@@ -74,8 +74,9 @@ impl Edge {
             }
             let (read, ordered) = (std::mem::take(&mut place.read), std::mem::take(&mut place.ordered));
             if read {
-                // How much was read is written with less than the sleeper's word: without this the processor could do it later than
-                // it reads that word, and the worker would look once more too early.
+                // The position up to which the edge has read is written with less than sequential consistency. Without this
+                // fence the processor could delay that write beyond the read of the sleeper's word, and the worker would look
+                // once more too early.
                 fence(SeqCst);
             }
             let sleep = Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst));
@@ -104,8 +105,8 @@ impl Edge {
         self.unannounced > 0
     }
 
-    /// Wakes workers for the requests that have been put into the queue since the last call, as far as the active ones will not
-    /// take them. [`Edge::prepare_to_rest`] sees to the rest.
+    /// Wakes workers for the requests that have been put into the queue since the last call, except for those that the active
+    /// workers will take. [`Edge::prepare_to_rest`] handles the rest.
     pub fn wake_some_workers(&mut self) {
         let count = self.workers_to_wake();
         self.unannounced = 0;
@@ -121,7 +122,7 @@ impl Edge {
             self.pace.without_news = 0;
             self.pace.leaves_out = (self.pace.leaves_out * 2 + 1).min(MOST_LEFT_OUT);
             self.pace.left_out = self.pace.leaves_out;
-            // A worker may have been counted on that is busy with a slow request.
+            // A worker that was expected to take them may be busy with a slow request.
             self.unannounced = self.depth();
         }
         let is_idle = self.free.len() == self.records.len();
@@ -134,8 +135,8 @@ impl Edge {
         if self.pace.dozed { Rest::Doze } else { Rest::Sleep }
     }
 
-    /// Like [`Edge::prepare_to_rest`], for an edge that will rest for a certain time although it could have been told of every
-    /// answer: while requests have queued for longer than that. `true` if it may; workers that have nothing more to take ring.
+    /// Like [`Edge::prepare_to_rest`], for an edge that rests for a fixed time without hearing of every answer: while
+    /// requests have queued for longer than that. `true` if it may; workers that find nothing more to take ring.
     pub fn prepare_to_nap(&mut self) -> bool {
         self.pace.dozed = false;
         self.begin_to_rest(Waits::Dozes)
@@ -147,7 +148,7 @@ impl Edge {
         self.announce_sleep(waits)
     }
 
-    /// How many workers to wake for requests.
+    /// The number of workers to wake for requests.
     fn workers_to_wake(&mut self) -> usize {
         if self.pace.left_out > 0 || self.unannounced == 0 && self.waiting.is_empty() {
             return self.unannounced;
@@ -161,8 +162,8 @@ impl Edge {
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
     }
 
-    /// Call it now and then while a request waits: the worker that was woken for it may have died or may have been stopped
-    /// before it took it, while others sleep.
+    /// Wakes a worker if a request waits. Call it now and then: the worker that was woken for the request may have died or
+    /// been stopped before it took it, while others sleep.
     pub fn wake_another(&mut self) {
         if self.oldest().is_some() {
             self.unannounced = self.unannounced.max(1);
@@ -170,7 +171,7 @@ impl Edge {
         }
     }
 
-    /// Announces that the edge is about to sleep, and looks for news once more: `true` if it may sleep. Workers that have news
+    /// Announces that the edge is about to sleep, and looks once more: `true` if it may sleep. Workers that publish something
     /// then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self) -> bool {
         self.wake_workers();
@@ -180,7 +181,7 @@ impl Edge {
     fn announce_sleep(&mut self, waits: Waits) -> bool {
         self.sleep = self.sleep.next(waits);
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
-        // A worker that has come since the last count may have answered already.
+        // A worker that arrived after the last count may have answered already.
         self.count_places();
         let has_news = |place: &super::Place| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
         let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
@@ -209,11 +210,11 @@ mod tests {
 
     const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 1, area_bytes: 512 };
 
-    /// How many pieces the worker writes, unless the machine is busy: then those of half a second must do.
+    /// The number of pieces that the worker writes. On a busy machine, those of half a second must do.
     const PIECES: u32 = 50_000;
 
-    /// Another thread makes room at any moment, also between two steps: what a processor does later than it is written shows nowhere
-    /// else.
+    /// Another thread makes room at any moment, also between two steps: only this shows effects of writes that a processor
+    /// delays.
     #[test]
     fn room_that_is_made_while_a_worker_goes_to_sleep_is_not_slept_through() {
         let memory = Memory::new(SHAPE).expect("memory");
@@ -238,7 +239,7 @@ mod tests {
             let mut slept_through = false;
             let end = Instant::now() + Duration::from_millis(500);
             for piece in (0..PIECES).take_while(|_| Instant::now() < end) {
-                // The edge takes about as long to read. Where in that time the worker goes to sleep is a little later each time.
+                // The edge takes about as long to read. The worker goes to sleep a little later in that time with each piece.
                 (0..piece % 1024).for_each(|turn| _ = std::hint::black_box(turn));
                 while !slept_through && worker.content(&mut taken, &[7; 400]) == 0 {
                     worker.announce_sleep(false, true);

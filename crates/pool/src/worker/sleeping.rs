@@ -1,4 +1,4 @@
-//! Sleeping and being woken.
+//! The sleep of a worker, and its wake-up.
 
 use super::{Taken, Worker};
 use crate::orders::Orders;
@@ -29,14 +29,14 @@ impl Worker {
         taken
     }
 
-    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges, and
-    /// if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps; it
-    /// need not call [`Worker::awake`], which costs the edge at most one needless ring for this sleep.
+    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges,
+    /// and if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps.
+    /// It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this sleep.
     pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
         let waits = match (takes && self.usable_area().is_some(), for_room) {
             (true, false) => Waits::Work,
             (true, true) => Waits::WorkOrRoom,
-            // Orders come with room.
+            // The edge rings for orders when it rings for room.
             (false, _) => Waits::Room,
         };
         self.say_sleep(waits);
@@ -85,7 +85,7 @@ impl Worker {
         self.bell.as_fd()
     }
 
-    /// The descriptor that becomes readable when a descriptor has come that was asked for.
+    /// The descriptor that becomes readable when a descriptor has come that was asked for, or a call.
     #[must_use]
     pub fn line(&self) -> BorrowedFd<'_> {
         self.line.as_fd()

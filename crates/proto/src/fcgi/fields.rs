@@ -5,7 +5,7 @@ use crate::h1::{InvalidResponse, grammar, names};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, reason};
 
-/// The status is written even if it is 200: without it, Location would make it a 302.
+/// Writes the status, even if it is 200: without it, Location would make it a 302.
 pub(super) fn write_status(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         out.extend_from_slice(b"Status: 200 OK\r\n");
@@ -20,8 +20,8 @@ pub(super) fn write_status(status: u16, out: &mut Vec<u8>) {
 
 /// Writes the fields that the app may set. Returns the Content-Length among them, which is not written.
 ///
-/// Fields that describe the client's connection are left out, because that connection is the web server's. So is Status: nginx
-/// would take it for a second status and answer 502.
+/// Fields that describe the client's connection are left out, because that connection is the web server's. So is Status:
+/// nginx would treat it as a second status and answer 502.
 pub(super) fn write(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Option<u64>, InvalidResponse> {
     let mut length = None;
     for &(name, value) in fields {

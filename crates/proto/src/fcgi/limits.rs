@@ -1,4 +1,4 @@
-//! How much a web server may send, and which limits it is told.
+//! The limits for a web server, and the values announced to it.
 
 /// Bounds of a connection and of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Limits {
     pub requests: u16,
     /// Bytes of the name-value pairs of one request; more is a 431. At most 1 GiB, because places are kept in 32 bits. The
     /// machine keeps no bytes, so the caller that collects them compares with this as they arrive. Default 64 KiB: 32 KiB for
-    /// the head, as with HTTP, and as much for what the web server adds.
+    /// the head, as with HTTP, and as much for the variables that the web server adds.
     pub params_bytes: usize,
     /// Name-value pairs of one request; more is a 431. Default 500: 100 fields, and four times as many variables of the web
     /// server's own; Apache with `SSLOptions +StdEnvVars` sends more than a hundred.

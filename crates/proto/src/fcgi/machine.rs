@@ -1,4 +1,4 @@
-//! The machine of one connection: which requests are active on it, and how far it has read the present record.
+//! The machine of one connection: separates its requests, and reads record by record.
 
 use super::management::{Answer, VALUES_BYTES, Values};
 use super::record::{
@@ -15,16 +15,16 @@ use oribi_message::Role;
 const BEGIN_BYTES: usize = HEADER_BYTES + 8;
 const KEEP_CONN: u8 = 1;
 
-/// The result of one look at the input.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many bytes at the start of the input have been consumed.
+    /// The number of bytes consumed at the start of the input.
     pub consumed: usize,
-    /// What they were.
+    /// The meaning of these bytes.
     pub event: Event,
 }
 
-/// What the web server has sent. Ranges are ranges of the input, never empty, and lie within the consumed bytes; a content
+/// An event from the web server. Ranges are ranges of the input, never empty, and lie within the consumed bytes; a content
 /// comes in any number of pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -80,14 +80,14 @@ pub enum Event {
         /// The request's id.
         id: u16,
     },
-    /// The web server does not want the response any more: give the request up and end it soon. Comes at most once for a
-    /// request; its remaining input is skipped.
+    /// The web server no longer wants the response: give the request up and end it soon. Comes at most once for a request;
+    /// its remaining input is skipped.
     Abort {
         /// The request's id.
         id: u16,
     },
-    /// The machine has an answer of its own; have it written by [`Machine::write_answer`]. Until then nothing is read. The
-    /// caller, which queues the output, must stop a web server that asks without end and takes no answer.
+    /// The machine has an answer of its own: call [`Machine::write_answer`]. Until then nothing is read. The caller, which
+    /// queues the output, must stop a web server that asks without end and reads no answer.
     Answer,
     /// The connection is refused, and so is everything that follows: from now on every step returns this. Close it.
     Refused(Violation),
@@ -108,9 +108,9 @@ pub struct Machine {
     requests: Table,
     answer: Option<Answer>,
     refused: Option<Violation>,
-    /// The connection ends when no request is active any more.
+    /// The connection ends when no request is active.
     closing: bool,
-    /// What is left of the present record: the request, stream, content and padding.
+    /// The rest of the present record: the request, stream, content and padding.
     id: u16,
     stream: Stream,
     left: u16,
@@ -139,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// How many requests have begun and are not finished.
+    /// The number of requests that have begun and are not finished.
     #[inline]
     #[must_use]
     pub fn active(&self) -> usize {
@@ -161,14 +161,14 @@ impl Machine {
         self.refused.is_some() || self.is_over()
     }
 
-    /// Lets no further request begin: new ones are answered with OVERLOADED, so that the web server asks elsewhere. Active
-    /// requests go on; when there are none, the connection must close.
+    /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests go on; when
+    /// there are none, the connection must close.
     pub const fn retire(&mut self) {
         self.closing = true;
     }
 
-    /// Tells the machine that END_REQUEST has been written for this request, or never will be. Its id is free, and further
-    /// input for it is skipped.
+    /// Records that END_REQUEST has been written for this request, or never will be. Its id is free, and further input for it
+    /// is skipped.
     pub fn finished(&mut self, id: u16) {
         let Some(request) = self.requests.remove(id) else { return };
         self.closing |= !request.keep_connection;
@@ -304,7 +304,8 @@ impl Machine {
         Ok(Some((taken, event)))
     }
 
-    /// The answer to a management record, and how much of its content has been read; `None` if bytes are missing.
+    /// The answer to a management record, and the number of bytes of its content that have been read; `None`: bytes are
+    /// missing.
     #[cold]
     fn manage(&mut self, header: Header, input: &[u8]) -> Result<Option<(Answer, usize)>, Violation> {
         match header.kind {
@@ -359,7 +360,7 @@ fn need_input(consumed: usize) -> Step {
     Step { consumed, event: Event::NeedInput }
 }
 
-/// What a record of a stream means for its request: content of a stream, or an end.
+/// The effect of a record of a stream on its request: content of a stream, or an end.
 #[inline]
 fn go_on(request: &mut Active, kind: u8, ends: bool) -> Result<(Stream, Option<Event>), Violation> {
     let id = request.id;

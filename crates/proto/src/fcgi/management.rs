@@ -1,5 +1,4 @@
-//! Answers that the machine gives by itself: to management records, and to requests that cannot begin (FastCGI 1.0, sections 4
-//! and 5.5).
+//! Answers of the machine itself: to management records, and to requests that cannot begin (FastCGI 1.0, sections 4 and 5.5).
 
 use super::record::{
     GET_VALUES_RESULT, HEADER_BYTES, Header, NULL_REQUEST_ID, ProtocolStatus, UNKNOWN_TYPE, padding, write_end_request,
@@ -16,7 +15,7 @@ const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 const MAX_REQS: &[u8] = b"FCGI_MAX_REQS";
 const MPXS_CONNS: &[u8] = b"FCGI_MPXS_CONNS";
 
-/// The values that were asked for.
+/// The requested values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     connections: bool,
@@ -25,7 +24,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Unknown names are left out of the answer, as section 4.1 requires.
+    /// Reads the names. Unknown names are left out of the answer, as section 4.1 requires.
     pub(super) fn read(content: &[u8]) -> Result<Self, pairs::Cut> {
         let (mut values, mut pos) = (Self::default(), 0);
         while let Some(pair) = pairs::next(content, &mut pos)? {

@@ -1,20 +1,19 @@
-//! FastCGI 1.0, the application's side: for a server that stands behind a web server.
+//! FastCGI 1.0, the application's side: for a server behind a web server.
 //!
-//! One [`Machine`] belongs to one connection and separates the requests that are interleaved on it; one [`ResponseWriter`] belongs to
-//! one request and writes its response. The machine keeps no bytes: it returns contents as they arrive, as ranges of the input.
-//! The caller collects the variables of each request, and calls [`params::lay_out`] when they are complete.
+//! One [`Machine`] belongs to one connection and separates the requests that are interleaved on it; one [`ResponseWriter`]
+//! belongs to one request and writes its response. The machine keeps no bytes: it returns contents as they arrive, as ranges
+//! of the input. The caller collects the variables of each request, and calls [`params::lay_out`] when they are complete.
 //!
-//! # What a web server may send
-//! The specification leaves open what an application does with records that do not fit. This machine
+//! # Rules for a web server
+//! The specification leaves open how an application treats records that do not fit. This machine
 //! * skips records for a request that is not active, as the specification says (section 3.3). It also skips streams that the
-//!   role does
-//!   not have (STDIN for an authorizer: lighttpd sends an empty one, others none), what follows an abort, and repeated ends of a stream;
-//! * answers unknown record types with UNKNOWN_TYPE if they are management records, that is if their request id is 0, and skips
-//!   them otherwise: section 4.2 speaks of management records only;
+//!   role does not have (STDIN for an authorizer: lighttpd sends an empty one, others none), input after an abort, and
+//!   repeated ends of a stream;
+//! * answers unknown record types with UNKNOWN_TYPE if they are management records, that is if their request id is 0, and
+//!   skips them otherwise: section 4.2 covers management records only;
 //! * breaks the connection ([`Violation`]) if it would be unclear which request or stream bytes belong to: a request begins
-//!   while
-//!   one with the same id is active, a stream goes on after its end or starts before the previous one has ended, or a record comes
-//!   that only applications send. No web server does that, so the peer is not a web server.
+//!   while one with the same id is active, a stream goes on after its end or starts before the previous one has ended, or a
+//!   record comes that only applications send. No web server does that, so the peer is not a web server.
 //!
 //! # The same events for every split
 //! Records may be cut at any byte. Joined, the pieces of a content are the same for every way in which they arrived.

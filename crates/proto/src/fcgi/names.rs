@@ -2,7 +2,7 @@
 
 use oribi_message::{KnownField, KnownVariable};
 
-/// What a well-known name stands for.
+/// The field or variable of a well-known name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Field(KnownField),
@@ -59,7 +59,7 @@ struct Table {
     names: [Name; NAMES],
 }
 
-/// Each name in a slot of its own, so that one look is enough.
+/// Each name in a slot of its own, so that one look-up is enough.
 static TABLE: Table = build();
 
 const fn build() -> Table {
@@ -107,7 +107,7 @@ const fn place(names: &[Name; NAMES], multiplier: u64) -> Option<[u8; SLOTS]> {
     Some(slots)
 }
 
-/// What a name stands for, if it has the usual spelling; other spellings of a field name are not recognised here.
+/// Returns the meaning of a name in the usual spelling; other spellings of a field name are not recognised here.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<Known> {
     let key = Key::of(name);

@@ -10,13 +10,13 @@ pub(super) struct Cut;
 pub(super) struct Pair<'a> {
     /// The bytes of the name.
     pub(super) text: &'a [u8],
-    /// Where they stand.
+    /// The place of the name.
     pub(super) name: Span,
-    /// Where the value stands.
+    /// The place of the value.
     pub(super) value: Span,
 }
 
-/// The pair that starts at `pos`; moves `pos` behind it. `None` at the end.
+/// Reads the pair that starts at `pos`; moves `pos` behind it. `None` at the end.
 #[inline]
 pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'a>>, Cut> {
     let (start, name, value, behind) = match bytes.get(*pos..) {
@@ -30,7 +30,7 @@ pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'
     Ok(Some(Pair { text, name: Span::new(start, name_end), value: Span::new(name_end, end) }))
 }
 
-/// For a pair with a length of more than one byte: where its name starts, both lengths, and all bytes from the name on.
+/// Reads a pair with a length of more than one byte: the start of its name, both lengths, and all bytes from the name on.
 #[cold]
 fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize, &[u8]), Cut> {
     let mut length = || {

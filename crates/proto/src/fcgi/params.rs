@@ -1,15 +1,14 @@
-//! Makes the head of a request from its name-value pairs, in the place where they stand (RFC 3875, section 4.1).
+//! Makes the head of a request from its name-value pairs, in place (RFC 3875, section 4.1).
 //!
 //! Names that start with `HTTP_` are fields that the client has sent; all other names are variables of the web server.
-//! * A field gets the same checks as over HTTP: its name, in lower case with hyphens, is written over that of its variable; its
-//!   value
-//!   must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app is equally safe
-//!   behind both protocols.
-//! * `HTTP_PROXY` is dropped, because programs take it for a setting of their own. So are `HTTP_CONTENT_TYPE` and
+//! * A field gets the same checks as over HTTP: its name, in lower case with hyphens, is written over that of its variable;
+//!   its value must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app
+//!   is equally safe behind both protocols.
+//! * `HTTP_PROXY` is dropped, because programs read it as a setting of their own. So are `HTTP_CONTENT_TYPE` and
 //!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are no field names.
 //! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on under that name.
 //! * If a variable occurs twice, the last value counts; so it does for Host. Other fields may occur several times.
-//! * Defaults replace what is missing: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
+//! * Defaults replace missing variables: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
 
 use super::names::{self, Known};
@@ -20,17 +19,17 @@ use crate::h1::{grammar, search};
 use alloc::vec::Vec;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
-/// Places are kept in 32 bits, and what is appended here needs room, too.
+/// Places are kept in 32 bits, and text that is appended here needs room, too.
 const PARAMS_BYTES: usize = 1 << 30;
 
 /// Up to this number of variables, a repetition is looked for at once; with more, all repetitions are found together at the
 /// end.
 const FEW: usize = 64;
 
-/// What the names of fields start with.
+/// The prefix of the names of fields.
 const PREFIX: &[u8] = b"HTTP_";
 
-/// What the server needs to know about a request besides its head.
+/// The facts that the server needs about a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// CONTENT_LENGTH. Without it, the content ends where STDIN ends.
@@ -149,7 +148,7 @@ fn read_pairs(
     Ok(forwarded)
 }
 
-/// Which variables have been seen, so that each occurs once.
+/// The variables that have been seen, so that each occurs once.
 struct Seen {
     /// The number of each known one, or [`Seen::NOT`].
     known: [u32; KnownVariable::ALL.len()],
@@ -250,7 +249,7 @@ fn fold(name: &mut [u8]) -> bool {
     all
 }
 
-/// Lays out a field of the client, unless it is one that must not come this way.
+/// Lays out a field of the client, unless it must not come this way.
 #[inline(never)]
 fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, layout: &mut HeadLayout) -> Result<(), Refusal> {
     match known {

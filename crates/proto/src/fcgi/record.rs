@@ -43,7 +43,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The last byte is reserved and ignored.
+    /// Reads a header. The last byte is reserved and ignored.
     #[inline]
     pub(super) const fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [version, kind, id_high, id_low, length_high, length_low, padding, _] = *bytes;

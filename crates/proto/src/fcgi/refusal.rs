@@ -1,9 +1,8 @@
-//! Why a connection cannot go on, and why a request never reaches a host.
+//! The reasons why a connection cannot go on, or a request never reaches a host.
 
 use crate::h1::refusals;
 
-/// The peer is not a web server: what it sent has no meaning, and neither has anything that follows. Close the connection
-/// without an answer.
+/// The peer is not a web server: its bytes have no meaning, nor do any later ones. Close the connection without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(&'static str);
 
@@ -30,7 +29,7 @@ violations! {
 }
 
 impl Violation {
-    /// What was wrong, for the log: a few words without line ends.
+    /// The reason, for the log: a few words without line ends.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         self.0

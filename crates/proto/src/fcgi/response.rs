@@ -1,4 +1,4 @@
-//! One request: its role, and how its response is written (FastCGI 1.0, sections 5.3, 5.5 and 6; RFC 3875, section 6).
+//! One request: its role, and the writer of its response (FastCGI 1.0, sections 5.3, 5.5 and 6; RFC 3875, section 6).
 
 use super::fields;
 use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, STDOUT, padding};
@@ -9,28 +9,28 @@ use crate::h1::response::{TIMING, write_length, write_pair, write_refusal_conten
 use alloc::vec::Vec;
 use oribi_message::{ResponseHead, Role};
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// As promised.
     Complete,
     /// Content-Length had promised more content.
     Short {
-        /// So many bytes more.
+        /// The number of missing bytes.
         missing: u64,
     },
     /// More content was offered than Content-Length had promised, and was cut off: log it.
     Over,
 }
 
-/// How far the response has been written.
+/// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     /// Not begun.
     Nothing,
-    /// The head has been written; the response has no content, whatever is offered.
+    /// The head has been written; the response has no content, even if some is offered.
     Dropped,
-    /// So many bytes of content are still promised; `over` if more than that has been offered.
+    /// This many bytes of content are still promised; `over`: more than that has been offered.
     Length {
         left: u64,
         over: bool,
@@ -40,7 +40,7 @@ enum Writing {
     Ended,
 }
 
-/// Where the record that holds a head stands, so that content behind it can join the record.
+/// The place of the record that holds a head, so that content behind it can join the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeadRecord {
     start: usize,
@@ -98,7 +98,7 @@ impl ResponseWriter {
         self.role
     }
 
-    /// Says whether the response has no content because of the method; see [`Outline`](super::params::Outline).
+    /// Sets whether the response has no content because of the method; see [`Outline`](super::params::Outline).
     #[inline]
     pub const fn set_bodiless(&mut self, bodiless: bool) {
         self.bodiless = bodiless;
@@ -111,7 +111,7 @@ impl ResponseWriter {
         !matches!(self.writing, Writing::Nothing)
     }
 
-    /// Whether the response has been begun and only the end of the stream will tell that its content is complete.
+    /// Whether the response has been begun and only the end of the stream will show that its content is complete.
     #[inline]
     #[must_use]
     pub const fn is_open_ended(&self) -> bool {
@@ -127,8 +127,8 @@ impl ResponseWriter {
 
     /// Writes the head of the response.
     ///
-    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either, the
-    /// end of the stream ends the content. Of what is preset, Date and Server are left to the web server.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either,
+    /// the end of the stream ends the content. Date and Server are left to the web server, even if they are preset.
     ///
     /// Fields that describe the client's connection are not passed on, nor is Status. The response of an authorizer that agrees
     /// (200) has no content, because the web server has no use for it (section 6.3).
@@ -193,9 +193,10 @@ impl ResponseWriter {
         Ok(())
     }
 
-    /// Announces `size` bytes of content: writes what precedes them and returns how many of them the record takes. If the
-    /// result is more than 0, send that many bytes, call [`ResponseWriter::write_content_suffix`] and announce the rest: a record
-    /// takes at most [`RECORD_BYTES`]. If it is 0, drop the rest: the response has no content, or less than was offered.
+    /// Announces `size` bytes of content: writes the header before them and returns how many of them the record takes. If the
+    /// result is more than 0, send that many bytes, call [`ResponseWriter::write_content_suffix`] and announce the rest: a
+    /// record takes at most [`RECORD_BYTES`]. If it is 0, drop the rest: the response has no content, or less than was
+    /// offered.
     ///
     /// If the head is still the last thing in `out`, the content joins its record.
     #[inline]
@@ -231,7 +232,7 @@ impl ResponseWriter {
         admitted
     }
 
-    /// Writes what follows the bytes that [`ResponseWriter::write_content_prefix`] announced.
+    /// Writes the padding behind the bytes that [`ResponseWriter::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
@@ -249,8 +250,8 @@ impl ResponseWriter {
     /// Ends the request: writes the ends of its streams and END_REQUEST with the status that a CGI program would exit with.
     /// Then call [`Machine::finished`](super::Machine::finished).
     ///
-    /// When content of unknown length ends in this way, a web server takes it for complete, whatever the status is. To show
-    /// that a response was given up in the middle, close the connection instead, which ends its other requests, too.
+    /// A web server considers content of unknown length complete when it ends in this way, with any status. To show that a
+    /// response was given up in the middle, close the connection instead, which ends its other requests, too.
     #[inline]
     pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {

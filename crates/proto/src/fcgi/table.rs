@@ -1,9 +1,9 @@
-//! Which requests of a connection are active, and how far each has come.
+//! The active requests of a connection, and their progress.
 
 use alloc::vec::Vec;
 use oribi_message::Role;
 
-/// What is still missing of a request.
+/// The first part of a request that is still missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Params,

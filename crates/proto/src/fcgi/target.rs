@@ -1,9 +1,9 @@
-//! Makes a request target if the web server has sent none.
+//! Builds a request target if the web server has sent none.
 
 use alloc::vec::Vec;
 use oribi_message::Span;
 
-/// Makes REQUEST_URI from the other variables, appends it to `bytes` and returns its place.
+/// Builds REQUEST_URI from the other variables, appends it to `bytes` and returns its place.
 ///
 /// SCRIPT_NAME and PATH_INFO are decoded (RFC 3875, sections 4.1.5 and 4.1.13), so every byte with a meaning in a path is
 /// encoded again. QUERY_STRING is not decoded, so only bytes that no target may contain are encoded.
@@ -36,7 +36,7 @@ fn append_encoded(part: Span, stands: impl Fn(u8) -> bool, bytes: &mut Vec<u8>) 
     }
 }
 
-/// RFC 3986, section 3.3: bytes that are allowed in a segment, and the separator of segments.
+/// Whether `byte` is allowed in a path (RFC 3986, section 3.3): bytes of a segment, and the separator of segments.
 const fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'/' | b':' | b'@' | b'-' | b'.' | b'_' | b'~')

@@ -1,19 +1,19 @@
-//! Lists, read from the right.
+//! Reads lists from the right.
 
 use crate::h1::grammar::{self, trim};
 
-/// The members of a list in a field such as X-Forwarded-For, the last one first. An empty one is given as such: it may stand for
-/// a client of which a proxy knew nothing.
+/// The members of a list in a field such as X-Forwarded-For, the last one first, including empty ones: they may stand for a
+/// client that was unknown to a proxy.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.rsplit(|byte| *byte == b',').map(trim)
 }
 
-/// What one proxy says in Forwarded (RFC 7239, section 4), as far as it matters here.
+/// The statement of one proxy in Forwarded (RFC 7239, section 4), as far as it matters here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Element<'a> {
     /// `for`: the client of the proxy.
     pub client: Option<&'a [u8]>,
-    /// `proto`: the scheme of the request that the proxy was sent.
+    /// `proto`: the scheme of the request that the proxy received.
     pub scheme: Option<&'a [u8]>,
     /// `host`: the Host of that request.
     pub host: Option<&'a [u8]>,
@@ -21,8 +21,8 @@ pub struct Element<'a> {
     pub host_name: &'a [u8],
 }
 
-/// The elements of a Forwarded field, the last one first. `None` for one that is not understood: it is the last that is given,
-/// because nobody can tell what is meant by the text left of it.
+/// The elements of a Forwarded field, the last one first. `None` for one that is invalid: it is the last that is returned,
+/// because the meaning of the text to its left is unknown.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = Option<Element<'_>>> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {
@@ -35,8 +35,8 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = Option<Element<'_>>> {
     })
 }
 
-/// Where the last element begins: behind the last comma that is not within quotes. `None`: the quotes are not balanced, or one is
-/// escaped, so that they cannot be told apart from the right.
+/// The start of the last element: behind the last comma that is not within quotes. `None`: the quotes are not balanced, or
+/// one is escaped, so that their ends cannot be found from the right.
 fn start_of_last(list: &[u8]) -> Option<usize> {
     let mut quoted = false;
     for (place, byte) in list.iter().enumerate().rev() {
@@ -50,7 +50,8 @@ fn start_of_last(list: &[u8]) -> Option<usize> {
     (!quoted).then_some(0)
 }
 
-/// Reads an element: `for="[2001:db8::1]:4711";proto=https;host=example.org`. No parameter may occur twice (RFC 7239, section 4).
+/// Reads an element: `for="[2001:db8::1]:4711";proto=https;host=example.org`. No parameter may occur twice (RFC 7239, section
+/// 4).
 fn element(text: &[u8]) -> Option<Element<'_>> {
     let mut found = Element::default();
     let mut rest = trim(text);
@@ -83,8 +84,8 @@ fn element(text: &[u8]) -> Option<Element<'_>> {
     Some(found)
 }
 
-/// A name, its value without quotes, and what follows. A value that should be quoted but has no byte of a list or of white space
-/// is taken as it is: many proxies write `for=192.0.2.1:80`.
+/// Reads a name, its value without quotes, and the rest. A value that should be quoted but has no byte of a list or of white
+/// space is accepted: many proxies write `for=192.0.2.1:80`.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let equals = text.iter().position(|byte| !grammar::is(*byte, grammar::TOKEN)).filter(|place| *place > 0)?;
     let (name, rest) = (&text[..equals], text[equals..].strip_prefix(b"=")?);

@@ -1,8 +1,8 @@
-//! What proxies say of a client in fields of its request: X-Forwarded-For and its like, and Forwarded (RFC 7239).
+//! Reads the fields in which proxies describe a client: X-Forwarded-For and its like, and Forwarded (RFC 7239).
 //!
-//! Each proxy adds what it knows at the right, behind what it was sent; so whatever stands left of that may have been invented by
-//! the client. Therefore everything is read from the right, and nothing is said about what stands left of a place before the
-//! reader asks for it: an unbalanced quote of a client cannot swallow what a proxy has added.
+//! Each proxy appends its knowledge at the right, behind the text that it received; so the text to the left may have been
+//! invented by the client. Therefore all fields are read from the right, and text to the left is not interpreted before the
+//! reader asks for it: an unbalanced quote of a client cannot swallow the text that a proxy has added.
 
 mod elements;
 mod node;

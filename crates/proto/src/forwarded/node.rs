@@ -1,22 +1,22 @@
-//! The name by which a proxy calls its client.
+//! The name by which a proxy identifies its client.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address, and the port if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The address; one of IPv4 that was written as IPv6 is one of IPv4.
+    /// The address. An IPv4 address that was written as IPv6 becomes IPv4.
     pub address: IpAddr,
     /// The port.
     pub port: Option<u16>,
 }
 
-/// Reads a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. `None`: it is no address, such
-/// as `unknown` or an obfuscated name (`_hidden`, RFC 7239, section 6.3), or an address with a zone, which means something only
-/// on the machine that wrote it. An obfuscated port (`192.0.2.1:_p`) is an unknown one.
+/// Reads a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. `None`: it is no address,
+/// such as `unknown` or an obfuscated name (`_hidden`, RFC 7239, section 6.3), or an address with a zone, which has a meaning
+/// only on the machine that wrote it. An obfuscated port (`192.0.2.1:_p`) is an unknown one.
 #[must_use]
 pub fn node(text: &[u8]) -> Option<Node> {
-    // Nothing longer is an address with a port.
+    // A longer text is no address with a port.
     let text = core::str::from_utf8(text).ok().filter(|text| text.len() <= "[]:65535".len() + 45)?;
     if let Some(rest) = text.strip_prefix('[') {
         let (address, rest) = rest.split_once(']')?;

@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read strictly.
 //!
-//! Framing bytes are consumed at once, so that the caller keeps nothing but content and trailers, and every byte is read once.
-//! Extensions are skipped. Trailer fields are checked like fields and given out as they arrive; [`trailers_of`](super::trailers_of)
-//! lays them out when all are there.
+//! Framing bytes are consumed at once, so that the caller keeps nothing but content and trailers, and every byte is read
+//! once. Extensions are skipped. Trailer fields are checked like fields and returned as they arrive;
+//! [`trailers_of`](super::trailers_of) lays them out when all are there.
 
 use super::{Limits, Refusal, grammar};
 use core::ops::Range;
@@ -10,16 +10,16 @@ use core::ops::Range;
 /// The most hexadecimal digits of a size: 64 bits have 16.
 const SIZE_DIGITS: u32 = 16;
 
-/// The most lines of a trailer, whatever the limit: their number is kept in 16 bits.
+/// The most lines of a trailer, independent of the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
-/// The most bytes of size lines that sizes do not need, for the same reason; a limit of so many is none.
+/// The most bytes of size lines beyond those that sizes need, for the same reason; a limit of this value means none.
 const MOST_EXTRA: usize = u16::MAX as usize;
 
-/// So much content makes up for one of these bytes.
+/// This many bytes of content make up for one of these bytes.
 const CONTENT_FOR_EXTRA: u64 = 64;
 
-/// What the next byte belongs to, in the order of the coding; from `Line` on, the trailer section.
+/// The part of the coding that the next byte belongs to, in order; from `Line` on, the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Size,
@@ -38,11 +38,11 @@ enum Part {
     EndLf,
 }
 
-/// How far a chunked content has been read.
+/// The progress of reading a chunked content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunks {
     part: Part,
-    /// The size of the chunk, as far as it has been read; within the data, what is left of it.
+    /// The size of the chunk, as far as it has been read; within the data, the bytes that are left.
     size: u64,
     /// Bytes of content announced so far.
     total: u64,
@@ -68,10 +68,11 @@ pub(super) enum Found {
 impl Chunks {
     pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, count: 0 };
 
-    /// Reads up to the end of the next piece of content or of the trailer section, the end of the content, or the end of the input.
+    /// Reads up to the end of the next piece of content or of the trailer section, the end of the content, or the end of the
+    /// input.
     pub(super) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<Found, Refusal> {
         let mut pos = 0;
-        // Where the trailer section begins, or goes on.
+        // The position at which the trailer section begins, or goes on.
         let mut section = 0;
         while let Some(&byte) = input.get(pos) {
             if self.part == Part::Data {
@@ -189,7 +190,7 @@ impl Chunks {
             return Err(Refusal::CHUNK_EXTRA);
         }
         self.bytes = 0;
-        // Some clients give all sizes as many digits, however large their content is.
+        // Some clients write all sizes with the same number of digits, however large their content is.
         let left = (extra as u64).saturating_sub(self.size / CONTENT_FOR_EXTRA) as u16;
         (self.part, self.count) = if self.size == 0 { (Part::Line, 0) } else { (Part::Data, left) };
         Ok(())
@@ -209,8 +210,8 @@ fn expect(byte: u8, wanted: u8, refusal: Refusal) -> Result<(), Refusal> {
     if byte == wanted { Ok(()) } else { Err(refusal) }
 }
 
-/// Undoes the chunked framing of content that does not come from this connection's client, but for instance from an app. Only
-/// lines are limited in length, because the sender is trusted with the content itself.
+/// Undoes the chunked framing of content from another source than this connection's client, such as an app. Only lines are
+/// limited in length, because the sender is trusted with the content itself.
 #[derive(Clone, Copy, Debug)]
 pub struct FramedContent {
     chunks: Chunks,
@@ -231,10 +232,10 @@ impl FramedContent {
         Self { chunks: Chunks::START, begun: false, ended: false }
     }
 
-    /// Reads on and gives each piece of content in `input` to `sink`.
+    /// Reads on and passes each piece of content in `input` to `sink`.
     ///
     /// # Errors
-    /// The rule that the framing has broken. Content before that place has been given to `sink`.
+    /// The rule that the framing has broken. Content before that place has been passed to `sink`.
     pub fn read<'a>(&mut self, input: &'a [u8], mut sink: impl FnMut(&'a [u8])) -> Result<(), Refusal> {
         let limits = Limits { content_bytes: u64::MAX, chunk_extra_bytes: usize::MAX, ..Limits::default() };
         let mut rest = input;
@@ -249,7 +250,7 @@ impl FramedContent {
                     sink(&rest[range.clone()]);
                     rest = &rest[range.end..];
                 }
-                // Whoever frames content by itself does not say what may stand behind it.
+                // An app that frames its content by itself cannot send trailers.
                 Found::Trailers(range) => rest = &rest[range.end..],
                 Found::End(end) => {
                     self.ended = true;

@@ -1,4 +1,4 @@
-//! Which byte is allowed where, and how far a run of such bytes goes.
+//! Classes of bytes, and the ends of runs of them.
 
 use super::search;
 use oribi_message::Span;
@@ -87,7 +87,7 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     }
 }
 
-/// The decimal number that all of `bytes` spells, if it fits. No sign, no space, not empty.
+/// Reads the decimal number that all of `bytes` spells, if it fits. No sign, no space, not empty.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {

@@ -1,9 +1,9 @@
-//! The syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
+//! Reads the syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
 //! The pass stops at the first byte that breaks a rule, so the result depends on no byte behind that one. If the bytes end
 //! first, the [`Cursor`] keeps the position and the next call continues there: a head that comes byte by byte costs as much
-//! work as one that comes whole. If a head came in pieces, one more pass at its end lays it out, because the layout belongs to
-//! the caller, who shares it among connections.
+//! work as one that comes whole. If a head came in pieces, one more pass at its end lays it out, because the layout belongs
+//! to the caller, which shares it among connections.
 
 use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
@@ -11,7 +11,7 @@ use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
 /// The most bytes of a method; no registered one has more than 17. A longer method is certainly unknown: 501.
 pub(crate) const METHOD_BYTES: usize = 64;
 
-/// What the next byte belongs to.
+/// The part of the head that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Method,
@@ -22,13 +22,13 @@ enum Part {
     Value,
 }
 
-/// How far a head has been read.
+/// The progress of reading a head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     part: Part,
-    /// Where the part starts.
+    /// The start of the part.
     start: u32,
-    /// Everything before this byte is correct.
+    /// All bytes before this one are valid.
     pos: u32,
     /// Complete field lines.
     fields: u32,
@@ -50,8 +50,8 @@ impl Cursor {
     }
 }
 
-/// Reads on and returns the length of the head, or `None` if its end is not in `input`. `input` starts with the head and is not
-/// longer than the limit for heads. Lays out everything except what [`super::target`] finds in the target.
+/// Reads on and returns the length of the head, or `None` if its end is not in `input`. `input` starts with the head and is
+/// not longer than the limit for heads. Lays out everything except the parts of the target, which [`super::target`] finds.
 pub(super) fn read(
     input: &[u8],
     cursor: &mut Cursor,

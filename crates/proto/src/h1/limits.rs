@@ -1,6 +1,6 @@
-//! How much a client may send.
+//! The limits for a client.
 
-/// Limits for a request. Each is checked while bytes arrive, so that nothing beyond it is ever kept.
+/// Limits for a request. Each is checked while bytes arrive, so that bytes beyond it are never kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a head, from the first byte of the request line to the end of the empty line; more is a 431. At most 1 GiB,
@@ -19,9 +19,9 @@ pub struct Limits {
     /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and
     /// no extension is in use (RFC 9112, section 7.1.1, asks recipients to bound them).
     pub chunk_line_bytes: usize,
-    /// Bytes of all chunk-size lines of a content that sizes do not need: extensions, white space and leading zeros. One more than every
-    /// 64 bytes of a chunk make up for is a 400; 65535 is no limit. Default 16 KiB, as in hyper (RFC 9112, section 7.1.1, asks for a bound
-    /// of the sum).
+    /// Bytes of all chunk-size lines of a content beyond those that sizes need: extensions, white space and leading zeros.
+    /// Every 64 bytes of a chunk make up for one; more than this limit is a 400; 65535 is no limit. Default 16 KiB, as in
+    /// hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
     pub chunk_extra_bytes: usize,
     /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
     pub trailer_bytes: usize,

@@ -1,4 +1,4 @@
-//! The machine of one connection: its state, its getters, and how it reads requests.
+//! The machine of one connection: its state, its getters, and the reading of requests.
 
 mod writing;
 
@@ -12,23 +12,23 @@ use core::ops::Range;
 use oribi_message::{HeadLayout, Version};
 use writing::Writing;
 
-/// Empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it behind
-/// the content of a POST. A few do no harm; with any number a client could keep the machine busy.
+/// The empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it
+/// behind the content of a POST. A few do no harm; with any number a client could keep the machine busy.
 const EMPTY_LINES: u8 = 4;
 
 /// Places in a head are kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
 const HEAD_BYTES: usize = 1 << 30;
 
-/// The result of one look at the input.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many bytes at the start of the input have been consumed.
+    /// The number of bytes consumed at the start of the input.
     pub consumed: usize,
-    /// What they were.
+    /// The meaning of these bytes.
     pub event: Event,
 }
 
-/// What the client has sent.
+/// An event from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Nothing complete yet: more input is needed or, if the request is complete, a response. Some input may have been consumed
@@ -38,14 +38,15 @@ pub enum Event {
     Head {
         /// Its first byte in the input.
         start: usize,
-        /// What follows it. After [`Framing::None`] and [`Framing::Empty`] the request is complete and no
+        /// The framing of its content. After [`Framing::None`] and [`Framing::Empty`] the request is complete and no
         /// [`Event::End`] follows.
         content: Framing,
     },
     /// A piece of the content: `input[range]`, never empty. The range lies within the consumed bytes.
     Content(Range<usize>),
-    /// A piece of the trailer section behind the content: `input[range]`, never empty, within the consumed bytes. All pieces of a
-    /// request, one behind the other, are its trailers once [`Event::End`] has come; see [`trailers_of`](super::trailers_of).
+    /// A piece of the trailer section behind the content: `input[range]`, never empty, within the consumed bytes. All pieces
+    /// of a request, one behind the other, are its trailers once [`Event::End`] has come; see
+    /// [`trailers_of`](super::trailers_of).
     Trailers(Range<usize>),
     /// The content is complete, and with it the request.
     End,
@@ -54,7 +55,7 @@ pub enum Event {
     Refused(Refusal),
 }
 
-/// How far a request has been read.
+/// The progress of reading a request.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     Head {
@@ -67,7 +68,7 @@ enum Reading {
     Chunked(Chunks),
     Complete,
     Refused(Refusal),
-    /// The connection is not read from any more.
+    /// The connection is no longer read from.
     Ended,
 }
 
@@ -134,7 +135,7 @@ impl Machine {
         !matches!(self.writing, Writing::Nothing)
     }
 
-    /// Whether only the end of the connection ends the response that was begun.
+    /// Whether the begun response ends only with the connection.
     #[inline]
     #[must_use]
     pub const fn response_ends_with_connection(&self) -> bool {
@@ -187,7 +188,7 @@ impl Machine {
     }
 
     /// Like [`Machine::handle_input`] for `size` bytes of content that the caller has elsewhere than in the input; returns
-    /// whether the content is complete. Only for [`Framing::Length`], and for at most the bytes that are left of it.
+    /// whether the content is complete. Only for [`Framing::Length`], and for at most the rest of it.
     #[inline]
     pub fn pass_content(&mut self, size: u64) -> bool {
         let Reading::Length { left } = &mut self.reading else { return false };
@@ -230,7 +231,7 @@ impl Machine {
             Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
             outcome => outcome,
         };
-        // A refused HEAD is answered without content, too. The method comes before anything that can be wrong, so this does not
+        // A refused HEAD is answered without content, too. The method comes before any possible fault, so this does not
         // depend on how much has arrived.
         self.bodiless = received.starts_with(b"HEAD ");
         let length = match outcome {

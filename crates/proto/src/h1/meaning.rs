@@ -1,4 +1,4 @@
-//! What the fields of a complete head mean for the message and the connection.
+//! Interprets the fields of a complete head for the message and the connection.
 //!
 //! The rules are checked in a fixed order: target, Host, Transfer-Encoding, Content-Length, Expect. So a head that breaks
 //! several rules is always refused for the same one.
@@ -6,7 +6,7 @@
 use super::{Limits, Refusal, grammar, target};
 use oribi_message::{HeadLayout, KnownField, Span, Version};
 
-/// How the content of a request is framed.
+/// The framing of a request's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// No content: the request is complete.
@@ -19,7 +19,7 @@ pub enum Framing {
     Chunked,
 }
 
-/// What a head means to the machine.
+/// The meaning of a head for the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meaning {
     pub(super) framing: Framing,
@@ -100,8 +100,8 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
     })
 }
 
-/// Codings that end in `chunked` frame a message correctly, but we cannot decode the others (501). Any other list leaves the
-/// end of the request unknown (400; RFC 9112, section 6.3).
+/// Reads a list of codings. One that ends in `chunked` frames a message correctly, but its other codings cannot be decoded
+/// here (501). Any other list leaves the end of the request unknown (400; RFC 9112, section 6.3).
 fn read_coding(value: &[u8]) -> Result<Framing, Refusal> {
     const CHUNKED: &[u8] = b"chunked";
     if value.eq_ignore_ascii_case(CHUNKED) {

@@ -3,7 +3,7 @@
 //! One [`Machine`] belongs to one connection and answers one request at a time; pipelined requests wait in the caller's buffer
 //! until [`Machine::finish`] has returned [`Finish::Reuse`].
 //!
-//! # How strict it is
+//! # Strictness
 //! Where RFC 9112 lets a recipient choose between repairing a message and refusing it, this machine refuses, because request
 //! smuggling needs two recipients that repair differently:
 //! * lines end in CR LF; a lone CR or LF is a 400, and so is a folded field line;
@@ -17,9 +17,9 @@
 //! * CONNECT is a 501: this server is no tunnel.
 //!
 //! # The same answer for every split
-//! How the bytes of a request are cut into packets does not change its answer. The first byte that breaks a rule decides on
-//! syntax and size. Rules about the meaning of fields are checked only when the head is complete and correct. So a refusal
-//! never depends on how much has arrived.
+//! The way in which the bytes of a request are cut into packets does not change its answer. The first byte that breaks a rule
+//! decides on syntax and size. Rules about the meaning of fields are checked only when the head is complete and correct. So a
+//! refusal never depends on how much has arrived.
 
 mod chunked;
 pub(crate) mod grammar;

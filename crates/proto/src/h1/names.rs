@@ -45,7 +45,7 @@ struct Table {
     names: [Name; NAMES],
 }
 
-/// Each key in a slot of its own, so that one look is enough. Of names with the same key only the first has a slot.
+/// Each key in a slot of its own, so that one look-up is enough. Of names with the same key only the first has a slot.
 static TABLE: Table = build();
 
 const fn build() -> Table {
@@ -106,8 +106,8 @@ const fn every(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// The well-known field whose name, followed by a colon, stands in `input` from `pos` on, and the length of the name. `None`
-/// may also mean that there are too few bytes to load, or that the name shares its first sixteen bytes with another.
+/// Returns the well-known field whose name, followed by a colon, is in `input` from `pos` on, and the length of the name.
+/// `None` may also mean that there are too few bytes to load, or that the name shares its first sixteen bytes with another.
 #[inline]
 pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)> {
     let line = input.get(pos..)?;
@@ -129,7 +129,8 @@ pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)>
     Some((name.length, name.field))
 }
 
-/// The well-known field with this name. `None` may also mean that the name shares its first sixteen bytes with another.
+/// Returns the well-known field with this name. `None` may also mean that the name shares its first sixteen bytes with
+/// another.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<KnownField> {
     let Some(bytes) = name.first_chunk() else {
@@ -162,7 +163,7 @@ fn look_up(key: Key) -> Option<&'static Name> {
     (key.low | name.letters.low == name.key.low && key.high | name.letters.high == name.key.high).then_some(name)
 }
 
-/// For each place of the first colon, ones for all bytes up to it. If sixteen bytes have no colon, all are kept.
+/// For each position of the first colon, ones for all bytes up to it. If sixteen bytes have no colon, all are kept.
 static KEPT: [Key; Key::BYTES + 1] = {
     let mut kept = [Key { low: u64::MAX, high: u64::MAX }; Key::BYTES + 1];
     let mut length = 0;

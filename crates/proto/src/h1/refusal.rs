@@ -1,17 +1,17 @@
-//! Why a request never reaches a host.
+//! The reasons why a request never reaches a host.
 
-/// The server answers such a request itself, with an error status, and then closes the connection.
+/// The reason why the server answers a request itself, with an error status, and then closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) &'static Words);
 
-/// Behind a pointer, so that the machine, which stores its refusal, stays small.
+/// The words of a refusal, behind a pointer so that the machine, which stores its refusal, stays small.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
 }
 
-/// Names refusals. Those of requests from web servers are in the FastCGI part.
+/// Defines refusals. Those of requests from web servers are in the FastCGI part.
 macro_rules! refusals {
     ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
         impl $crate::h1::Refusal {
@@ -26,7 +26,7 @@ refusals! {
     pub HEAD_TIMEOUT = 408 "the request head did not arrive in time";
     /// The content did not arrive in time.
     pub CONTENT_TIMEOUT = 408 "the request content did not arrive in time";
-    /// Something in the server or in its host failed.
+    /// The server or its host failed.
     pub INTERNAL = 500 "the server failed";
     /// The request is for a server that has another certificate than the one of its connection.
     pub MISDIRECTED = 421 "this connection was encrypted for another server";
@@ -34,7 +34,7 @@ refusals! {
     pub FORWARDED = 400 "Forwarded and X-Forwarded fields contradict each other";
     /// The server is busy or stopping.
     pub OVERLOADED = 503 "the server is busy";
-    /// The server may open no more files now, and needs one for the content.
+    /// The process may open no more files now, and needs one for the content.
     pub DESCRIPTORS = 503 "too many open files to keep the request content";
     /// Unfinished requests hold more memory than they may.
     pub CONTENT_MEMORY = 503 "unfinished requests hold too much memory";
@@ -94,7 +94,7 @@ impl Refusal {
         self.0.status
     }
 
-    /// What was wrong, for the client and the log: a few words without line ends.
+    /// The reason, for the client and the log: a few words without line ends.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         self.0.reason

@@ -1,13 +1,13 @@
-//! The lines of a response's head (RFC 9112, section 4; RFC 9110, section 6.3): the status line, what the server adds, and the fields
-//! that an app may set.
+//! Writes the lines of a response's head (RFC 9112, section 4; RFC 9110, section 6.3): the status line, the server's own
+//! fields, and those that an app may set.
 
 use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, PreparedFields, ResponseHead, reason};
 
-/// What the server adds to every final response: rendered field lines, each unless the app has set that field, and how content
-/// of unknown length ends.
+/// The server's additions to every final response: rendered field lines, each unless the app has set that field, and the end
+/// of content of unknown length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Preset<'a> {
     /// `Date: Sat, 21 Nov 2026 03:00:00 GMT` and CR LF, or empty.
@@ -16,15 +16,16 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
     pub policy: &'a [u8],
-    /// How most responses of HTTP/1 begin: the status line of a 200, Date and Server; empty: they are put together for each.
+    /// The beginning of most responses of HTTP/1: the status line of a 200, Date and Server; empty: it is put together for
+    /// each response.
     pub ok: &'a [u8],
-    /// Date and Server as they stand in a response of HTTP/2; empty: they are compressed anew for each.
+    /// Date and Server as encoded in a response of HTTP/2; empty: they are compressed anew for each.
     pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
-    /// The id of the request: a name, which is a token in the case that it is to have, and a value that a field may have.
+    /// The id of the request: a name, which is a token in its final case, and a valid value.
     pub id: Option<FieldPair<'a>>,
-    /// The value of a field Server-Timing, which is in order; empty: there is none. The app may have fields of that name beside it.
+    /// The valid value of a field Server-Timing; empty: there is none. The app may have fields of that name beside it.
     pub timing: &'a [u8],
     /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
     pub until_close: bool,
@@ -45,7 +46,7 @@ impl<'a> Preset<'a> {
     }
 }
 
-/// Writes a line that is known to be in order.
+/// Writes a line that is known to be valid.
 #[inline]
 pub(crate) fn write_pair((name, value): FieldPair<'_>, out: &mut Vec<u8>) {
     for part in [name, b": ", value, b"\r\n"] {
@@ -53,13 +54,13 @@ pub(crate) fn write_pair((name, value): FieldPair<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The name of the field with the server's times (W3C Server Timing), in the case that it has in HTTP/1.
+/// The name of the field with the server's times (W3C Server Timing), in its case for HTTP/1.
 pub(crate) const TIMING: &[u8] = b"Server-Timing";
 
-/// The name of the field with the policy (RFC 6797, section 6.1), as HTTP/2 wants it.
+/// The name of the field with the policy (RFC 6797, section 6.1), in lower case for HTTP/2.
 pub(crate) const POLICY: &[u8] = b"strict-transport-security";
 
-/// Why a response cannot be sent: the app has broken a rule.
+/// The reason why a response cannot be sent: the app has broken a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidResponse(pub &'static str);
 
@@ -72,7 +73,7 @@ impl fmt::Display for InvalidResponse {
 impl core::error::Error for InvalidResponse {}
 
 pub(super) const NOT_FINAL: &str = "not a final status";
-/// Trailers come before what they belong to.
+/// Trailers came before the content that they belong to.
 pub(crate) const NO_CONTENT_BEFORE: &str = "trailers before the response began";
 pub(super) const NOT_INFORMATIONAL: &str = "not an informational status";
 pub(super) const CONTROL_BYTE: &str = "control byte in a field value";
@@ -81,7 +82,7 @@ const TWO_LENGTHS: &str = "more than one Content-Length";
 const NOT_THE_APPS: &str = "Transfer-Encoding is the server's to set";
 pub(super) const NO_TOKEN: &str = "a field name is not a token";
 
-/// What the fields of a response mean to the machine.
+/// The meaning of a response's fields for the machine.
 #[derive(Default)]
 pub(super) struct Said {
     date: bool,
@@ -95,7 +96,8 @@ pub(crate) fn digits(status: u16) -> [u8; 3] {
     [status / 100, status / 10, status].map(|rest| b'0' + (rest % 10) as u8)
 }
 
-/// The status line says HTTP/1.1 to every client (RFC 9110, section 6.2: the highest version that the server conforms to).
+/// Writes the status line. It names HTTP/1.1 to every client (RFC 9110, section 6.2: the highest version that the server
+/// conforms to).
 pub(super) fn write_status_line(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -108,7 +110,7 @@ pub(super) fn write_status_line(status: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes what stands before the fields of the app in a final response: the status line, Date and Server.
+/// Writes the part of a final response before the fields of the app: the status line, Date and Server.
 #[inline]
 pub(super) fn write_start(status: u16, preset: &Preset<'_>, out: &mut Vec<u8>) {
     if status == 200 && !preset.ok.is_empty() {
@@ -120,8 +122,8 @@ pub(super) fn write_start(status: u16, preset: &Preset<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the other preset lines of a final response (none for an informational one) and the fields that the app may set, behind
-/// what [`write_start`] has written.
+/// Writes the other preset lines of a final response (none for an informational one) and the fields that the app may set,
+/// behind the output of [`write_start`].
 pub(super) fn write_fields(
     fields: &[FieldPair<'_>],
     preset: Option<&Preset<'_>>,
@@ -143,7 +145,7 @@ pub(super) fn write_fields(
     let mut said = Said::default();
     for &(name, value) in fields {
         let known = names::find(name);
-        // What is a number has no control bytes.
+        // A number has no control bytes.
         if known != Some(KnownField::ContentLength) && !grammar::is_value(value) {
             return Err(InvalidResponse(CONTROL_BYTE));
         }
@@ -247,18 +249,18 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&line[place..]);
 }
 
-/// Writes the fields of the answer to a refused request that tell of its content.
+/// Writes the fields that describe the content of the answer to a refused request.
 pub(crate) fn write_refusal_fields(refusal: Refusal, out: &mut Vec<u8>) {
     let (phrase, detail) = (reason(refusal.status()), refusal.reason());
     out.extend_from_slice(b"Content-Type: text/plain\r\n");
     if refusal.status() == 503 {
-        // What is missing is mostly there again in a moment (RFC 9110, section 15.6.4).
+        // The shortage is mostly over in a moment (RFC 9110, section 15.6.4).
         out.extend_from_slice(b"Retry-After: 1\r\n");
     }
     write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
 }
 
-/// Writes that content: `400 Bad Request: `, what is wrong with the request, and a line end.
+/// Writes that content: `400 Bad Request: `, the reason, and a line end.
 pub(crate) fn write_refusal_content(refusal: Refusal, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits(refusal.status()));
     out.push(b' ');

@@ -5,8 +5,8 @@ use wide::{CmpEq, CmpGt, i8x16, u8x16};
 const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
-/// The place of the first byte of a kind from `pos` on, or the end. `kind` returns a bit for each byte, set if the byte is of
-/// that kind; the lowest bit is for the first byte.
+/// The position of the first byte of a kind from `pos` on, or the end. `kind` returns a bit for each byte, set if the byte is
+/// of that kind; the lowest bit is for the first byte.
 #[inline]
 fn first(bytes: &[u8], mut pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
     while let Some(block) = bytes.get(pos..).and_then(|rest| rest.first_chunk()) {
@@ -52,7 +52,7 @@ fn controls(block: &Block) -> u32 {
     bits(low | block.cmp_eq(u8x16::splat(0x7f)))
 }
 
-/// Whether there is a control byte in these.
+/// Whether these bytes include a control byte.
 #[inline]
 pub(super) fn has_control(first: [u8; 8], last: [u8; 8]) -> bool {
     let both = u128::from(u64::from_le_bytes(first)) | u128::from(u64::from_le_bytes(last)) << 64;

@@ -50,7 +50,7 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
         .map(<[u8]>::len)
 }
 
-/// Whether this is a host with an optional port, or empty: what Host and the part behind `http://` may contain. User
+/// Whether this is a host with an optional port, or empty: the valid values of Host and of the part behind `http://`. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
 #[must_use]
 pub fn is_authority(head: &[u8], place: Span) -> bool {
@@ -93,7 +93,7 @@ fn is_unusual_authority(bytes: &[u8]) -> bool {
 #[inline]
 fn is_port(digits: &[u8]) -> bool {
     const LARGEST: &[u8; 5] = b"65535";
-    // Digits compare as the numbers that they spell, if there are as many.
+    // Digits of equal length compare as the numbers that they spell.
     digits.iter().all(u8::is_ascii_digit)
         && (digits.len() < LARGEST.len() || digits.len() == LARGEST.len() && digits <= LARGEST)
 }

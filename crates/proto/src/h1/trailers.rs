@@ -1,7 +1,7 @@
-//! Which fields may stand behind content (RFC 9110, section 6.5.1), whatever protocol carries them.
+//! The fields that may be trailers (RFC 9110, section 6.5.1), in every protocol.
 //!
-//! A recipient may merge trailers into the fields of the head, or throw them away. So nothing may stand there that says where a message
-//! ends, where it goes, who sends it, or how its content is to be read.
+//! A recipient may merge trailers into the fields of the head, or throw them away. So they must not say where a message ends,
+//! where it goes, by which client it was sent, or how its content must be read.
 
 use super::grammar;
 use super::response::{CONTROL_BYTE, InvalidResponse, NO_TOKEN};
@@ -14,25 +14,25 @@ macro_rules! forbidden {
     };
 }
 
-/// Names that are no trailers, and what an app is told that has sent one.
+/// Names that cannot be trailers, and the message for an app that sends one.
 const FORBIDDEN: &[(&str, &str)] = forbidden! {
     // Framing and routing.
     "Content-Length" "Transfer-Encoding" "Connection" "Keep-Alive" "Proxy-Connection" "Upgrade" "TE" "Trailer" "Host"
-    // What controls the request or the response.
+    // Fields that control the request or the response.
     "Age" "Cache-Control" "Date" "Expect" "Expires" "If-Match" "If-Modified-Since" "If-None-Match" "If-Range" "If-Unmodified-Since"
     "Location" "Max-Forwards" "Pragma" "Range" "Retry-After" "Vary" "Warning" "Strict-Transport-Security"
-    // Who the client is, as proxies say.
+    // The client, as proxies describe it.
     "Forwarded" "X-Forwarded-For" "X-Forwarded-Host" "X-Forwarded-Port" "X-Forwarded-Proto" "X-Real-IP"
     // Authentication, and cookies.
     "Authorization" "Cookie" "Proxy-Authenticate" "Proxy-Authorization" "Set-Cookie" "WWW-Authenticate"
-    // How the content is to be read.
+    // The format of the content.
     "Content-Encoding" "Content-Range" "Content-Type"
 };
 
 /// Checks trailers that an app wants to send.
 ///
 /// # Errors
-/// A name is no token or one of those that cannot be trailers, or a value has a control byte.
+/// A name is no token or cannot be a trailer, or a value has a control byte.
 pub fn check_trailers(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
     for (name, value) in fields {
         if !grammar::is_token(name) {
@@ -52,12 +52,12 @@ fn why_forbidden(name: &[u8]) -> Option<&'static str> {
     FORBIDDEN.iter().find(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes())).map(|(_, why)| *why)
 }
 
-/// Whether an app may get a field of this name that a client has sent behind its content. One that cannot be a trailer is dropped.
+/// Whether an app may get a trailer of this name from a client. A field that cannot be a trailer is dropped.
 pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
     why_forbidden(name).is_none()
 }
 
-/// The trailers of a request: `section` is what [`Event::Trailers`](super::Event::Trailers) has given out until
+/// The trailers of a request: `section` is all that [`Event::Trailers`](super::Event::Trailers) has returned until
 /// [`Event::End`](super::Event::End), which has been checked. Fields that cannot be trailers are left out.
 pub fn trailers_of(section: &[u8]) -> impl Iterator<Item = FieldPair<'_>> {
     let mut rest = section;

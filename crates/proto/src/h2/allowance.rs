@@ -1,39 +1,39 @@
-//! What a client may do that costs the server more than it brings.
+//! Bounds the actions of a client that cost the server more than they are worth.
 //!
-//! Useful work restores both allowances, up to what they were at first, and so does time, which the caller tells. So a client that
-//! works may go on for any time, also one that gives up most of what it has asked for; and one that only burdens the server is
-//! stopped after a known number of frames.
+//! Useful work restores both allowances, up to their first value, and so does time, which the caller passes. So a client that
+//! works may go on for any time, even if it gives up most of its requests; and one that only burdens the server is stopped
+//! after a known number of frames.
 
 use super::Limits;
 use super::error::Violation;
 
-/// What a request restores of the allowance for frames: some acknowledgements, window updates and priorities belong to it.
+/// The frames that a request restores to the allowance: some acknowledgements, window updates and priorities belong to it.
 const REQUEST: u32 = 16;
 
-/// Resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
+/// The resets that a response restores to the allowance: browsers give up most of the pictures of a page that is scrolled.
 const RESPONSE: u16 = 4;
 
-/// Content restores the cost of its frame if it is at least this long.
+/// Content of at least this length restores the cost of its frame.
 const USEFUL_BYTES: u32 = 32;
 
-/// The allowances of a connection, as what is used of them.
+/// The used part of the allowances of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Allowance {
     frames: u32,
     resets: u16,
-    /// Up to when time has restored something, in nanoseconds.
+    /// The time up to which time has restored something, in nanoseconds.
     restored: u64,
 }
 
 impl Allowance {
-    /// A frame that brings nothing by itself.
+    /// Counts a frame without any benefit.
     #[inline]
     pub(super) fn frame(&mut self, limits: &Limits) -> Result<(), Violation> {
         self.frames = self.frames.saturating_add(1);
         if self.frames > limits.nuisances { Err(Violation::NUISANCE) } else { Ok(()) }
     }
 
-    /// A frame with this much content.
+    /// Counts a frame with this much content.
     #[inline]
     pub(super) fn content(&mut self, bytes: u32, limits: &Limits) -> Result<(), Violation> {
         if bytes < USEFUL_BYTES {
@@ -43,41 +43,41 @@ impl Allowance {
         Ok(())
     }
 
-    /// A request.
+    /// Credits a request.
     #[inline]
     pub(super) const fn request(&mut self) {
         self.frames = self.frames.saturating_sub(REQUEST);
     }
 
-    /// A frame of content of a response: the client will send a window update for some of them.
+    /// Credits a frame of content of a response: the client will send a window update for some of them.
     #[inline]
     pub(super) const fn sent(&mut self) {
         self.frames = self.frames.saturating_sub(2);
     }
 
-    /// A stream that ends without a response, by a frame of the client.
+    /// Counts a stream that ends without a response, by a frame of the client.
     pub(super) const fn reset(&mut self) {
         self.resets = self.resets.saturating_add(1);
     }
 
-    /// Whether more streams have ended so than may.
+    /// Whether more streams have ended without a response than allowed.
     #[inline]
     pub(super) const fn has_too_many_resets(&self, limits: &Limits) -> bool {
         self.resets > limits.resets
     }
 
-    /// A response.
+    /// Credits a response.
     #[inline]
     pub(super) const fn response(&mut self) {
         self.resets = self.resets.saturating_sub(RESPONSE);
     }
 
-    /// The server refuses a request.
+    /// Credits a refusal by the server.
     pub(super) const fn refusal(&mut self) {
         self.resets = self.resets.saturating_sub(1);
     }
 
-    /// So many nanoseconds have passed on a clock that begins anywhere.
+    /// Credits the time that has passed up to `now`, in nanoseconds of a clock that begins anywhere.
     #[inline]
     pub(super) fn pass_time(&mut self, now: u64, limits: &Limits) {
         if self.resets == 0 && self.frames == 0 {

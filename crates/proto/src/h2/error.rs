@@ -1,15 +1,15 @@
-//! What can be wrong on a connection, with a stream, and with a message (RFC 9113, sections 5.4, 7 and 8.1.1).
+//! Errors of a connection, of a stream, and of a message (RFC 9113, sections 5.4, 7 and 8.1.1).
 
 /// Error codes (RFC 9113, section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Nothing is wrong.
+    /// There is no error.
     pub const NO_ERROR: Self = Self(0);
     /// The peer has broken a rule for which there is no other code.
     pub const PROTOCOL_ERROR: Self = Self(1);
-    /// Something in the sender has failed.
+    /// The sender has failed.
     pub const INTERNAL_ERROR: Self = Self(2);
     /// The peer has sent more than it was allowed.
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
@@ -21,7 +21,7 @@ impl ErrorCode {
     pub const FRAME_SIZE_ERROR: Self = Self(6);
     /// The request has not been processed, and may be sent again.
     pub const REFUSED_STREAM: Self = Self(7);
-    /// The stream is not needed any more.
+    /// The stream is no longer needed.
     pub const CANCEL: Self = Self(8);
     /// The table of compressed fields is lost.
     pub const COMPRESSION_ERROR: Self = Self(9);
@@ -51,23 +51,23 @@ impl ErrorCode {
     }
 }
 
-/// Why the connection cannot go on. The client is told the code; nothing that follows has a meaning.
+/// The reason why the connection cannot go on. The client gets the code; later bytes have no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(pub(super) &'static Words);
 
-/// What a client has done more of than it may.
+/// The kind of bound that a client has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// Requests that never got a response: see [`Limits::resets`](super::Limits::resets).
     Resets,
-    /// Frames that bring nothing: see [`Limits::nuisances`](super::Limits::nuisances).
+    /// Frames without any benefit: see [`Limits::nuisances`](super::Limits::nuisances).
     Nuisances,
-    /// Fields of one message, in bytes, in what they mean or in frames.
+    /// Fields of one message: their bytes, their decoded size or their frames.
     Fields,
 }
 
 impl Violation {
-    /// Which bound was reached; `None`: another rule was broken.
+    /// The bound that was reached; `None`: another rule was broken.
     #[must_use]
     pub fn excess(self) -> Option<Excess> {
         match self {
@@ -79,11 +79,11 @@ impl Violation {
     }
 }
 
-/// Why a stream cannot go on, while the connection can.
+/// The reason why a stream cannot go on, while the connection can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub(super) &'static Words);
 
-/// Behind a pointer, so that results are small.
+/// The words of an error, behind a pointer so that results are small.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     code: ErrorCode,
@@ -95,13 +95,13 @@ macro_rules! errors {
         impl $type {
             $(pub(super) const $name: Self = Self(&Words { code: ErrorCode::$code, reason: $reason });)*
 
-            /// What the client is told.
+            /// The code for the client.
             #[must_use]
             pub const fn code(self) -> ErrorCode {
                 self.0.code
             }
 
-            /// What was wrong, for the log: a few words without line ends.
+            /// The reason, for the log: a few words without line ends.
             #[must_use]
             pub const fn reason(self) -> &'static str {
                 self.0.reason
@@ -152,7 +152,7 @@ errors! { StreamError:
     PRIORITY_LENGTH = FRAME_SIZE_ERROR "PRIORITY is not 5 bytes long";
 }
 
-/// Why a request is malformed (RFC 9113, section 8.1.1): its stream is reset with PROTOCOL_ERROR.
+/// The reason why a request is malformed (RFC 9113, section 8.1.1): its stream is reset with PROTOCOL_ERROR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Malformed {
@@ -162,13 +162,13 @@ pub enum Malformed {
     NameUpperCase,
     /// A field name is no token.
     Name,
-    /// A control byte stands in a value.
+    /// A value has a control byte.
     Value,
     /// White space surrounds a value.
     ValueSpace,
-    /// A field that is about a connection of HTTP/1.
+    /// A field about a connection of HTTP/1.
     ConnectionField,
-    /// TE with something else than `trailers`.
+    /// TE with another value than `trailers`.
     Te,
     /// A pseudo-field that requests do not have.
     PseudoUnknown,
@@ -195,7 +195,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// What was wrong, for the log: a few words without line ends.
+    /// The reason, for the log: a few words without line ends.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {

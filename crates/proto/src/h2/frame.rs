@@ -19,7 +19,7 @@ pub(super) const PING: u8 = 6;
 pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const CONTINUATION: u8 = 9;
-/// RFC 9218, section 7.1.
+/// The type of a priority update (RFC 9218, section 7.1).
 pub(super) const PRIORITY_UPDATE: u8 = 16;
 
 pub(super) mod flag {

@@ -1,6 +1,6 @@
-//! Makes a request of decoded fields (RFC 9113, section 8.3): the same layout that a head of HTTP/1 has.
+//! Makes a request from decoded fields (RFC 9113, section 8.3), with the same layout as a head of HTTP/1.
 //!
-//! The texts stand one behind the other as they were decoded, behind [`PROLOGUE`], which has the name of the field that `:authority`
+//! The texts follow one another as they were decoded, behind [`PROLOGUE`], which has the name of the field that `:authority`
 //! becomes, and frequent values.
 
 use super::Limits;
@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use memchr::memchr;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, TargetForm, Version};
 
-/// A list may mean this many times as much as is allowed before the connection ends instead of being told 431.
+/// The factor by which a list may exceed the allowed size before the connection ends instead of getting a 431.
 const PATIENCE: usize = 4;
 
-/// Where the name `host` stands in the prologue.
+/// The word `host` in the prologue.
 const HOST: Span = Span { start: 0, end: 4 };
 
-/// What the server needs to know about a request besides its head.
+/// The facts that the server needs about a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// Content-Length.
@@ -27,25 +27,25 @@ pub struct Outline {
     pub bodiless: bool,
     /// The client waits for a 100 before it sends the content.
     pub expects_continue: bool,
-    /// An extended CONNECT (RFC 8441) asks for a tunnel with this protocol. Then there is no content-length, and what follows
-    /// is no content.
+    /// An extended CONNECT (RFC 8441) asks for a tunnel with this protocol. Then there is no content-length, and the DATA
+    /// that follows is no content.
     pub protocol: Option<Span>,
     /// The value of the Priority field (RFC 9218).
     pub(super) priority: Option<Span>,
 }
 
-/// Why a head is none.
+/// The reason why a block is no valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The connection cannot go on.
     Fault(Fault),
     /// The stream cannot go on.
     Malformed(Malformed),
-    /// The server answers it with a status; whether the method is HEAD.
+    /// The server answers it with a status; `true`: the method is HEAD.
     Refused(Refusal, bool),
 }
 
-/// Which kinds of fields a list has had so far: a set that is asked for each pseudo-field, so it is one number.
+/// The kinds of fields that a list has had so far: a set that is read for each pseudo-field, so it is one number.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Kinds(u8);
 
@@ -74,11 +74,11 @@ impl Kinds {
     }
 }
 
-/// What has been found so far.
+/// The facts found so far.
 #[derive(Default)]
 struct Found {
     kinds: Kinds,
-    /// What stood before a pseudo-field and must not: its own kind, or an ordinary field.
+    /// The misplaced kinds before a pseudo-field: its own kind, or an ordinary field.
     misplaced: Kinds,
     // The pseudo-fields: empty where `kinds` does not have them.
     method: Span,
@@ -128,7 +128,7 @@ impl Found {
         self.kinds = self.kinds.and(it);
     }
 
-    /// Why the list is no request, whatever its values are.
+    /// The reason why the list is no request with any values.
     #[inline]
     const fn malformed(&self) -> Option<Malformed> {
         match self.malformed {
@@ -218,7 +218,7 @@ pub(super) fn read(
     Ok(outline)
 }
 
-/// Decodes trailers into the fields of a layout, which is filled anew. Those that cannot be trailers are left out.
+/// Decodes trailers into the fields of a layout, which is filled anew. Fields that cannot be trailers are left out.
 pub(super) fn read_trailers(
     decoder: &mut Decoder,
     block: &[u8],
@@ -247,7 +247,7 @@ pub(super) fn read_trailers(
     }
 }
 
-/// Decodes a block that belongs to nothing any more, because the table must be kept.
+/// Decodes a block that is no longer needed, because the table must be kept in step.
 pub(super) fn skip(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
     decode(decoder, block, limits, text, |_, _| {}).map(drop)
 }
@@ -271,7 +271,7 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
     let malformed = |why| Err(Trouble::Malformed(why));
     let refused = |refusal| Err(Trouble::Refused(refusal, false));
     let method = layout.method.of(text);
-    // What comes from the static table needs no check.
+    // Values from the static table need no check.
     let is_ready = |span: Span| (span.end as usize) <= PROLOGUE.len();
     if !is_ready(layout.method) && !grammar::is_token(method) {
         return malformed(Malformed::Method);
@@ -334,7 +334,7 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
     Ok(())
 }
 
-/// Makes one field of all Cookie fields (RFC 9113, section 8.2.3), in the place of the first.
+/// Joins all Cookie fields into one (RFC 9113, section 8.2.3), in the place of the first.
 #[inline(never)]
 fn join_cookies(text: &mut Vec<u8>, layout: &mut HeadLayout) {
     let start = text.len();

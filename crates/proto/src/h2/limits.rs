@@ -1,4 +1,4 @@
-//! How much a client may send, and how much it may burden the server.
+//! The limits for a client, and for the burden that it may be.
 
 /// Bounds of a connection and of its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,8 +6,8 @@ pub struct Limits {
     /// Streams that may be active at once; a further one is reset with REFUSED_STREAM. Default 100, the least that RFC 9113,
     /// section 6.5.2, recommends.
     pub streams: u32,
-    /// What the fields of a request may count, each its name, its value and 32 bytes; more is a 431, and more than four times
-    /// as much ends the connection. The client is told (SETTINGS_MAX_HEADER_LIST_SIZE). At most 256 MiB. Default 32 KiB, as
+    /// The size of the fields of a request, each its name, its value and 32 bytes; more is a 431, and more than four times as
+    /// much ends the connection. Announced to the client (SETTINGS_MAX_HEADER_LIST_SIZE). At most 256 MiB. Default 32 KiB, as
     /// for heads of HTTP/1.
     pub head_bytes: usize,
     /// Fields of a request, and of trailers; more is a 431. Cookie counts once, because clients send each of its pairs as a
@@ -19,19 +19,19 @@ pub struct Limits {
     pub strict_target: bool,
     /// Bytes of content; more is a 413. Default 1 GiB.
     pub content_bytes: u64,
-    /// How much content of one stream the client may send before the caller has consumed any. At least 65535 bytes, because
-    /// until it has read the settings, a client may send so much. Read when the connection begins. Default 256 KiB.
+    /// Bytes of content of one stream that the client may send before the caller has consumed any. At least 65535, because a
+    /// client may send so much until it has read the settings. Read when the connection begins. Default 256 KiB.
     pub stream_window: u32,
-    /// The same for all streams together. Default 1 MiB.
+    /// Bytes of content of all streams together that the client may send before the caller has consumed any. Default 1 MiB.
     pub connection_window: u32,
     /// Frames that may bring the fields of one message. Default 10: one HEADERS of 16 KiB holds them all, mostly.
     pub field_frames: u8,
-    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, more than time and
-    /// responses restore, each response four; behind one more, no further request is served on the connection. Default 100, as many
-    /// as it may have at once.
+    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, beyond
+    /// those that time and responses restore, each response four; behind one more, no further request is served on the
+    /// connection. Default 100, as many as it may have at once.
     pub resets: u16,
-    /// Frames that may bring nothing (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) more than
-    /// time, requests and content account for; one more ends the connection. Default 10000.
+    /// Frames without any benefit (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) beyond
+    /// those that time, requests and content account for; one more ends the connection. Default 10000.
     pub nuisances: u32,
     /// The time that restores one of either. Default 30 ms: 33 in a second, as in nghttp2.
     pub restoring_nanoseconds: u64,
@@ -60,7 +60,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No head may exceed 1 GiB, because places in it are kept in 32 bits.
+    /// The limit for heads. No head may exceed 1 GiB, because places in it are kept in 32 bits.
     pub(super) fn kept(&self) -> usize {
         self.head_bytes.min(1 << 28)
     }

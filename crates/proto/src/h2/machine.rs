@@ -1,4 +1,4 @@
-//! The machine of one connection: its state, and how it goes from frame to frame.
+//! The machine of one connection: its state, and the steps from frame to frame.
 
 mod content;
 mod control;
@@ -26,19 +26,19 @@ const FIRST_WINDOW: u32 = 65_535;
 /// No window may be larger.
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 
-/// The last stream that there may be: ids have 31 bits.
+/// The highest stream id: ids have 31 bits.
 const HIGHEST_STREAM: u32 = (1 << 31) - 1;
 
-/// The result of one look at the input.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many bytes at the start of the input have been consumed.
+    /// The number of bytes consumed at the start of the input.
     pub consumed: usize,
-    /// What they were.
+    /// The meaning of these bytes.
     pub event: Event,
 }
 
-/// What the client has sent. A stream is known by its id, which is never 0, from [`Event::Head`] or [`Event::Refused`] until
+/// An event from the client. A stream is known by its id, which is never 0, from [`Event::Head`] or [`Event::Refused`] until
 /// [`Machine::finish`] or [`Machine::reset`] is called for it, or until [`Event::Reset`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -48,7 +48,7 @@ pub enum Event {
     Head {
         /// The stream.
         id: u32,
-        /// What else is to be known of it.
+        /// Further facts about it.
         outline: Outline,
         /// The request is complete: nothing follows.
         complete: bool,
@@ -73,34 +73,34 @@ pub enum Event {
     Refused {
         /// The stream.
         id: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The stream has ended and is forgotten: the client does not want the response any more, or has broken a rule.
+    /// The stream has ended and is forgotten: the client no longer wants the response, or has broken a rule.
     Reset {
         /// The stream.
         id: u32,
         /// The rule; `None`: the client has reset it.
         error: Option<StreamError>,
     },
-    /// A request that was none: its stream has been reset before anything was said of it. For the log.
+    /// An invalid request: its stream has been reset before any other event. For the log.
     Malformed {
         /// The stream.
         id: u32,
-        /// Why.
+        /// The reason.
         why: Malformed,
     },
     /// There is room for content that waits; see [`Machine::next_to_send`].
     Room,
-    /// The machine has something to say by itself; have it written by [`Machine::write_answer`]. Until then nothing is read. The
-    /// caller, which queues the output, must stop a client that makes it say things without end and reads nothing.
+    /// The machine has frames of its own to send: call [`Machine::write_answer`]. Until then nothing is read. The caller,
+    /// which queues the output, must stop a client that causes such frames without end and reads nothing.
     Answer,
-    /// The connection is refused, and so is everything that follows: from now on every step returns this. Have
-    /// [`Machine::write_answer`] tell the client, and close.
+    /// The connection is refused, and so is everything that follows: from now on every step returns this. Call
+    /// [`Machine::write_answer`], which notifies the client, and close.
     Refuse(Violation),
 }
 
-/// What the next bytes belong to.
+/// The part of a frame that the next bytes belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Preface,
@@ -111,7 +111,7 @@ enum Part {
     Settings,
 }
 
-/// What the machine is to say; at most one thing at a time.
+/// The machine's own next frames; at most one answer at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// The server's own preface.
@@ -130,11 +130,11 @@ enum Answer {
     Goaway(ErrorCode),
 }
 
-/// How far the connection is on its way to an end.
+/// The progress of the connection towards its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// The client has been told to open no more streams; those that it had opened before it read that are still accepted.
+    /// The client has been asked to open no more streams; those that it had opened before it read that are still accepted.
     Announced,
     /// Streams above the last one are ignored.
     Decided,
@@ -145,7 +145,7 @@ enum Leaving {
 #[derive(Clone, Debug)]
 pub struct Machine {
     part: Part,
-    /// The present frame; only what is left of its content, and its padding.
+    /// The present frame, of which `length` is the unread rest, and its padding.
     frame: Header,
     padding: u8,
     /// The next frame must be SETTINGS.
@@ -160,38 +160,38 @@ pub struct Machine {
     continuing: bool,
     /// The frame that began it ends the stream.
     block_ends: bool,
-    /// Frames of it.
+    /// The number of its frames.
     block_frames: u8,
-    /// The client has been told that responses are encoded without a table.
+    /// The client has been notified that responses are encoded without a table.
     without_table: bool,
     /// A stream that waits has got room.
     room: bool,
     answer: Option<Answer>,
     refused: Option<Violation>,
     allowance: Allowance,
-    /// How much may be sent on all streams, and on each new one.
+    /// The number of bytes that may be sent on all streams, and on each new one.
     window: i32,
     stream_window: i32,
-    /// How much content has been sent on all streams.
+    /// The number of bytes of content that have been sent on all streams.
     sent: u64,
     /// SETTINGS_INITIAL_WINDOW_SIZE of the frame that is being read.
     new_window: Option<i32>,
-    /// How much the client may send on all streams; how large that may become, there and on each stream.
+    /// The number of bytes that the client may send on all streams; the most that this may become, there and on each stream.
     allowed: u32,
     most_allowed: u32,
     most_allowed_stream: u32,
-    /// Of it what the client has not been told of.
+    /// The part of it that has not been announced to the client.
     credit: u32,
     /// The last stream that the client has opened, and the last that is served.
     last: u32,
     last_served: u32,
-    /// The one before the last that it has opened: what is between the two has been passed over.
+    /// The stream opened before the last one: those between the two have been passed over.
     last_but_one: u32,
     streams: Streams,
     /// Priorities of streams that have not been opened.
     early: [Option<(u32, Priority)>; 2],
     decoder: Decoder,
-    /// A block that did not arrive whole.
+    /// A block that arrived in pieces.
     block: Vec<u8>,
 }
 
@@ -235,14 +235,14 @@ impl Machine {
         }
     }
 
-    /// How many streams are active.
+    /// The number of active streams.
     #[inline]
     #[must_use]
     pub fn active(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether the machine is between two frames and no message is incomplete but for its content, so that an end of the input
+    /// Whether the machine is between two frames and only content of messages is incomplete, so that an end of the input
     /// would cut nothing off.
     #[inline]
     #[must_use]
@@ -258,8 +258,8 @@ impl Machine {
         self.refused.is_some() || (matches!(self.leaving, Leaving::Decided) && self.streams.len() == 0)
     }
 
-    /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened since, and
-    /// the client has acknowledged what was written behind that.
+    /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened
+    /// since, and the client has acknowledged the PING behind it.
     #[must_use]
     pub fn has_delivered(&self) -> bool {
         self.leaving == Leaving::Decided && self.last_of_all == Some(self.last)
@@ -268,9 +268,8 @@ impl Machine {
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
     /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refuse`]. [`Event::NeedInput`] leaves at most 255 bytes
     /// unconsumed.
-    ///
-    /// If the step is a head, or has trailers, it is in `text` and `layout`; otherwise what they hold is undefined. Machines may share
-    /// them.
+    /// If the step is a head, or has trailers, they are in `text` and `layout`; otherwise their content is undefined.
+    /// Machines may share them.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], text: &mut Vec<u8>, layout: &mut HeadLayout, limits: &Limits) -> Step {
         let mut pos = 0;
@@ -311,31 +310,31 @@ impl Machine {
         }
     }
 
-    /// The code with which what [`Event::Answer`] has announced resets a stream; `None`: it resets none.
+    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None`: it resets none.
     #[must_use]
     pub const fn resets(&self) -> Option<ErrorCode> {
         if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
     }
 
-    /// Why [`Event::Answer`] has announced that no further request is served; `None`: it has not.
+    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None`: it does not.
     #[must_use]
     pub const fn calms(&self) -> Option<Violation> {
         if let Some(Answer::Calm) = self.answer { Some(Violation::RESETS) } else { None }
     }
 
-    /// Whether that has been said, and only the requests that were active go on.
+    /// Whether that answer has been written, and only the requests that were active go on.
     #[must_use]
     pub const fn is_calming(&self) -> bool {
         self.calming
     }
 
-    /// Tells the machine the time, in nanoseconds on a clock that begins anywhere: it restores what the client may burden the server with.
+    /// Passes the time, in nanoseconds of a clock that begins anywhere: it restores the client's allowances.
     #[inline]
     pub fn pass_time(&mut self, now: u64, limits: &Limits) {
         self.allowance.pass_time(now, limits);
     }
 
-    /// Writes what [`Event::Answer`] has announced.
+    /// Writes the answer that [`Event::Answer`] has announced.
     pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         match self.answer.take() {
             Some(Answer::Settings) => self.write_settings(limits, out),
@@ -393,7 +392,7 @@ impl Machine {
         }
     }
 
-    /// Skips what is left of a frame.
+    /// Skips the rest of a frame.
     fn skip(&mut self, rest: &[u8]) -> Read {
         let length = rest.len().min(self.frame.length as usize);
         self.frame.length -= length as u32;
@@ -411,7 +410,7 @@ impl Machine {
         Some((HEADER_BYTES + taken, None))
     }
 
-    /// Ends a stream because the client has broken a rule. The event for the caller, if it knows the stream.
+    /// Ends a stream because the client has broken a rule. Returns the event for the caller, if it knows the stream.
     #[cold]
     fn fail(&mut self, id: u32, error: StreamError) -> Option<Event> {
         let known = self.lose(id);
@@ -419,7 +418,8 @@ impl Machine {
         known.then_some(Event::Reset { id, error: Some(error) })
     }
 
-    /// Forgets a stream that the client has ended in another way than by completing its request. Whether there was one.
+    /// Forgets a stream that the client has ended in another way than by completing its request. Returns whether there was
+    /// one.
     fn lose(&mut self, id: u32) -> bool {
         let Some(stream) = self.streams.remove(id) else { return false };
         self.credit += stream.held;
@@ -432,7 +432,7 @@ impl Machine {
         true
     }
 
-    /// Too many requests have ended without a response: no further one is served, but those that are active go on.
+    /// Serves no further request, because too many have ended without a response; active ones go on.
     #[cold]
     fn calm(&mut self) {
         if self.streams.len() == 0 {
@@ -451,7 +451,7 @@ impl Machine {
     }
 }
 
-/// How many bytes were read, and their meaning if they have one for the caller; `None`: bytes are missing.
+/// The number of bytes that were read, and their meaning if they have one for the caller; `None`: bytes are missing.
 type Read = Option<(usize, Option<Event>)>;
 
 #[cfg(test)]

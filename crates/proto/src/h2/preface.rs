@@ -1,21 +1,21 @@
 //! The first bytes of a client (RFC 9113, section 3.4).
 
-/// What every connection of HTTP/2 begins with. To an HTTP/1 parser it is a request of version 2.0, which it refuses, so look
-/// for it before the first byte is given to such a parser.
+/// The first bytes of every HTTP/2 connection. To an HTTP/1 parser they are a request of version 2.0, which it refuses, so
+/// look for them before the first byte is passed to such a parser.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What the first bytes of a connection say.
+/// The protocol that the first bytes of a connection show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// The client speaks HTTP/2.
     Http2,
-    /// It does not.
+    /// The client speaks another protocol.
     Other,
-    /// Too few bytes to tell. No request of HTTP/1 but one with the method PRI begins like this.
+    /// There are too few bytes to decide. No request of HTTP/1 but one with the method PRI begins like this.
     Unclear,
 }
 
-/// Tells from the first bytes of a connection whether the client speaks HTTP/2 (with prior knowledge: section 3.3).
+/// Decides from the first bytes of a connection whether the client speaks HTTP/2 (with prior knowledge: section 3.3).
 ///
 /// The first line decides: `PRI * HTTP/2.0` cannot be the beginning of a request that HTTP/1 has an answer for.
 #[inline]

@@ -1,6 +1,6 @@
 //! Priorities of responses (RFC 9218). Those of RFC 7540 are obsolete and ignored (RFC 9113, section 5.3).
 
-/// How urgent a response is, and whether the client has a use for parts of it.
+/// The urgency of a response, and whether the client can use parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// 0 is the most urgent, 7 the least.
@@ -9,8 +9,8 @@ pub struct Priority {
     pub incremental: bool,
 }
 
-/// RFC 9218, section 4, but incremental: a client that says nothing knows nothing of priorities and expects its responses to
-/// share the connection.
+/// The defaults of RFC 9218, section 4, but incremental: a client that sends no priority does not know them and expects its
+/// responses to share the connection.
 impl Default for Priority {
     fn default() -> Self {
         Self { urgency: 3, incremental: true }

@@ -1,31 +1,31 @@
-//! The active streams of a connection, those that have ended early, and which of them may send next.
+//! The active streams of a connection, those that have ended early, and the choice of the next one to send.
 
 use super::priority::Priority;
 use alloc::collections::VecDeque;
 
-/// The most ended streams that are remembered because the client may still send frames for them. A client that has more of them
-/// in transit breaks the rules or is very slow: its frames for forgotten ones are a violation.
+/// The most ended streams that are remembered because the client may still send frames for them. A client that has more of
+/// them in transit breaks the rules or is very slow: its frames for forgotten ones are a violation.
 const MOST_ABANDONED: usize = 256;
 
-/// How far the request of a stream has been read.
+/// The progress of reading the request of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Content or trailers may follow.
     Open,
-    /// As before, but the request has been refused: what follows is skipped.
+    /// Like `Open`, but the request has been refused: further input is skipped.
     Skipped,
     /// The client has ended the stream.
     Ended,
 }
 
-/// How far the response has been written.
+/// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
     /// Not begun.
     Nothing,
-    /// The head has ended the stream: the response has no content, whatever is offered.
+    /// The head has ended the stream: the response has no content, even if some is offered.
     Dropped,
-    /// This many bytes of content are still promised; with the last the stream ends. `over` if more than that has been offered.
+    /// This many bytes of content are still promised; the stream ends with the last. `over`: more than that has been offered.
     Length { left: u64, over: bool },
     /// The end of the stream ends the content.
     UntilEnd,
@@ -37,17 +37,17 @@ pub(super) enum Writing {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    /// How much content may be sent; negative after the client has made its windows smaller.
+    /// The number of bytes of content that may be sent; negative after the client has made its windows smaller.
     pub(super) window: i32,
-    /// How much content the client may send.
+    /// The number of bytes of content that the client may send.
     pub(super) allowed: u32,
     /// Content that the caller has got and not consumed.
     pub(super) held: u32,
-    /// Content that the caller has consumed, and that the client has not been told of.
+    /// Content that the caller has consumed, and that has not been announced to the client.
     pub(super) credit: u32,
-    /// When it was served last.
+    /// The turn in which it was last served.
     turn: u32,
-    /// What is left of the content: of that which was announced, or else of that which is allowed.
+    /// The rest of the content: of the announced, or else of the allowed one.
     pub(super) left: u64,
     pub(super) writing: Writing,
     pub(super) priority: Priority,
@@ -61,7 +61,7 @@ pub(super) struct Stream {
     waiting: bool,
 }
 
-/// How far a stream had come that is active no more.
+/// The final state of a stream that is no longer active.
 pub(super) struct Removed {
     pub(super) id: u32,
     /// As [`Stream::held`].
@@ -99,16 +99,16 @@ pub(super) struct Streams {
     active: VecDeque<Stream>,
     /// Ids of streams that ended while the client was still sending.
     abandoned: VecDeque<u32>,
-    /// How many wait.
+    /// The number of waiting streams.
     waiting: u32,
     /// The number of the last turn.
     turn: u32,
-    /// Where a stream was found last: one response looks for its stream several times, and the next one mostly for the stream that
-    /// has come to the same place.
+    /// The place where a stream was found last: one response looks up its stream several times, and the next one mostly looks
+    /// for the stream that has moved to the same place.
     found: u32,
 }
 
-/// For so many streams a connection keeps memory when it carries none.
+/// The number of streams for which a connection keeps memory when it carries none.
 const KEPT_STREAMS: usize = 16;
 
 impl Streams {
@@ -185,7 +185,7 @@ impl Streams {
         self.abandoned.contains(&id)
     }
 
-    /// The client has ended an abandoned stream.
+    /// Forgets an abandoned stream that the client has ended.
     pub(super) fn forget(&mut self, id: u32) {
         self.abandoned.retain(|&abandoned| abandoned != id);
         if self.abandoned.is_empty() {
@@ -208,14 +208,15 @@ impl Streams {
         }
     }
 
-    /// The stream to serve next, among those that wait and have room: one of the most urgent. Of these the incremental ones take
-    /// turns with one another and with the first of the others, which are served one after the other (RFC 9218, section 10).
+    /// Returns the stream to serve next, among those that wait and have room: one of the most urgent. Of these the
+    /// incremental ones take turns with one another and with the first of the others, which are served one after the other
+    /// (RFC 9218, section 10).
     pub(super) fn next(&mut self) -> Option<u32> {
         if self.waiting == 0 {
             return None;
         }
         let mut best = None::<(u8, u32, usize)>;
-        // Urgencies at which one that is not incremental has been seen: only the first takes part.
+        // Urgencies at which a stream that is not incremental has been seen: only the first takes part.
         let mut seen = 0_u8;
         for (place, stream) in self.active.iter().enumerate() {
             if !stream.waiting || stream.window <= 0 {

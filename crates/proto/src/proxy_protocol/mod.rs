@@ -1,15 +1,15 @@
-//! The PROXY protocol, the receiver's side: a header at the beginning of a connection, in which a proxy that passes on bytes says
-//! who has connected to it (proxy-protocol.txt of HAProxy, versions 1 and 2).
+//! The PROXY protocol, the receiver's side: a header at the beginning of a connection, in which a proxy that passes on bytes
+//! names its client (proxy-protocol.txt of HAProxy, versions 1 and 2).
 //!
-//! The header is not optional: a receiver that guesses whether there is one lets every client choose an address. How its bytes are
-//! cut into packets does not change what is read.
+//! The header is not optional: a receiver that guesses whether there is one lets every client choose an address. The way in
+//! which its bytes are cut into packets does not change the result.
 
 mod v1;
 mod v2;
 
 use core::net::SocketAddr;
 
-/// Which versions of the header are accepted.
+/// The accepted versions of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
     /// Only the line of text.
@@ -20,34 +20,34 @@ pub enum Versions {
     Both,
 }
 
-/// Who has connected to the proxy.
+/// The client of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// A client with this address. One of IPv4 that was sent as IPv6 is one of IPv4.
+    /// A client with this address. An IPv4 address that was sent as IPv6 becomes IPv4.
     Address(SocketAddr),
-    /// Somebody whose address the proxy does not know or does not tell (`UNKNOWN`, `AF_UNSPEC`, a Unix socket).
+    /// A client whose address the proxy does not know or does not send (`UNKNOWN`, `AF_UNSPEC`, a Unix socket).
     Unknown,
-    /// The proxy itself: it looks whether this server is well (`LOCAL`).
+    /// The proxy itself, which checks the health of this server (`LOCAL`).
     Proxy,
 }
 
-/// What the first bytes of a connection mean.
+/// The result of reading the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The header is not complete.
     NeedInput,
     /// The header is complete.
     Header {
-        /// Its bytes; what follows is the client's.
+        /// The number of its bytes; later ones are the client's.
         consumed: usize,
-        /// Who has connected.
+        /// The client of the proxy.
         client: Client,
     },
-    /// This is no such header: the reason, for the log. It stays none, whatever follows.
+    /// This is no such header: the reason, for the log. Further bytes cannot change that.
     Refused(&'static str),
 }
 
-/// The most bytes of a header: nothing that proxies send comes near it.
+/// The most bytes of a header: far more than proxies send.
 pub const LONGEST: usize = v2::LONGEST;
 
 #[cfg(test)]

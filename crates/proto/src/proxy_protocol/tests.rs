@@ -6,7 +6,7 @@ use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
-/// What is read of `bytes`, as text: the client and how many bytes are the header's; whole, and with each prefix before it.
+/// The header read from `bytes`, as text: the client and the number of the header's bytes; read whole, and after each prefix.
 #[track_caller]
 fn told(bytes: &[u8], versions: Versions) -> String {
     let whole = read(bytes, versions);

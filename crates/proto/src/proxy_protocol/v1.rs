@@ -22,9 +22,9 @@ pub(super) fn read(input: &[u8]) -> Step {
     }
 }
 
-/// Reads what follows `PROXY `.
+/// Reads the text behind `PROXY `.
 fn client(line: &str) -> Option<Client> {
-    // What follows UNKNOWN must be ignored.
+    // The text behind UNKNOWN must be ignored.
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {
         return Some(Client::Unknown);
     }

@@ -1,4 +1,4 @@
-//! Version 2: sixteen bytes, two addresses, and further values that nothing here needs.
+//! Version 2: sixteen bytes, two addresses, and further values that are not needed here.
 
 use super::{Client, NONE, Step};
 use core::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ pub(super) fn read(input: &[u8]) -> Step {
     }
     let Some(content) = rest.get(..size) else { return Step::NeedInput };
     let client = match version_and_command & 15 {
-        // Whatever follows must be ignored.
+        // The rest of the content must be ignored.
         0 => Ok(Client::Proxy),
         1 => client(family, content),
         _ => Err("its PROXY header has an unknown command"),

@@ -2,19 +2,19 @@
 
 /// A case of the corpus.
 pub struct Case {
-    /// The file and what the case shows.
+    /// The file and the property that the case shows.
     pub name: String,
     lines: Vec<String>,
 }
 
 impl Case {
-    /// What stands behind `mark` in the lines that start with it.
+    /// The text behind `mark` in the lines that start with it.
     pub fn lines<'a>(&'a self, mark: &'a str) -> impl Iterator<Item = &'a str> {
         self.lines.iter().filter_map(move |line| line.strip_prefix(mark))
     }
 }
 
-/// All cases of a file. Empty lines and lines that start with `#` say nothing.
+/// Reads all cases of a file. Empty lines and lines that start with `#` are ignored.
 pub fn all(file: &str, text: &str) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -33,7 +33,7 @@ pub fn all(file: &str, text: &str) -> Vec<Case> {
     cases
 }
 
-/// The bytes that a line of the corpus stands for.
+/// The bytes of a line of the corpus.
 pub fn unescape(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = line;

@@ -1,5 +1,5 @@
-//! What a machine reports about the bytes of a FastCGI connection, however they arrive. Shared by the tests and the fuzz
-//! targets.
+//! Writes down the reports of a machine about the bytes of a FastCGI connection, for any split of these bytes. Shared by the
+//! tests and the fuzz targets.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use crate::records;
@@ -23,7 +23,7 @@ pub struct Head {
     pub outline: Outline,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     Begin {
@@ -41,13 +41,13 @@ pub enum What {
     Refused(Refusal),
 }
 
-/// One thing that happened on a connection.
+/// One event on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// To the request of that id. All pieces of a content that came one behind the other are joined: how it is cut depends on
-    /// how it arrives.
+    /// An event of the request with this id. All consecutive pieces of a content are joined: their cuts depend on their
+    /// arrival.
     Of(u16, What),
-    /// What the machine has answered by itself.
+    /// An answer of the machine itself.
     Answer(Vec<u8>),
     Broken(&'static str),
     /// The connection must be closed.
@@ -61,8 +61,8 @@ struct Open {
     params: Vec<u8>,
 }
 
-/// Feeds `pieces` to a new machine one after the other and writes down what happens. Each request is answered with a 204 when
-/// it is complete, or ended when it is aborted; with `hold` it is not, and stays active. Checks on the way what must hold for
+/// Feeds `pieces` to a new machine one after the other and writes down the events. Each request is answered with a 204 when
+/// it is complete, or ended when it is aborted; with `hold` it is not, and stays active. Checks on the way the invariants of
 /// every input.
 pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits, hold: bool) -> Vec<Item> {
     let mut run = Run { machine: Machine::new(), open: HashMap::new(), items: Vec::new(), hold };
@@ -87,7 +87,7 @@ struct Run {
 }
 
 impl Run {
-    /// Consumes what the machine takes of the input. `false`: the connection is over.
+    /// Consumes the bytes that the machine takes from the input. `false`: the connection is over.
     fn feed(&mut self, received: &mut Vec<u8>, limits: &Limits) -> bool {
         let mut place = 0;
         loop {
@@ -255,7 +255,7 @@ pub fn head(params: &mut Vec<u8>, limits: &Limits) -> Result<Head, Refusal> {
     })
 }
 
-/// The lines by which the corpus describes an item: what is always said, and what need not be.
+/// The lines by which the corpus describes an item, without the optional ones.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

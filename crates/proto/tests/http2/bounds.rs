@@ -1,11 +1,11 @@
-//! What a client can make a machine spend, in memory and in work: the numbers that the description of `h2` states.
+//! The memory and work that a client can make a machine spend: the numbers in the description of `h2`.
 
 use crate::frames::{self, Frame, HEADERS, PREFACE, SETTINGS};
 use oribi_message::{HeadLayout, ResponseHead};
 use oribi_proto::h2::{Event, Limits, Machine, Preset, Violation};
 use std::cell::Cell;
 
-/// A machine that has read the beginning of a connection, and what it has said.
+/// A machine that has read the beginning of a connection, and its output.
 struct Fed {
     machine: Machine,
     limits: Limits,
@@ -37,7 +37,7 @@ impl Fed {
         }
     }
 
-    /// Sends these again and again, with the ids of the streams that follow; how often until the connection ends.
+    /// Sends these repeatedly, with the ids of the streams that follow; returns how often until the connection ends.
     fn repeat(&mut self, most: usize, frames: impl Fn(u32) -> Vec<Frame>) -> usize {
         for count in 0..most {
             let id = 1 + 2 * count as u32;
@@ -79,8 +79,8 @@ fn resets_end_after_as_many_as_may_be_active() {
     assert_eq!((fed.machine.active(), fed.heads), (100, 100));
 }
 
-/// Requests of streams from `first` on, all of which but the last are given up; the last is answered.
-/// `false`: that was too much.
+/// Sends requests on streams from `first` on, all of which but the last are given up; the last is answered. `false`: the
+/// limit was exceeded.
 fn scroll(fed: &mut Fed, first: u32, count: u32) -> bool {
     for id in (first..first + 2 * count).step_by(2) {
         fed.send(&Frame::new(HEADERS, 5, id, GET).to_bytes()).expect("a request");
@@ -214,7 +214,7 @@ fn a_small_block_that_means_much_fills_no_memory() {
     let bomb = [GET, &[0xbe; 1000]].concat();
     assert!(fed.send(&Frame::new(HEADERS, 5, 3, &bomb).to_bytes()).is_err());
     assert!(fed.text.capacity() <= 128 << 10, "{}", fed.text.capacity());
-    // Within four times what is allowed it is a request that is too large, and the connection goes on.
+    // Within four times the allowed size it is a request that is too large, and the connection goes on.
     let mut fed = Fed::new(Limits::default());
     fed.send(&Frame::new(HEADERS, 5, 1, &fill).to_bytes()).expect("a request");
     let large = [GET, &[0xbe; 20]].concat();
@@ -248,7 +248,7 @@ fn content_beyond_a_window_is_refused() {
     fed.send(&[open(1), open(3), content(1).repeat(2), content(3)].concat()).expect("content within the window");
     let error = fed.send(&content(3)).expect_err("more than the window");
     assert_eq!(error.code().name(), "FLOW_CONTROL_ERROR");
-    // What has been consumed may be sent again.
+    // Bytes as many as were consumed may be sent again.
     let mut fed = Fed::new(Limits { connection_window: 65_535, ..Limits::default() });
     fed.send(&[open(1), content(1).repeat(2)].concat()).expect("content within the window");
     fed.machine.consume(1, 40_000, &mut fed.out);

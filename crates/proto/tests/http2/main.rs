@@ -1,4 +1,4 @@
-//! HTTP/2: what a machine reads, what it writes, and what it bears.
+//! HTTP/2: the reading, the writing and the bounds of a machine.
 
 #[path = "../cases/mod.rs"]
 mod cases;

@@ -1,5 +1,5 @@
-//! What must hold for everything that HTTP/2 can carry, tried with random combinations. The bodies of the fuzz targets check
-//! it; here their input is nearly valid, while a fuzzer starts from anything.
+//! Properties of everything that HTTP/2 can carry, tested with random combinations. The bodies of the fuzz targets check
+//! them; here their input is nearly valid, while a fuzzer starts from anything.
 
 use crate::frames::{self, Frame};
 use crate::http2_transcript::{Item, What};
@@ -23,7 +23,7 @@ impl Numbers {
     }
 }
 
-/// Frames that may well come from a client, and in a sensible order.
+/// Frames that a client could send, in a sensible order.
 fn frames(numbers: &mut Numbers) -> Vec<u8> {
     let (mut bytes, mut next, mut last) = (Vec::new(), 1_u32, 1_u32);
     for round in 0..1 + numbers.below(8) {
@@ -86,7 +86,7 @@ fn connections_mean_the_same_however_they_are_cut() {
             }
         }
     }
-    // The rounds reach what they are for.
+    // The rounds reach the cases that they are for.
     assert!(heads > ROUNDS / 2 && ends > ROUNDS / 50 && broken > ROUNDS / 10, "{heads} {ends} {broken}");
 }
 

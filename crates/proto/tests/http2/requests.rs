@@ -1,5 +1,5 @@
-//! Reads every HTTP/2 connection of the corpus whole, byte by byte, cut in two at every place, and, if it is short, cut in three
-//! at every two places: the result is always the same.
+//! Reads every HTTP/2 connection of the corpus whole, byte by byte, cut in two at every place, and, if it is short, cut in
+//! three at every two places: the result is always the same.
 //!
 //! The files in `corpus/h2/requests` hold cases like this one:
 //!
@@ -17,10 +17,10 @@
 //! < 1 end
 //! ```
 //!
-//! `!` sets a limit; with `! hold` no request is answered, with `! early` each is when its head is there, otherwise when it is
-//! complete; `! bare` leaves out the preface and the SETTINGS that otherwise stand in front. The `>` lines are frames: type,
-//! stream, flags, and the content; see `frames`. The `<` lines say what must happen; see `http2_transcript`. `target` and `field`
-//! lines are compared if a case has them.
+//! `!` sets a limit; with `! hold` no request is answered, with `! early` each is when its head is there, otherwise when it
+//! is complete; `! bare` leaves out the preface and the SETTINGS that otherwise come first. The `>` lines are frames: type,
+//! stream, flags, and the content; see `frames`. The `<` lines are the expected events; see `http2_transcript`. `target` and
+//! `field` lines are compared if a case has them.
 
 use crate::cases::{self, Case, unescape};
 use crate::frames;
@@ -57,7 +57,7 @@ fn limits_of(case: &Case) -> Limits {
     limits
 }
 
-/// What happened, in the detail of the case.
+/// The events, in the detail of the case.
 fn describe(items: &[Item], wanted: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for item in items {
@@ -85,7 +85,7 @@ fn check(case: &Case) {
     };
     let front: &[&str] = if has("bare") { &[] } else { &["PREFACE", "SETTINGS 0"] };
     let bytes = frames::encode(front.iter().copied().chain(case.lines("> ")), unescape);
-    // Only what is repeated is written in another way than it comes.
+    // Only repetitions are written in another way than they come.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();

@@ -18,13 +18,13 @@
 //! = complete
 //! ```
 //!
-//! `open` sends a request with the method, complete unless `open` follows it. `client` sends a frame of the client (see `frames`).
-//! `head`, `informational` and `trailers` have the `field` lines behind them; `preset` puts a Date and a Server in front, `policy` a
-//! Strict-Transport-Security. `write`
-//! offers content until all is written, or none may be; what is said then stands in a `=` line, as what `finish` says. `invalid`
-//! says that what stands before it must be refused and leaves no trace. `refuse`, `reset`, `retire`, `decide`, `wait`, `next`,
-//! `read` and `consume` are verbs of the machine. The `>` lines are all frames that the server must write from the first verb on, but the
-//! preface; `=` lines what verbs and events say.
+//! `open` sends a request with the method, complete unless `open` follows it. `client` sends a frame of the client (see
+//! `frames`). `head`, `informational` and `trailers` have the `field` lines behind them; `preset` puts a Date and a Server in
+//! front, `policy` a Strict-Transport-Security. `write` offers content until all is written, or none may be; an `=` line then
+//! has its result, as it has that of `finish`. `invalid`: the head or trailers before it must be refused and leave no trace.
+//! `refuse`, `reset`, `retire`, `decide`, `wait`, `next`, `read` and `consume` are verbs of the machine. The `>` lines are
+//! all frames that the server must write from the first verb on, except the preface; `=` lines are the results of verbs and
+//! the events.
 
 use crate::cases::{self, Case, unescape};
 use crate::frames;
@@ -69,7 +69,7 @@ impl Run {
         run
     }
 
-    /// Has the machine read all of this, and notes what it says but for heads and contents.
+    /// Lets the machine read all of this, and notes its events except heads and contents.
     fn send(&mut self, mut bytes: &[u8]) {
         let (mut text, mut layout) = (Vec::new(), HeadLayout::default());
         loop {
@@ -203,7 +203,7 @@ const STAMP: Preset<'static> = Preset {
     until_close: false,
 };
 
-/// Nothing may depend on whether Date and Server were compressed before.
+/// The result must not depend on whether Date and Server were compressed before.
 fn check(case: &Case) {
     let mut compressed = Vec::new();
     compress_preset(&STAMP, &mut compressed);

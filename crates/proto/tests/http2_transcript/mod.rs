@@ -1,5 +1,5 @@
-//! What a machine reports about the bytes of an HTTP/2 connection, however they arrive. Shared by the tests and the fuzz
-//! targets.
+//! Writes down the reports of a machine about the bytes of an HTTP/2 connection, for any split of these bytes. Shared by the
+//! tests and the fuzz targets.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use crate::frames::{self, Frame};
@@ -23,7 +23,7 @@ pub struct Head {
     pub complete: bool,
 }
 
-/// What happened to a stream.
+/// An event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     Head(Box<Head>),
@@ -35,12 +35,12 @@ pub enum What {
     Malformed(&'static str),
 }
 
-/// One thing that happened on a connection.
+/// One event on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// To the stream of that id. All pieces of a content that came one behind the other are joined.
+    /// An event of the stream with this id. All consecutive pieces of a content are joined.
     Of(u32, What),
-    /// What the machine has said by itself, but window updates, which depend on how content was cut, and what is said at every
+    /// A frame of the machine itself, except window updates, which depend on the cuts of content, and the frames of every
     /// beginning.
     Answer(Frame),
     Room,
@@ -49,7 +49,7 @@ pub enum Item {
     More,
 }
 
-/// What the caller does with requests.
+/// The caller's treatment of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Each complete one is answered with a 204.
@@ -60,7 +60,7 @@ pub enum Manner {
     Early,
 }
 
-/// Feeds `pieces` to a new machine one after the other and writes down what happens. Checks on the way what must hold for every
+/// Feeds `pieces` to a new machine one after the other and writes down the events. Checks on the way the invariants of every
 /// input.
 pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits, manner: Manner) -> Vec<Item> {
     let mut run = Run {
@@ -94,7 +94,7 @@ struct Run {
     open: BTreeSet<u32>,
     items: Vec<Item>,
     manner: Manner,
-    /// Frames that the machine has said by itself.
+    /// Frames of the machine itself.
     said: usize,
     /// Bytes received, and allowed anew.
     received: usize,
@@ -207,7 +207,7 @@ impl Run {
         }
     }
 
-    /// Window updates: the client is never allowed more than it has used.
+    /// Checks window updates: the client is never allowed more than it has used.
     fn credit(&mut self, frames: &[Frame]) {
         for frame in frames.iter().filter(|frame| frame.kind == frames::WINDOW_UPDATE && frame.id == 0) {
             self.granted += frame.number() as usize;
@@ -276,7 +276,7 @@ impl Run {
     }
 }
 
-/// The lines by which the corpus describes an item: what is always said.
+/// The lines by which the corpus describes an item, without the optional ones.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

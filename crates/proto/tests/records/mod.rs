@@ -60,7 +60,7 @@ pub fn decode(mut bytes: &[u8]) -> Vec<Record> {
 /// A name and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// Reads name-value pairs, and tells whether they end where `bytes` end.
+/// Reads name-value pairs, and returns whether they end where `bytes` end.
 pub fn pairs(bytes: &[u8]) -> (Vec<Pair>, bool) {
     fn length(bytes: &mut &[u8]) -> Option<usize> {
         let first = *bytes.first()?;
@@ -99,7 +99,7 @@ pub fn pair(name: &[u8], value: &[u8]) -> Vec<u8> {
     [&length(name)[..], &length(value), name, value].concat()
 }
 
-/// The bytes that lines of the corpus stand for: one record each, and `| NAME=VALUE` for a pair of the record in front.
+/// The bytes of lines of the corpus: one record each, and `| NAME=VALUE` for a pair of the record in front.
 pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut all = Vec::new();
     let mut last = None::<Record>;

@@ -1,11 +1,12 @@
-//! What a machine reports about the bytes of a connection, however they arrive. Shared by the tests and the fuzz targets.
+//! Writes down the reports of a machine about the bytes of a connection, for any split of these bytes. Shared by the tests
+//! and the fuzz targets.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use oribi_message::{HeadLayout, RequestHead, ResponseHead, TargetForm};
 use oribi_proto::h1::{Event, Finish, Framing, Limits, Machine, Preset, trailers_of};
 use std::fmt;
 
-/// A request head, with everything that the machine and the layout tell of it.
+/// A request head, with everything that the machine and the layout report about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub method: Vec<u8>,
@@ -21,13 +22,13 @@ pub struct Head {
     pub expects_continue: bool,
 }
 
-/// One thing that happened on a connection.
+/// One event on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Head(Box<Head>),
-    /// All pieces of a content that came, joined: how it is cut depends on how it arrives.
+    /// All consecutive pieces of a content, joined: their cuts depend on their arrival.
     Content(Vec<u8>),
-    /// What the request has behind its content; said only with its end.
+    /// The trailers of the request; written only with its end.
     Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End,
     /// The request has been answered and the connection waits for the next one.
@@ -43,8 +44,8 @@ pub enum Item {
     More,
 }
 
-/// Feeds `pieces` to a new machine one after the other, answers each complete request with a 204 and writes down what
-/// happens. Checks on the way what must hold for every input.
+/// Feeds `pieces` to a new machine one after the other, answers each complete request with a 204 and writes down the events.
+/// Checks on the way the invariants of every input.
 pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Vec<Item> {
     let mut items = Vec::new();
     let mut machine = Machine::new();
@@ -165,7 +166,7 @@ fn answer(machine: &mut Machine) -> Finish {
     finish
 }
 
-/// The lines by which the corpus describes an item: what is always said, and what need not be.
+/// The lines by which the corpus describes an item, without the optional ones.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,11 @@
-//! seccomp: which system calls a process may make (seccomp(2)).
+//! seccomp: restricts the system calls that a process may make (seccomp(2)).
 //!
-//! The calls of an edge are allowed. Those that only a process out of control makes end it at once. Any other fails with EPERM: it may
-//! come from a library that has another way, or from a version of the C library that was not there to be looked at.
+//! The calls of an edge are allowed. Calls that only a process out of control makes end it at once. Any other fails with
+//! EPERM: it may come from a library that has a fallback, or from a later version of the C library.
 //!
-//! Three filters together say that, because each knows two answers; of several answers the kernel takes the strictest. It looks up
-//! once which calls all filters allow whatever their numbers are, and runs no filter for these (Linux 5.11). So the calls of
-//! which requests are made are allowed without conditions.
+//! Three filters together do that, because each has two answers; of several answers the kernel takes the strictest. It
+//! determines once which calls all filters allow with any arguments, and runs no filter for these (Linux 5.11). So
+//! the calls that requests need are allowed without conditions.
 
 #![allow(unsafe_code)]
 
@@ -19,16 +19,16 @@ use std::env::consts::ARCH;
 use std::ffi::{c_int, c_long};
 use std::io;
 
-/// Calls that are allowed whatever their arguments are.
+/// Calls that are allowed with any arguments.
 const ALLOWED: &[c_long] = &[
-    // What is open: connections, files, the lines to workers, bells.
+    // Open descriptors: connections, files, the lines to workers, bells.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
     libc::SYS_writev,
     libc::SYS_pread64,
     libc::SYS_pwrite64,
-    // A log that is a pipe is written so that nobody waits.
+    // A log that is a pipe is written without blocking.
     libc::SYS_pwritev2,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
@@ -45,7 +45,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_lseek,
-    // Room on the disk that a response does not need any more.
+    // Room on the disk that a response no longer needs.
     libc::SYS_fallocate,
     libc::SYS_memfd_create,
     // Waiting.
@@ -63,14 +63,14 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_restart_syscall,
     libc::SYS_pidfd_open,
-    // Files: Landlock says which.
+    // Files: Landlock restricts which.
     libc::SYS_openat,
     libc::SYS_openat2,
     libc::SYS_unlinkat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
-    // Memory, threads and signals of its own. What it maps or protects is never to be executed: see `conditional`.
+    // The process's own memory, threads and signals. Pages that it maps or protects are never executable: see `conditional`.
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
@@ -85,7 +85,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sigaltstack,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // Another filter has the C library take clone(2) in its place.
+    // Another filter makes the C library use clone(2) instead.
     libc::SYS_clone3,
     // Facts.
     libc::SYS_clock_gettime,
@@ -103,7 +103,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// The same, where they have their own numbers for the C library's older functions.
+/// Further calls on x86_64, where the C library's older functions have their own numbers.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_accept,
@@ -120,7 +120,7 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[libc::SYS_accept];
 
-/// Calls that end the process: no edge has a reason, and no library makes them on its own account.
+/// Calls that end the process: no edge needs them, and no library makes them by itself.
 const FATAL: &[c_long] = &[
     // Other programs.
     libc::SYS_execve,
@@ -137,7 +137,7 @@ const FATAL: &[c_long] = &[
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_kcmp,
-    // Rings and files by other ways than those that are looked after.
+    // Rings and files by ways that are not covered here.
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
     // Another view of the system.
@@ -190,14 +190,14 @@ const FATAL_HERE: &[c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const FATAL_HERE: &[c_long] = &[];
 
-/// `FIONREAD` and `FIONBIO`, of which libevent asks (linux/sockios.h, asm-generic/ioctls.h).
+/// `FIONREAD` and `FIONBIO`, which libevent uses (linux/sockios.h, asm-generic/ioctls.h).
 const FIONREAD: u64 = 0x541b;
 const FIONBIO: u64 = 0x5421;
 
 /// The kind of a socket without its flags (`SOCK_TYPE_MASK` of the kernel).
 const KIND_OF_SOCKET: u64 = 0xf;
 
-/// An argument of a call, counted from 0, that is a C int; and the values of it that are allowed.
+/// An argument of a call, counted from 0, that is a C int, and its allowed values.
 fn one_of(argument: u8, values: &[c_int]) -> Vec<Vec<SeccompCondition>> {
     values.iter().map(|value| vec![is(argument, *value as u32)]).collect()
 }
@@ -234,19 +234,19 @@ fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
     vec![
         (libc::SYS_mmap, not_executable()),
         (libc::SYS_mprotect, not_executable()),
-        // Threads, for an app that speaks on a socket itself; never a process.
+        // Threads, for an app that uses a socket itself; never a process.
         (libc::SYS_clone, vec![vec![has(0, thread, thread)]]),
-        // A datagram of such a pair could go to anybody's socket.
+        // A datagram from such a pair could be sent to any socket.
         (libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM), pair(libc::SOCK_SEQPACKET)]),
-        // Without the owner of a descriptor, who would get signals.
+        // Without the owner of a descriptor, which would get signals.
         (libc::SYS_fcntl, one_of(1, &fcntl)),
         (libc::SYS_ioctl, vec![vec![has(1, u32::MAX.into(), FIONREAD)], vec![has(1, u32::MAX.into(), FIONBIO)]]),
         (libc::SYS_prctl, prctl.iter().map(|option| vec![is(0, *option as u32)]).collect()),
         // A program that aborts signals itself.
         (libc::SYS_tgkill, vec![vec![is(0, process)]]),
-        // Asking whether a process is there, on a kernel without descriptors for processes.
+        // Checks whether a process exists, on a kernel without descriptors for processes.
         (libc::SYS_kill, vec![vec![is(1, 0)]]),
-        // Asking for a limit, not setting it.
+        // Reads a limit, but does not set it.
         (libc::SYS_prlimit64, vec![vec![SeccompCondition::new(2, SeccompCmpArgLen::Qword, Eq, 0).expect("it has four")]]),
     ]
 }
@@ -257,7 +257,7 @@ fn whatever(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// The filters, for the process of that number.
+/// Builds the filters, for the process with this id.
 fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     let filter = |rules: Rules, for_others: SeccompAction, for_these: SeccompAction| {
         SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
@@ -279,7 +279,7 @@ fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     ])
 }
 
-/// Whether the kernel filters calls, and ends processes by that.
+/// Whether the kernel can filter calls and end processes for them.
 ///
 /// # Errors
 /// It does not, or there is no list of calls for this kind of processor.
@@ -291,7 +291,7 @@ pub(super) fn are_filtered() -> io::Result<()> {
     if known == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Forbids all threads of this process, and what they start, every call but those of an edge.
+/// Forbids all threads of this process, and the processes that they start, every call except those of an edge.
 ///
 /// # Errors
 /// An error of the system.

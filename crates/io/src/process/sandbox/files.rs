@@ -1,4 +1,5 @@
-//! Landlock: which files a process may open (landlock(7)). The C library has no functions for its three system calls.
+//! Landlock: restricts the files that a process may open (landlock(7)). The C library has no functions for its three system
+//! calls.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_long};
@@ -6,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// `LANDLOCK_CREATE_RULESET_VERSION`: the call returns the version of Landlock, and makes nothing.
+/// `LANDLOCK_CREATE_RULESET_VERSION`: the call returns the version of Landlock, and creates nothing.
 const ASK_VERSION: u32 = 1;
 /// `LANDLOCK_RULE_PATH_BENEATH`.
 const PATH_BENEATH: c_int = 1;
@@ -18,26 +19,27 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_FILE: u64 = 1 << 8;
 
-/// How many kinds of access to files each version knows, from the first version on: executing to making symbolic links, then
-/// linking to other directories, truncating, the same, and requests to devices (ioctl). They are the lowest bits of a number.
+/// The number of kinds of access to files in each version, from the first version on: executing to making symbolic links,
+/// then linking to other directories, truncating, the same, and requests to devices (ioctl). They are the lowest bits of a
+/// number.
 const KINDS: [u32; 5] = [13, 14, 15, 15, 16];
 
-/// The version that knows TCP, and its `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
+/// The first version with TCP, and its `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
 const VERSION_WITH_TCP: u32 = 4;
 const BIND_AND_CONNECT: u64 = 0b11;
 
-/// The version that knows scopes, and its `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`.
+/// The first version with scopes, and its `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`.
 const VERSION_WITH_SCOPES: u32 = 6;
 const SOCKETS_AND_SIGNALS: u64 = 0b11;
 
-/// What may be done beneath a directory to read from.
+/// The accesses that are allowed beneath a directory to read from.
 const READING: u64 = READ_FILE | READ_DIRECTORY;
-/// What may be done beneath a directory for temporary files. They have no name (`O_TMPFILE`) where the file system can do that;
-/// elsewhere they are made and removed at once.
+/// The accesses that are allowed beneath a directory for temporary files. They have no name (`O_TMPFILE`) where the file
+/// system can do that; elsewhere they are made and removed at once.
 const WRITING: u64 = READ_FILE | WRITE_FILE | MAKE_FILE | REMOVE_FILE;
 
-/// `struct landlock_ruleset_attr`: what is forbidden, unless a rule allows it. Kernels that know fewer of its parts accept it as long
-/// as the others are zero.
+/// `struct landlock_ruleset_attr`: the accesses that are forbidden unless a rule allows them. Kernels that know fewer of its
+/// parts accept it as long as the others are zero.
 #[repr(C)]
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Forbidden {
@@ -79,7 +81,8 @@ pub(super) fn version() -> io::Result<u32> {
     outcome(version).map(|version| u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// Forbids this thread, and what it starts, everything that this version of Landlock knows but for `readable` and `writable`.
+/// Forbids this thread, and everything that it starts, all accesses of this version of Landlock except to `readable` and
+/// `writable`.
 ///
 /// # Errors
 /// An error of the system.
@@ -88,11 +91,11 @@ pub(super) fn confine(version: u32, readable: &[BorrowedFd<'_>], writable: &[Bor
     // SAFETY: the structure has the given size, and the call only reads it.
     let rules = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const forbidden, size_of::<Forbidden>(), 0u32) };
     let rules = c_int::try_from(outcome(rules)?).map_err(io::Error::other)?;
-    // SAFETY: the call has made this descriptor, and nobody else has it.
+    // SAFETY: the call has made this descriptor, and no other code has it.
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
     let allow = |directory: &BorrowedFd<'_>, allowed| {
         let rule = Beneath { allowed, directory: directory.as_raw_fd() };
-        // SAFETY: the structure is of the kind that is named, and the call only reads it; both descriptors are open.
+        // SAFETY: the structure is of the named kind, and the call only reads it; both descriptors are open.
         let added =
             unsafe { libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), PATH_BENEATH, &raw const rule, 0u32) };
         outcome(added).map(drop)

@@ -1,8 +1,9 @@
-//! A sandbox for a process that runs no program and no app: what it may open, and what it may ask of the kernel.
+//! A sandbox for a process that runs no program and no app: restricts the files it may open, and its system calls.
 //!
-//! Two parts of the kernel keep it, and each covers what the other cannot: Landlock (`files`) knows paths, but not every call;
-//! seccomp (`calls`) knows every call and its numbers, but not what a pointer leads to. What a process has open stays open and
-//! usable, and whatever it starts from then on, threads included, is in the same sandbox. There is no way back.
+//! Two parts of the kernel enforce it, and each covers the gap of the other: Landlock (`files`) knows paths, but not every
+//! call; seccomp (`calls`) knows every call and its numbers, but not the memory behind a pointer. Open descriptors stay open
+//! and usable, and everything that the process starts from then on, threads included, is in the same sandbox. This cannot be
+//! undone.
 
 mod calls;
 mod files;
@@ -11,7 +12,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What this kernel has of the two parts.
+/// The kernel's support for the two parts.
 #[derive(Debug)]
 pub struct Offer {
     /// The version of Landlock.
@@ -26,7 +27,7 @@ impl Offer {
         Self { files: files::version(), calls: calls::are_filtered() }
     }
 
-    /// What is missing, why, and what it needs; `None`: nothing.
+    /// The missing parts, the reasons, and their requirements; `None`: both are there.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let files = self.files.as_ref().err().map(|error| {
@@ -40,9 +41,9 @@ impl Offer {
         (!missing.is_empty()).then(|| missing.join(", "))
     }
 
-    /// Puts this process, which must have one thread, into the sandbox: of files it may only open those beneath the directories
-    /// that are `readable` and `writable`, and it may make only the calls of an edge. A part that the kernel does not have is left
-    /// out.
+    /// Puts this process, which must have one thread, into the sandbox: of files it may only open those beneath the
+    /// directories that are `readable` and `writable`, and it may make only the calls of an edge. A part that the kernel
+    /// lacks is left out.
     ///
     /// # Errors
     /// An error of the system. The process must end then.
@@ -55,7 +56,7 @@ impl Offer {
     }
 }
 
-/// What there is: `Landlock (version 7) and a filter of system calls`.
+/// The supported parts: `Landlock (version 7) and a filter of system calls`.
 impl fmt::Display for Offer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.files, &self.calls) {

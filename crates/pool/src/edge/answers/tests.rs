@@ -1,4 +1,4 @@
-//! What looks like the whole response to a request, and is none that the edge may believe.
+//! Frames that look like the whole response to a request but must not be accepted.
 
 use super::*;
 use crate::mapping::Shared;
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 const SHAPE: Shape = Shape { slots: 3, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
 
-/// An edge, and all the memory that workers may write, in the hands of a stranger.
+/// An edge, and all the memory that workers may write, controlled by a test.
 struct Table {
     edge: Edge,
     claims: Shared,
@@ -79,7 +79,7 @@ fn a_whole_response_is_passed_on_once() {
     assert_eq!(table.events(), [one, other]);
     table.answer(0, 0, first);
     assert_eq!(table.events(), [""; 0]);
-    // Whatever the shared word says: the edge knows that the slot is free.
+    // The edge knows by itself that the slot is free; the shared word does not matter.
     table.take(first, 0);
     table.answer(0, 0, first);
     assert_eq!(table.events(), [""; 0]);

@@ -1,4 +1,4 @@
-//! How the machine writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 6 and 7).
+//! Writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 6 and 7).
 
 use super::{Machine, Reading};
 use crate::h1::response::{
@@ -9,7 +9,7 @@ use crate::h1::{Refusal, check_trailers};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, ResponseHead, Version};
 
-/// What becomes of the connection after a response.
+/// The fate of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// The machine waits for the next request.
@@ -21,19 +21,19 @@ pub enum Finish {
         /// The number of missing bytes.
         missing: u64,
     },
-    /// The app offered more content than Content-Length had promised, and the rest was cut off. The response looks complete to
-    /// the client but is not what the app meant: log and close.
+    /// The app offered more content than Content-Length had promised, and the rest was cut off. The response looks complete
+    /// to the client but is not the app's: log and close.
     Over,
 }
 
-/// How far the response has been written.
+/// The progress of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writing {
     /// Not begun.
     Nothing,
-    /// The head has been written; the response has no content, whatever is offered.
+    /// The head has been written; the response has no content, even if some is offered.
     Dropped,
-    /// This many bytes of content are still promised; `over` if more than that has been offered.
+    /// This many bytes of content are still promised; `over`: more than that has been offered.
     Length {
         left: u64,
         over: bool,
@@ -91,8 +91,9 @@ impl Machine {
     /// false if the server wants to close the connection after this response. If the head is written before the request has
     /// been read completely, it announces the close as well, because the rest of the request will not be read.
     ///
-    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
-    /// passed on, because the connection is not the app's; but `Connection: close` is obeyed.
+    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Its Connection, Keep-Alive,
+    /// Proxy-Connection and Trailer are not passed on, because the connection is not the app's; but `Connection: close` is
+    /// obeyed.
     ///
     /// # Errors
     /// There is no request to answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
@@ -128,7 +129,7 @@ impl Machine {
                 write_length(0, out);
                 Writing::Dropped
             }
-            // With HEAD and 304 the length describes the response to a GET, which the app knows best; empty content mostly
+            // With HEAD and 304 the length describes the response to a GET, which only the app knows; empty content mostly
             // means that the app left it out.
             (304, said, _) => {
                 said.into_iter().for_each(|length| write_length(length, out));
@@ -166,9 +167,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Announces `size` bytes of content: writes what precedes them and returns how many of them may be sent. If the response
-    /// has no content or less than this, that is fewer than `size`; drop the rest. If it is more than 0, send that many bytes
-    /// and then call [`Machine::write_content_suffix`].
+    /// Announces `size` bytes of content: writes the framing before them and returns how many of them may be sent. If the
+    /// response has no content or less than this, that is fewer than `size`; drop the rest. If it is more than 0, send that
+    /// many bytes and then call [`Machine::write_content_suffix`].
     #[inline]
     #[must_use]
     pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
@@ -197,7 +198,7 @@ impl Machine {
         matches!(self.writing, Writing::Length { left: 0, .. })
     }
 
-    /// Writes what follows the bytes that [`Machine::write_content_prefix`] announced.
+    /// Writes the framing behind the bytes that [`Machine::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         if matches!(self.writing, Writing::Chunked) {
@@ -205,8 +206,8 @@ impl Machine {
         }
     }
 
-    /// Writes the last chunk, and trailers behind it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any other response
-    /// they are dropped, as every recipient may do. Then call [`Machine::finish`].
+    /// Writes the last chunk, and trailers behind it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
+    /// other response they are dropped, as every recipient may do. Then call [`Machine::finish`].
     ///
     /// # Errors
     /// No head has been written, or [`check_trailers`] refuses them. Then nothing has been written or changed.
@@ -226,7 +227,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends the response and returns what happens to the connection. Only after [`Finish::Reuse`] is the machine ready for
+    /// Ends the response and returns the fate of the connection. Only after [`Finish::Reuse`] is the machine ready for
     /// another request. If no head has been written, nothing has been answered, and the connection closes.
     #[inline]
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Finish {

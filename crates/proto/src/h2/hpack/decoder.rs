@@ -11,7 +11,7 @@ use oribi_message::Span;
 /// section 4.2).
 const RESIZES: u32 = 2;
 
-/// A decoded field: where its name and its value stand in the output.
+/// A decoded field: the places of its name and its value in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) struct Field {
     pub(in crate::h2) name: Span,
@@ -19,16 +19,16 @@ pub(in crate::h2) struct Field {
     pub(in crate::h2) kind: Kind,
 }
 
-/// How large a field list may be. Each field counts its text and 32 bytes (RFC 9113, section 10.5.1).
+/// The bounds of a field list. Each field counts its text and 32 bytes (RFC 9113, section 10.5.1).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::h2) struct Bounds {
-    /// Fields beyond this are decoded, because the table must be kept, but not given out.
+    /// Fields beyond this are decoded, because the table must be kept in step, but not passed on.
     pub(in crate::h2) kept: usize,
-    /// Beyond this nothing is decoded. It bounds the work: each field counts at least 32, and its whole text.
+    /// Nothing is decoded beyond this. It bounds the work: each field counts at least 32, and its whole text.
     pub(in crate::h2) read: usize,
 }
 
-/// Why a block cannot be decoded. The table is lost, and the connection with it.
+/// The reason why a block cannot be decoded. The table is lost, and the connection with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) enum Fault {
     /// It breaks the rules.
@@ -48,8 +48,9 @@ impl Decoder {
         Self { table: Table::new() }
     }
 
-    /// Decodes a block. `out` begins with [`PROLOGUE`](static_table::PROLOGUE). Texts are appended to it, and each field is given to
-    /// `sink`. Returns whether all fields were within [`Bounds::kept`]; the texts of others are removed from `out` again.
+    /// Decodes a block. `out` begins with [`PROLOGUE`](static_table::PROLOGUE). Texts are appended to it, and each field is
+    /// passed to `sink`. Returns whether all fields were within [`Bounds::kept`]; the texts of others are removed from `out`
+    /// again.
     #[inline]
     pub(in crate::h2) fn decode(
         &mut self,
@@ -67,10 +68,10 @@ impl Decoder {
                 (Field { name: Span::new(start, name_end), value: Span::new(name_end, end), kind }, OVERHEAD + end - start)
             };
             let (field, size) = if first >= 0x80 {
-                // Index 0 is none: it becomes one that no table has.
+                // Index 0 is invalid: it becomes one that no table has.
                 let place = integer::decode(block, &mut pos, 7).ok_or(Fault::Invalid)?.wrapping_sub(1);
                 match ENTRIES.get(place) {
-                    // Nobody asks for the name of a pseudo-field.
+                    // The name of a pseudo-field is not used.
                     Some(&Entry { ready: Some(value), kind, size, .. }) => (Field { name: Span::default(), value, kind }, size),
                     Some(entry) => {
                         out.extend_from_slice(entry.text);
@@ -109,7 +110,7 @@ impl Decoder {
     /// The text of an indexed field, the length of its name, and its kind.
     #[inline]
     fn look_up(&self, index: usize) -> Option<(&[u8], usize, Kind)> {
-        // Index 0 is none.
+        // Index 0 is invalid.
         if let Some(entry) = ENTRIES.get(index.checked_sub(1)?) {
             return Some((entry.text, entry.name, entry.kind));
         }
@@ -130,7 +131,7 @@ impl Decoder {
             let (text, name, kind) = self.look_up(index)?;
             let name = &text[..name];
             out.extend_from_slice(name);
-            // The fault may have been that of the other value.
+            // The other value may have been the fault.
             if let Kind::Malformed(_) = kind { Kind::of_name(name) } else { kind }
         };
         let name = out.len() - start;

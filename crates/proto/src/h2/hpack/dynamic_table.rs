@@ -4,14 +4,14 @@ use super::kind::Kind;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The size of a table to begin with, and the most that this decoder allows: SETTINGS_HEADER_TABLE_SIZE is left at its default.
+/// The initial size of a table, and the most that this decoder allows: SETTINGS_HEADER_TABLE_SIZE is left at its default.
 pub(super) const MOST_BYTES: usize = 4096;
 
-/// What an entry counts besides its text (RFC 7541, section 4.1).
+/// The size that an entry counts besides its text (RFC 7541, section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
-/// Room for texts. They are written one behind the other, and moved to the front when the room is used up; a quarter more than
-/// the table may hold, so that it happens at most once for each kibibyte that is written.
+/// Room for texts. They are written one behind the other, and moved to the front when the room is used up; a quarter more
+/// than the table may hold, so that it happens at most once for each kibibyte that is written.
 const ROOM: usize = MOST_BYTES + MOST_BYTES / 4;
 
 /// An entry of the table: eight bytes besides its text.
@@ -39,7 +39,7 @@ pub(super) struct Table {
     texts: Vec<u8>,
     /// The oldest first.
     entries: VecDeque<Entry>,
-    /// What the entries count.
+    /// The sum of the sizes that the entries count.
     size: usize,
     most: usize,
 }
@@ -59,7 +59,7 @@ impl Table {
         Some(Field { text, name, kind: entry.kind })
     }
 
-    /// Adds a field whose name is the first `name` bytes of `text`, and removes what has no room beside it.
+    /// Adds a field whose name is the first `name` bytes of `text`, and removes older ones that have no room beside it.
     pub(super) fn add(&mut self, text: &[u8], name: usize, kind: Kind) {
         let size = text.len() + OVERHEAD;
         if size > self.most {
@@ -74,7 +74,7 @@ impl Table {
         self.size += size;
     }
 
-    /// Changes how much the table may hold. `false`: more than is allowed.
+    /// Changes the size of the table. `false`: it is more than allowed.
     pub(super) fn resize(&mut self, most: usize) -> bool {
         if most > MOST_BYTES {
             return false;

@@ -1,14 +1,14 @@
 //! Encodes the field blocks of responses (RFC 7541, section 6).
 //!
-//! The encoder uses the static table and literals, and has no dynamic table. So it has no state to keep for each connection, to
-//! bound and to agree upon with the client; a field costs no search among earlier ones. What that gives away is some sixty
-//! bytes of each response: a Content-Type, a Date and names such as Vary that a table would shorten to a byte each.
+//! The encoder uses the static table and literals, and has no dynamic table. So it has no state to keep for each connection,
+//! to bound and to agree upon with the client; a field costs no search among earlier ones. The price is some sixty bytes of
+//! each response: a Content-Type, a Date and names such as Vary that a table would shorten to a byte each.
 
 use super::{integer, static_table};
 use alloc::vec::Vec;
 use oribi_message::KnownField;
 
-/// A block begins with this once on each connection: the encoder's table has the size 0, so no change of
+/// The first byte of the first block on a connection: the encoder's table has the size 0, so no change of
 /// SETTINGS_HEADER_TABLE_SIZE needs an answer (RFC 7541, section 4.2).
 pub(in crate::h2) const NO_TABLE: u8 = 0x20;
 
@@ -62,7 +62,7 @@ pub(in crate::h2) fn field(name: &[u8], known: Option<KnownField>, value: &[u8],
 /// Appends `content-length`.
 #[inline]
 pub(in crate::h2) fn content_length(length: u64, out: &mut Vec<u8>) {
-    /// Nearly all responses are shorter: the field of such a one fits into eight bytes, whose copy is no call.
+    /// Nearly all responses are shorter: their field fits into eight bytes, which are copied without a call.
     const LONG: u64 = 100_000;
     const FRONT: [u8; 2] = [FOUR_BITS, CONTENT_LENGTH - FOUR_BITS];
     if length >= LONG {

@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK (RFC 7541, section 5.2 and appendix B).
 //!
 //! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and shorter codes come
-//! first. So the lengths say everything, and all tables are made of them by the compiler.
+//! first. So the lengths determine the code, and the compiler builds all tables from them.
 
 use alloc::vec::Vec;
 
@@ -31,18 +31,18 @@ const SYMBOLS: usize = LENGTHS.len();
 const END_OF_STRING: u16 = 256;
 const LONGEST: usize = 30;
 
-/// Codes up to this length are found with one look; they are those of nearly all bytes of nearly all fields.
+/// Codes up to this length are found with one look-up; they are those of nearly all bytes of nearly all fields.
 const SHORT_BITS: usize = 10;
 
-/// All that is needed to decode.
+/// The tables for decoding.
 struct Tables {
     /// For the next [`SHORT_BITS`] bits: the length of the code that they start with, and its byte. 0: the code is longer.
     short: [u16; 1 << SHORT_BITS],
     /// The first code of each length.
     first: [u32; LONGEST + 1],
-    /// How many codes have this length.
+    /// The number of codes of each length.
     count: [u32; LONGEST + 1],
-    /// Where the symbols of this length start in `symbols`.
+    /// The first index in `symbols` for each length.
     start: [u16; LONGEST + 1],
     /// The symbols in the order of their codes.
     symbols: [u16; SYMBOLS],
@@ -83,7 +83,7 @@ const fn build() -> Tables {
         tables.count[length] = code - tables.first[length];
         length += 1;
     }
-    // Every sequence of bits means something: the last code is all ones.
+    // Every sequence of bits has a meaning: the last code is all ones.
     assert!(code == 1 << LONGEST);
     tables
 }
@@ -104,18 +104,19 @@ fn long(window: u64) -> (u16, u32) {
     (TABLES.symbols[TABLES.start[LONGEST] as usize + offset as usize], LONGEST as u32)
 }
 
-/// Decodes a string and appends it to `out`. `None`: it has the code for the end of strings, or ends with something else than
-/// up to seven ones; what has been appended then is undefined.
+/// Decodes a string and appends it to `out`. `None`: it has the code for the end of strings, or does not end with up to seven
+/// ones; the appended text is undefined then.
 #[inline(never)]
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // The shortest code has five bits.
     out.reserve(input.len() * 8 / 5 + 1);
-    // The next bits of the input, the first of them topmost, and how many of them count.
+    // The next bits of the input, the first of them topmost, and their number.
     let (mut window, mut bits) = (0_u64, 0_u32);
     let mut rest = input;
     loop {
         if let Some(word) = rest.first_chunk() {
-            // Bits of a byte that fits only in part are put into the window, too, and again with the next word, as the same.
+            // Bits of a byte that fits only in part are put into the window, too; the next word puts the same bits there
+            // again.
             window |= u64::from_be_bytes(*word) >> bits;
             let whole = (63 - bits) / 8;
             rest = &rest[whole as usize..];
@@ -242,7 +243,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(decoded(bad), None, "{bad:x?}");
         }
-        // The padding of a text whose last code ends with a byte is nothing, and a byte of ones is too much.
+        // The padding of a text whose last code ends with a byte is empty, and a byte of ones is too much.
         let full = encode(b"&");
         assert_eq!(full.len(), 1);
         assert_eq!(decoded(&[&full[..], &[0xff]].concat()), None);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// The most bytes behind the prefix: 28 bits say more than any length or index may be, and a number padded with zeros ends here.
+/// The most bytes behind the prefix: 28 bits exceed any valid length or index, and a number padded with zeros ends here.
 const MOST_BYTES: u32 = 4;
 
 /// Reads the integer in the lowest `prefix` bits of the byte at `pos` and in the bytes behind it; moves `pos` behind it.

@@ -1,11 +1,11 @@
-//! What a field is by its name, and whether it may stand in a message at all (RFC 9113, sections 8.2 and 8.3).
+//! Classifies fields by their names, and decides whether a message may have them (RFC 9113, sections 8.2 and 8.3).
 
 use super::super::error::Malformed;
 use crate::h1::target::is_authority;
 use crate::h1::{grammar, names};
 use oribi_message::{KnownField, Span};
 
-/// What a field is. The dynamic table keeps it, so that a field that is sent by its index is not looked at again.
+/// The kind of a field. The dynamic table keeps it, so that a field that is sent by its index is not classified again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) enum Kind {
     Method,
@@ -16,7 +16,7 @@ pub(in crate::h2) enum Kind {
     },
     Path,
     Protocol,
-    /// An ordinary field, and which well-known one it is.
+    /// An ordinary field, and its well-known name if it has one.
     Regular(Option<KnownField>),
     /// The message that has it is malformed.
     Malformed(Malformed),
@@ -29,7 +29,7 @@ impl Kind {
         Self::of_name(name).with_value(value)
     }
 
-    /// The kind of a field with this name, if its value is in order.
+    /// The kind of a field with this name, if its value is valid.
     pub(super) fn of_name(name: &[u8]) -> Self {
         if name.first() == Some(&b':') {
             return match name {
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// The kind, with regard to the value.
+    /// Adjusts the kind to the value.
     #[inline]
     pub(super) fn with_value(self, value: &[u8]) -> Self {
         match (self, value) {
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Which bytes a name may have: those of a token but capital letters.
+/// The bytes that a name may have: those of a token except capital letters.
 static NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut index = 0;

@@ -1,4 +1,4 @@
-//! HPACK: how HTTP/2 compresses fields (RFC 7541).
+//! HPACK, the compression of fields in HTTP/2 (RFC 7541).
 //!
 //! The decoder is complete and bounded in memory and work: see [`Bounds`] and [`Table`](dynamic_table::Table). The encoder
 //! is as simple as the format allows.

@@ -13,14 +13,14 @@ pub(super) struct Entry {
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
-    /// Where its value stands in [`PROLOGUE`]; `None`: it does not.
+    /// The place of its value in [`PROLOGUE`]; `None`: it is not there.
     pub(super) ready: Option<Span>,
-    /// What it counts in a list of fields.
+    /// The size that it counts in a list of fields.
     pub(super) size: usize,
 }
 
-/// What every output begins with: the name that `:authority` gets as a field, and the values that most requests have one or another
-/// of. A field of the static table with such a value is not copied.
+/// The beginning of every output: the name that `:authority` gets as a field, and the most frequent values of pseudo-fields.
+/// A field of the static table with such a value is not copied.
 pub(in crate::h2) const PROLOGUE: &[u8; 27] = b"hostGET/index.htmlPOSThttps";
 
 /// The place of a value in the prologue.
@@ -64,7 +64,7 @@ macro_rules! entries {
     };
 }
 
-/// How many there are; the indexes of the dynamic table follow.
+/// The number of entries; the indexes of the dynamic table follow.
 pub(super) const COUNT: usize = 61;
 
 entries! {

@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, appendix C, and what else must hold for all blocks.
+//! The examples of RFC 7541, appendix C, and further properties of all blocks.
 
 use super::*;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ fn decode(decoder: &mut Decoder, block: &[u8], bounds: Bounds) -> Result<(Vec<Pa
     let all = decoder.decode(block, bounds, &mut out, |out, field| {
         let (mut name, value) = (field.name.of(out).to_vec(), field.value.of(out).to_vec());
         if name.is_empty() && (field.value.end as usize) <= PROLOGUE.len() {
-            // One of the static table, whose name nobody asks for.
+            // A pseudo-field of the static table, whose name the decoder does not return.
             name = match field.kind {
                 Kind::Method => b":method".to_vec(),
                 Kind::Path => b":path".to_vec(),

@@ -1,4 +1,4 @@
-//! How the machine reads DATA, and how it lets the client send more (RFC 9113, sections 5.2, 6.1 and 6.9).
+//! Reads DATA, and lets the client send more (RFC 9113, sections 5.2, 6.1 and 6.9).
 
 use super::super::error::{StreamError, Violation};
 use super::super::frame::{self, HEADER_BYTES, Header, flag};
@@ -8,7 +8,7 @@ use crate::h1::Refusal;
 use alloc::vec::Vec;
 
 impl Machine {
-    /// Reads the header of a DATA frame. All that it says is judged here, so that the content itself only passes.
+    /// Reads the header of a DATA frame. All checks happen here, so that the content itself only passes.
     pub(super) fn begin_content(&mut self, header: Header, rest: &[u8], limits: &Limits) -> Result<Read, Violation> {
         let Header { id, length, .. } = header;
         if id == 0 {
@@ -88,12 +88,12 @@ impl Machine {
             self.part = Part::Content;
             return Ok(Some((taken, None)));
         }
-        // Nothing but padding, which is skipped.
+        // There is only padding, which is skipped.
         let event = if ends { self.end_content(id) } else { None };
         Ok(Some((taken, event)))
     }
 
-    /// Gives out content, and ends it.
+    /// Passes on content, and ends it.
     pub(super) fn read_content(&mut self, rest: &[u8], pos: usize) -> Read {
         let id = self.frame.id;
         if self.frame.length > 0 {
@@ -102,7 +102,7 @@ impl Machine {
                 return None;
             }
             self.frame.length -= length as u32;
-            // The caller may have ended the stream in the meantime; what it held has been returned then.
+            // The caller may have ended the stream in the meantime; its held content has been returned then.
             let is_active = self.streams.get(id).is_some_and(|stream| stream.reading == Reading::Open);
             let event = is_active.then(|| Event::Content { id, range: pos..pos + length });
             return Some((length, event));
@@ -120,7 +120,7 @@ impl Machine {
         Some((0, event))
     }
 
-    /// The client has ended a stream whose request was open or is skipped.
+    /// Handles the end of a stream whose request was open or is skipped.
     pub(super) fn end_content(&mut self, id: u32) -> Option<Event> {
         let stream = self.streams.find(id)?;
         let reading = core::mem::replace(&mut stream.reading, Reading::Ended);
@@ -133,8 +133,8 @@ impl Machine {
         Some(Event::End { id, trailers: false })
     }
 
-    /// Tells the machine that `size` bytes of content have been consumed, or that there is room for as many more; the client is
-    /// told so, sooner or later.
+    /// Records that `size` bytes of content have been consumed, or that there is room for as many more; a window update
+    /// follows sooner or later.
     pub fn consume(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
         let size = stream.held.min(size as u32);
@@ -146,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// Tells the machine that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
+    /// Records that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
     /// may send as many more only on others, until [`Machine::allow`] is called.
     pub fn withhold(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
@@ -158,13 +158,13 @@ impl Machine {
         }
     }
 
-    /// Tells the machine that there is room for `size` bytes of a stream that were withheld.
+    /// Records that there is room for `size` bytes of a stream that were withheld.
     #[inline]
     pub fn allow(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
         stream.credit += size as u32;
-        // Half a window in one go keeps the client sending, at the cost of few frames. A client that is allowed all that it
-        // has announced needs no more.
+        // Half a window in one go keeps the client sending, at the cost of few frames. A client that may send all of its
+        // announced content needs no more.
         let needed = stream.reading == Reading::Open && !(stream.announced && stream.left <= u64::from(stream.allowed));
         if needed && stream.credit >= self.most_allowed_stream / 2 {
             let credit = core::mem::take(&mut stream.credit);
@@ -173,7 +173,7 @@ impl Machine {
         }
     }
 
-    /// Whether the client must be told that it may send more.
+    /// Whether a window update of the connection is due.
     #[inline]
     pub(super) const fn owes_credit(&self) -> bool {
         self.credit >= self.most_allowed / 2
@@ -185,7 +185,7 @@ impl Machine {
         frame::write_window_update(0, credit, out);
     }
 
-    /// Whether a stream was opened after the client had been told that it would not be served.
+    /// Whether a stream was opened after the announcement that it would not be served.
     pub(super) fn is_ignored(&self, id: u32) -> bool {
         self.leaving == Leaving::Decided && id > self.last_served
     }

@@ -1,5 +1,4 @@
-//! How the machine reads the frames that carry no message (RFC 9113, sections 6.3 to 6.9; RFC 9218, section 7), and how it
-//! leaves.
+//! Reads the frames that carry no message (RFC 9113, sections 6.3 to 6.9; RFC 9218, section 7), and leaves the connection.
 
 use super::super::error::{ErrorCode, StreamError, Violation};
 use super::super::frame::{self, HEADER_BYTES, Header, flag};
@@ -21,11 +20,11 @@ mod setting {
 
 const SETTING_BYTES: usize = 6;
 
-/// The most bytes of PRIORITY_UPDATE that are read, which only complete ones are; a longer one is ignored. The values in use have
-/// six.
+/// The most bytes of a PRIORITY_UPDATE that is read, which happens only when it is complete; a longer one is ignored. The
+/// values in use have six.
 const PRIORITY_UPDATE_BYTES: u32 = 128;
 
-/// The content of the PING whose acknowledgement says that the client has read the first GOAWAY.
+/// The content of the PING whose acknowledgement shows that the client has read the first GOAWAY.
 const LEAVING_PING: &[u8; 8] = b"leaving!";
 
 impl Machine {
@@ -131,7 +130,7 @@ impl Machine {
                 return Err(Violation::SETTING);
             }
         }
-        // Only the last of several values has an effect that lasts.
+        // Only the last of several values has a lasting effect.
         if let Some(window) = self.new_window.take() {
             self.change_windows(window)?;
         }
@@ -140,7 +139,7 @@ impl Machine {
         Ok(Some((taken, None)))
     }
 
-    /// Section 6.9.2: all windows change by as much as the initial one.
+    /// Changes all windows by as much as the initial one (section 6.9.2).
     fn change_windows(&mut self, window: i32) -> Result<(), Violation> {
         let change = i64::from(window) - i64::from(self.stream_window);
         self.stream_window = window;
@@ -149,7 +148,7 @@ impl Machine {
         }
         for stream in self.streams.iter_mut() {
             let changed = i64::from(stream.window) + change;
-            // It cannot become too small: at most what was allowed has been sent.
+            // It cannot become too small: at most the allowed bytes have been sent.
             stream.window = i32::try_from(changed).map_err(|_| Violation::SETTING_WINDOW)?;
         }
         self.room = change > 0 && self.streams.any_waits();
@@ -223,7 +222,7 @@ impl Machine {
         if id.is_multiple_of(2) {
             return Err(Violation::PRIORITY_UPDATE);
         }
-        // What is not said has its default (RFC 9218, section 7).
+        // Missing parameters have their defaults (RFC 9218, section 7).
         let priority = Priority::read(value).unwrap_or_default();
         if let Some(stream) = self.streams.find(id) {
             stream.priority = priority;
@@ -261,11 +260,11 @@ impl Machine {
         }
     }
 
-    /// Begins to leave (section 6.8): the client is told to open no more streams. Those that are on their way are still served:
-    /// only when the client has answered a PING, which it does at once, are further ones ignored. Active streams go on; when
-    /// there are none, the connection must close. The caller, which has a clock, calls [`Machine::retire_at_once`] if the answer
-    /// takes too long. Before the client's preface has come, this does nothing: the server's own preface must come first, so the
-    /// caller calls it again with the first request.
+    /// Begins to leave (section 6.8): asks the client to open no more streams. Streams that are on their way are still
+    /// served: further ones are ignored only when the client has answered a PING, which it does at once. Active streams go
+    /// on; when there are none, the connection must close. The caller, which has a clock, calls [`Machine::retire_at_once`]
+    /// if the answer takes too long. Before the client's preface has come, this does nothing: the server's own preface must
+    /// come first, so the caller calls it again with the first request.
     pub fn retire(&mut self, out: &mut Vec<u8>) {
         if self.leaving == Leaving::No && self.refused.is_none() && self.has_begun() {
             self.leaving = Leaving::Announced;
@@ -275,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// Ignores streams from now on, except the active ones, and tells the client so, if its preface has come.
+    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has come.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
             self.last_of_all = None;
@@ -290,12 +289,12 @@ impl Machine {
         }
     }
 
-    /// Whether the server's preface has been written, before which nothing else may be (section 3.4).
+    /// Whether the server's preface has been written, before which no other frame is allowed (section 3.4).
     fn has_begun(&self) -> bool {
         self.part != Part::Preface && self.answer != Some(Answer::Settings)
     }
 
-    /// The second step: tells which streams are served.
+    /// Takes the second step: announces the last stream that is served.
     pub(super) fn leave(&mut self, out: &mut Vec<u8>) {
         self.leaving = Leaving::Decided;
         frame::write_goaway(self.last, ErrorCode::NO_ERROR, out);

@@ -1,6 +1,6 @@
-//! How the machine reads HEADERS and CONTINUATION (RFC 9113, sections 6.2, 6.10 and 8.1).
+//! Reads HEADERS and CONTINUATION (RFC 9113, sections 6.2, 6.10 and 8.1).
 //!
-//! A block that stands whole in the input is decoded there. Only one that comes in pieces is collected first.
+//! A block that is whole in the input is decoded there. Only one that comes in pieces is collected first.
 
 use super::super::error::{StreamError, Violation};
 use super::super::frame::{HEADER_BYTES, Header, flag};
@@ -13,14 +13,14 @@ use crate::h2::error::ErrorCode;
 use alloc::vec::Vec;
 use oribi_message::HeadLayout;
 
-/// A block may have so many times the bytes that its fields may count: Huffman codes may be longer than what they stand for.
+/// The bytes of a block may exceed the size of its fields by this factor: Huffman codes may be longer than their text.
 const BLOCK_FACTOR: usize = 2;
 
 /// The fields of the obsolete priorities, which are ignored.
 const PRIORITY_BYTES: usize = 5;
 
-/// Whether the obsolete priority at the start of `bytes` makes a stream depend on `id`. RFC 9113 has the rest of it ignored; that a
-/// stream depends on itself is an error in RFC 7540, section 5.3.1, and no client does it by mistake.
+/// Whether the obsolete priority at the start of `bytes` makes a stream depend on `id`. RFC 9113 requires the rest of it to
+/// be ignored; a stream that depends on itself is an error in RFC 7540, section 5.3.1, and no client sends it by mistake.
 pub(super) fn depends_on(id: u32, bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|&parent| u32::from_be_bytes(parent) & HIGHEST_STREAM == id)
 }
@@ -43,7 +43,7 @@ impl Machine {
             return Err(Violation::STREAM_EVEN);
         }
         if id <= self.last && self.streams.get(id).is_none() && !self.streams.is_abandoned(id) && !self.is_ignored(id) {
-            // Section 5.1.1: a stream that has been passed over cannot be opened any more.
+            // Section 5.1.1: a stream that has been passed over can no longer be opened.
             return Err(if id > self.last_but_one && id < self.last {
                 Violation::STREAM_ORDER
             } else {
@@ -117,7 +117,7 @@ impl Machine {
         Ok(Some((start, None)))
     }
 
-    /// Collects what has arrived of a fragment.
+    /// Collects the part of a fragment that has arrived.
     pub(super) fn read_fields(
         &mut self,
         rest: &[u8],
@@ -144,7 +144,7 @@ impl Machine {
         Ok(Some((length, event)))
     }
 
-    /// A block is complete: it begins a request, ends one as trailers, or belongs to nothing any more.
+    /// Handles a complete block: it begins a request, ends one as trailers, or is no longer needed.
     #[inline]
     fn end_block(
         &mut self,
@@ -211,7 +211,7 @@ impl Machine {
         self.streams.add(stream);
     }
 
-    /// Resets a stream that has never become one.
+    /// Resets a stream that was never opened.
     #[cold]
     fn reject(&mut self, id: u32, code: ErrorCode) {
         if !self.block_ends {
@@ -269,7 +269,7 @@ impl Machine {
         }
     }
 
-    /// The priority that a client has given to this stream before it opened it.
+    /// The priority that a client has sent for this stream before it opened it.
     #[inline]
     fn take_early(&mut self, id: u32) -> Option<Priority> {
         let place = self.early.iter().position(|early| early.is_some_and(|(early, _)| early == id))?;

@@ -1,4 +1,4 @@
-//! How the machine writes responses (RFC 9113, section 8.1; RFC 9110, sections 6.4, 8.6 and 15).
+//! Writes responses (RFC 9113, section 8.1; RFC 9110, sections 6.4, 8.6 and 15).
 
 use super::super::error::ErrorCode;
 use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
@@ -10,19 +10,19 @@ use crate::h1::{InvalidResponse, Preset, Refusal, check_trailers, grammar, names
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, ResponseHead, reason};
 
-/// How much content may be sent now.
+/// The amount of content that may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The header of a frame with this many bytes of content has been written: send exactly these bytes behind it. If that is
     /// fewer than were offered, ask again for the rest.
     Bytes(u64),
-    /// None before the client allows more: see [`Machine::set_waiting`].
+    /// None until the client allows more: see [`Machine::set_waiting`].
     Blocked,
-    /// The response has no more content: drop what is left.
+    /// The response has no more content: drop the rest.
     Dropped,
 }
 
-/// What a response has been.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// It is complete.
@@ -69,8 +69,8 @@ impl Machine {
     /// Writes an informational response.
     ///
     /// # Errors
-    /// The stream is not active, its final response has been begun, the status is not in 100 to 199, or is 101, which HTTP/2 does
-    /// not have; or a field is invalid. Then nothing has been written.
+    /// The stream is not active, its final response has been begun, the status is not in 100 to 199, or is 101, which HTTP/2
+    /// does not have; or a field is invalid. Then nothing has been written.
     pub fn write_informational(
         &mut self,
         id: u32,
@@ -100,7 +100,8 @@ impl Machine {
     /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. A response without
     /// content ends with its head, one of known length with its last byte, any other with [`Machine::finish`] or trailers.
     ///
-    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Fields about a connection of HTTP/1 are not passed on.
+    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Fields about a connection of HTTP/1 are
+    /// not passed on.
     ///
     /// # Errors
     /// The stream is not active, or as for [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been
@@ -195,21 +196,21 @@ impl Machine {
         Admission::Bytes(admitted)
     }
 
-    /// How many bytes of content have been admitted so far, on all streams together.
+    /// The number of bytes of content that have been admitted so far, on all streams together.
     #[inline]
     #[must_use]
     pub const fn content_sent(&self) -> u64 {
         self.sent
     }
 
-    /// Whether the client has room for more content of a stream, whatever the connection has room for.
+    /// Whether the client has room for more content of a stream, regardless of the room on the connection.
     #[must_use]
     pub fn has_room(&self, id: u32) -> bool {
         self.streams.get(id).is_some_and(|stream| stream.window > 0)
     }
 
-    /// Writes trailers, which end content of unknown length. All other responses have ended with their last byte, or their head, and
-    /// trailers of them are dropped. Then call [`Machine::finish`].
+    /// Writes trailers, which end content of unknown length. All other responses have ended with their last byte, or their
+    /// head, and their trailers are dropped. Then call [`Machine::finish`].
     ///
     /// # Errors
     /// The stream is not active, its head has not been written, or [`check_trailers`] refuses the fields. Then nothing has been
@@ -232,8 +233,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends a response, and the stream. Everything that the response has must have been written. If the client is still sending
-    /// its request, it is told to stop (RFC 9113, section 8.1).
+    /// Ends a response, and the stream. All of the response must have been written. If the client is still sending its
+    /// request, it is asked to stop (RFC 9113, section 8.1).
     #[inline]
     pub fn finish(&mut self, id: u32, out: &mut Vec<u8>) -> Finish {
         let Some(stream) = self.streams.remove(id) else { return Finish::Complete };
@@ -298,14 +299,14 @@ impl Machine {
         }
     }
 
-    /// How much content of a stream may be sent now.
+    /// The number of bytes of a stream's content that may be sent now.
     #[must_use]
     pub fn window(&self, id: u32) -> u64 {
         self.streams.get(id).map_or(0, |stream| stream.window.min(self.window).max(0) as u64)
     }
 
-    /// Says whether content of this stream waits because it could not be sent, so that [`Machine::next_to_send`] considers it and
-    /// [`Event::Room`](super::Event::Room) tells of room for it.
+    /// Sets whether content of this stream waits because it could not be sent, so that [`Machine::next_to_send`] considers it
+    /// and [`Event::Room`](super::Event::Room) reports room for it.
     pub fn set_waiting(&mut self, id: u32, waiting: bool) {
         self.streams.set_waiting(id, waiting);
     }
@@ -317,9 +318,9 @@ impl Machine {
         self.streams.any_waits()
     }
 
-    /// Which of the streams with waiting content is to send a frame next, if any may: see RFC 9218, section 10. The streams of one
-    /// urgency take turns, frame by frame, except that those for which the client has said that they are not incremental are
-    /// sent one after the other.
+    /// Returns the stream with waiting content that sends the next frame, if any may: see RFC 9218, section 10. The streams
+    /// of one urgency take turns, frame by frame, except that those that the client has declared not incremental are sent one
+    /// after the other.
     #[must_use]
     pub fn next_to_send(&mut self) -> Option<u32> {
         if self.window <= 0 { None } else { self.streams.next() }
@@ -340,7 +341,7 @@ impl Machine {
         Ok(stream)
     }
 
-    /// Leaves room for the header of a frame, and begins the block in it. Returns where the frame starts.
+    /// Leaves room for the header of a frame, and begins the block in it. Returns the start of the frame.
     #[inline]
     fn begin_block(&self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
@@ -376,7 +377,7 @@ fn write_long_block(id: u32, end_stream: u8, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What the fields of a response mean to the machine.
+/// The meaning of a response's fields for the machine.
 #[derive(Default)]
 struct Said {
     date: bool,
@@ -384,7 +385,7 @@ struct Said {
     length: Option<u64>,
 }
 
-/// Writes the fields that the app may set, but its Content-Length.
+/// Writes the fields that the app may set, except its Content-Length.
 #[inline]
 fn write_fields(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Said, InvalidResponse> {
     let mut said = Said::default();
@@ -417,7 +418,7 @@ fn write_fields(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Said, Inv
     Ok(said)
 }
 
-/// Writes what the server adds to the fields of the app.
+/// Writes the server's additions to the fields of the app.
 #[inline]
 fn write_preset(preset: &Preset<'_>, fields: &[FieldPair<'_>], said: &Said, out: &mut Vec<u8>) {
     if said.date || said.server || preset.compressed.is_empty() {
@@ -451,8 +452,8 @@ fn write_line(line: &[u8], name: &[u8], known: Option<KnownField>, out: &mut Vec
     }
 }
 
-/// Writes the Date and Server of a preset as they stand in each response, for [`Preset::compressed`]. The encoder has no table, so
-/// they are the same bytes on every connection.
+/// Writes the Date and Server of a preset as encoded in each response, for [`Preset::compressed`]. The encoder has no table,
+/// so they are the same bytes on every connection.
 pub fn compress_preset(preset: &Preset<'_>, out: &mut Vec<u8>) {
     write_lines(preset, &Said::default(), out);
 }
