@@ -23,7 +23,7 @@ const PLACE_LINES: usize = NAME_LINES + ROUTE_LINES;
 /// Lines of the file. The first one identifies the format.
 const LINES: usize = 1 + PLACES * PLACE_LINES;
 
-/// "OribiRou"; the version is a word of its own.
+/// "OribiRou", the first word of the file; its version is the second.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiRou");
 /// The version of the format. Another version of this program with the same number can continue with the file.
 const PRESENT_VERSION: u64 = 1;
