@@ -274,7 +274,7 @@ impl Log for Sink {
 }
 
 /// Whether this is a message below `error` of a library about a peer's behaviour, which may repeat: a client that names an
-/// address where TLS wants a host, a slow authority. Such messages are logged at level `debug` only.
+/// address where TLS wants a host, a slow authority. Such messages need log level `debug`.
 fn is_remark(metadata: &Metadata<'_>) -> bool {
     const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
     let is_of = |library: &&str| metadata.target().starts_with(*library);
