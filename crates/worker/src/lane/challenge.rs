@@ -1,8 +1,8 @@
-//! Challenges, by which an authority looks whether a domain belongs to whoever asks for a certificate (RFC 8555, section 8.3).
+//! ACME challenges, by which an authority checks who controls a domain (RFC 8555, section 8.3).
 
 use oribi_message::RequestHead;
 
-/// The token of a challenge; `None`: the request is none.
+/// Returns the token of a challenge; `None`: the request is not one.
 pub(super) fn token<'a>(head: &RequestHead<'a>) -> Option<&'a str> {
     oribi_acme::token(head.path()).filter(|_| matches!(head.method(), b"GET" | b"HEAD"))
 }

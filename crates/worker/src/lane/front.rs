@@ -1,5 +1,4 @@
-//! What a lane answers without asking its host: requests for the probe and for metrics, challenges of ACME, requests that should have
-//! come by https, and requests for files.
+//! The handlers in front of the host: for the probe, metrics, ACME challenges, redirects to https, and files.
 
 use super::Lane;
 use super::challenge::token;
@@ -17,30 +16,30 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What stands in front of the host. A lane without anything of this kind has no front, and asks nothing for a request.
+/// The handlers of a lane. A lane without any of them has no front, which costs nothing for a request.
 #[derive(Default)]
 pub(super) struct Front {
     files: Option<RefCell<Mounts>>,
-    /// The port of https to which clients are sent that come by http.
+    /// The https port to which http clients are redirected; `None`: they are not.
     https_port: Option<u16>,
-    /// Whether challenges of ACME are answered.
+    /// Whether ACME challenges are answered.
     challenges: bool,
-    /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
+    /// The path of the probe, if this lane answers it. An edge answers the probe itself, and knows more.
     probe: Option<String>,
-    /// Metrics, if there is a path for them.
+    /// The handler for metrics, if there is a path for them.
     pub(super) metrics: Option<OfferedMetrics>,
 }
 
-/// What a probe is told: the status and the content.
+/// The answer to a probe.
 pub struct ProbePage {
-    /// The status of the answer.
+    /// The status.
     pub status: u16,
-    /// The content of the answer.
+    /// The content.
     pub content: String,
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Sets what stands in front of the host, but the probe.
+    /// Sets the handlers, except that for the probe.
     pub(super) fn with_front(mut self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         if !files.mounts.is_empty() {
@@ -59,12 +58,12 @@ impl<S: Source> Lane<'_, S> {
         Ok(self)
     }
 
-    /// Leaves what is answered without asking the host to others: an edge has done it.
+    /// Removes the handlers, because an edge has called its own.
     pub fn without_front(self) -> Self {
         Self { front: None, ..self }
     }
 
-    /// Makes the lane answer the probe, as far as it can tell: it says that it answers, or that the server is stopping.
+    /// Makes the lane answer the probe as far as it can: it is ready, or the server is stopping.
     pub fn with_probe(mut self, settings: &Settings) -> Self {
         if let Some(path) = &settings.probe {
             self.front.get_or_insert_default().probe = Some(path.clone());
@@ -72,7 +71,7 @@ impl<S: Source> Lane<'_, S> {
         self
     }
 
-    /// Answers without the host, if that is how this request is answered; otherwise returns the exchange for the host.
+    /// Answers a request by one of the handlers; otherwise returns the exchange for the host.
     #[inline]
     pub fn answer_in_front(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         let Some(front) = &self.front else { return Some(exchange) };
@@ -108,7 +107,7 @@ impl<S: Source> Lane<'_, S> {
         None
     }
 
-    /// An exchange was answered without the host.
+    /// Returns an answered exchange to the source, and counts the request.
     fn take_back(&self, exchange: S::Exchange) {
         let mut source = self.source();
         source.give_back(exchange);
@@ -122,7 +121,7 @@ impl<S: Source> Lane<'_, S> {
         self.tell(exchange, page.status, Some((b"Cache-Control", b"no-store")), b"application/json", &page.content);
     }
 
-    /// Answers with a short text, and a field that belongs to it.
+    /// Answers with a short text, and an additional field.
     pub(super) fn tell(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
         let is_head = exchange.head().method() == b"HEAD";
         let length = content.len().to_string();
@@ -133,12 +132,12 @@ impl<S: Source> Lane<'_, S> {
         }
         let parts: &[&[u8]] = if is_head { &[] } else { &[content.as_bytes()] };
         self.source().expect_prompt_answers(true);
-        // If this fails, the client has gone.
+        // It fails if the client has gone.
         let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
         self.take_back(exchange);
     }
 
-    /// What a lane without an edge knows: if it answers, it is ready.
+    /// Returns the answer of a lane without an edge: a lane that answers is ready.
     fn probe_page(&self) -> ProbePage {
         let (status, state) = if self.is_draining() { (503, "draining") } else { (200, "ready") };
         ProbePage { status, content: format!("{{\"state\":\"{state}\"}}\n") }
@@ -156,7 +155,7 @@ pub fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
     head.path() == path.as_bytes() && matches!(head.method(), b"GET" | b"HEAD")
 }
 
-/// The answer to a challenge of an authority that has been asked for a certificate, if the request is one.
+/// Returns the answer to an ACME challenge; `None`: the request is not one.
 fn answer_to_challenge(exchange: &impl LentRequest, listeners: &[Listener]) -> Option<String> {
     let token = token(&exchange.head())?;
     let thumbprint = listeners.iter().find_map(|listener| listener.thumbprint.as_deref())?;

@@ -1,4 +1,5 @@
-//! Metrics at a path of the app (`--metrics-path`): the lane asks the first process, goes on, and answers when that has.
+//! Metrics at a path of the app (`--metrics-path`): the lane asks the first process, continues, and responds when the answer
+//! has arrived.
 
 use super::Lane;
 use crate::attention::Attention;
@@ -13,27 +14,27 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most clients of a lane who wait for metrics. Each costs a descriptor, and a first process that is stopped answers none of them. If
-/// more come, the oldest go: they may have given up.
+/// The number of clients of a lane that wait for metrics at most. Each costs a descriptor, and a first process that is
+/// stopped answers none of them. A further one displaces the oldest, which may have given up.
 const MOST: usize = 16;
 
 /// The media type of errors.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The path, and those who have asked there.
+/// The path, and the clients that wait.
 pub(super) struct OfferedMetrics {
     path: MetricsPath,
-    /// `None`: the first process has left none for this one.
+    /// The socket to the first process; `None`: it has left none for this process.
     line: Option<Line>,
     asked: RefCell<Vec<Asked>>,
 }
 
-/// A client who waits for metrics.
+/// A client that waits for metrics.
 struct Asked {
     exchange: ExchangeId,
     inquiry: Inquiry,
     format: Format,
-    /// It wants only the head of the response.
+    /// Whether it wants only the head of the response.
     is_head: bool,
 }
 
@@ -58,7 +59,7 @@ impl OfferedMetrics {
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Asks for metrics if this request is for them; returns any other.
+    /// Handles a request for metrics; returns any other.
     pub(super) fn ask_for_metrics(
         &self,
         offered: &OfferedMetrics,
@@ -89,14 +90,14 @@ impl<S: Source> Lane<'_, S> {
         None
     }
 
-    /// Answers those for whom the first process has answered. Call this when the lane was woken.
+    /// Answers the clients for which the first process has answered. Must be called when the lane was woken.
     pub(super) fn pass_metrics_on(&self) {
         let Some(offered) = self.front.as_ref().and_then(|front| front.metrics.as_ref()) else { return };
         offered.asked.borrow_mut().retain_mut(|asked| !self.pass_on(asked, false));
     }
 
-    /// Answers a client, if the first process has answered; `displaced`: in any case, because another one takes its place. Returns
-    /// whether it is answered.
+    /// Answers a client if the first process has answered, and a `displaced` one in any case. Returns whether it has been
+    /// answered.
     fn pass_on(&self, asked: &mut Asked, displaced: bool) -> bool {
         let (status, media_type, content) = match asked.inquiry.read() {
             Outcome::Metrics(metrics) => (200, asked.format.media_type(), metrics),
@@ -112,7 +113,7 @@ impl<S: Source> Lane<'_, S> {
         ];
         let (fields, parts) = if asked.is_head { (&fields[..], &[][..]) } else { (&fields[..2], &[content][..]) };
         let mut source = self.source();
-        // If this fails, the client has gone.
+        // It fails if the client has gone.
         let _ = source.respond(asked.exchange, ResponseHead { status, fields }, parts);
         source.submit();
         drop(source);
@@ -122,7 +123,7 @@ impl<S: Source> Lane<'_, S> {
 
     fn leave(&self, inquiry: &Inquiry) {
         if let Some(attention) = &self.attention {
-            // A process that the app has forked may have a copy, so closing it would not do.
+            // Closing it would not suffice, because a process that the app has forked may have a copy.
             let _ = attention.unwatch(inquiry.as_fd());
         }
     }
