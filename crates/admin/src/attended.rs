@@ -1,5 +1,5 @@
-//! Clients that the first process attends in its own loop, beside its work: those of the control socket, and those who ask for
-//! metrics. None of them is waited for.
+//! Non-blocking clients of the first process, which serves them in its own event loop beside its work: those of the control
+//! socket, and those that request metrics.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -7,14 +7,14 @@ use rustix::net::{SocketFlags, accept_with};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long nobody is accepted if the system refuses, for want of descriptors or memory. Otherwise those who wait would wake this
-/// process all the time.
+/// The pause of accepting after the system has refused, for lack of descriptors or memory. Without it, waiting clients would
+/// wake this process all the time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where clients come in.
+/// The accepting side of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Entrance {
-    /// Until when nobody is accepted.
+    /// The end of the pause; `None`: clients are accepted.
     paused: Option<Instant>,
 }
 
@@ -24,17 +24,18 @@ impl Entrance {
         self.paused.is_none()
     }
 
-    /// When clients are accepted again, if they are not now.
+    /// Returns the end of the pause; `None`: clients are accepted.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
         self.paused
     }
 
-    /// Opens it again when the pause is over.
+    /// Ends the pause when it is over.
     pub(crate) fn open_if_due(&mut self, now: Instant) {
         self.paused = self.paused.filter(|until| now < *until);
     }
 
-    /// Accepts a client who waits at `listener`; `None`: nobody does, or the system refuses. Then the log says `consequence`.
+    /// Accepts a client that waits at `listener`; `None`: none waits, or the system refuses. In the second case the log says
+    /// `consequence`.
     pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant, consequence: &str) -> Option<OwnedFd> {
         self.open_if_due(now);
         while self.is_open() {
@@ -52,27 +53,27 @@ impl Entrance {
     }
 }
 
-/// What becomes of a client.
+/// The fate of a client after a turn.
 pub(crate) enum Next<T> {
     Stay,
-    /// It has asked for this, and stays.
+    /// It has made this request, and stays.
     Asked(T),
     Leave,
 }
 
 /// A client.
 pub(crate) trait Attended {
-    /// What it asks for.
+    /// The type of its requests.
     type Wish;
 
-    /// What to wait for.
+    /// Returns the descriptor and the events to wait for.
     fn polled(&self) -> PollFd<'_>;
 
-    /// Does what can be done for it now. `seen`: what has come of waiting for it.
+    /// Does as much as is possible for it now. `seen`: the events that have occurred.
     fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish>;
 }
 
-/// Goes on with all clients; returns what they have asked for.
+/// Serves all clients; returns their requests.
 pub(crate) fn attend<C: Attended>(clients: &mut Vec<C>, now: Instant) -> Vec<C::Wish> {
     if clients.is_empty() {
         return Vec::new();
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn nobody_is_accepted_for_a_moment_when_the_system_refuses() {
         let (mut entrance, now) = (Entrance::default(), Instant::now());
-        // The system refuses to accept from what is no socket.
+        // The system cannot accept from a descriptor that is not a socket.
         let none = File::open("/dev/null").expect("it is everywhere");
         assert!(entrance.accept(none.as_fd(), now, "nobody is let in").is_none());
         assert!(!entrance.is_open());

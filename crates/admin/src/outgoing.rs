@@ -1,17 +1,17 @@
-//! An answer of the first process to one of its own clients, on its way. It waits in memory until the socket takes it, so that nobody
-//! waits for a slow client.
+//! An answer of the first process to one of its own clients. It waits in memory until the socket takes it, so that a slow
+//! client blocks nothing.
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// What has not left of an answer.
+/// The unsent part of an answer.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// When the client has had time enough.
+    /// The deadline of the client.
     pub(crate) until: Instant,
 }
 
@@ -20,7 +20,8 @@ impl Outgoing {
         Self { bytes, sent: 0, until }
     }
 
-    /// Sends what `socket` takes. Returns whether nothing is left to send, because all has left, or because the client has gone.
+    /// Sends as much as `socket` takes. Returns whether nothing is left to do, because everything has been sent or the client
+    /// has gone.
     pub(crate) fn send(&mut self, socket: &OwnedFd) -> bool {
         while self.sent < self.bytes.len() {
             match send(socket, &self.bytes[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

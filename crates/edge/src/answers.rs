@@ -1,5 +1,5 @@
-//! What workers say, on its way to the clients. The pool has checked which exchange it belongs to; everything else is checked
-//! here or by the engine, as if a stranger had written it.
+//! Passes the output of workers on to the clients. The pool has checked which exchange it belongs to; everything else is
+//! checked here or by the engine, as untrusted input.
 
 use super::EdgeLoop;
 use oribi_engine::Progress;
@@ -13,7 +13,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Passes on what workers have said; returns whether there was anything. `takes_time`: it may have been said after the clock was read.
+    /// Handles the output of workers; returns whether there was any. `takes_time`: it may be newer than the last reading of
+    /// the clock.
     pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
         if !self.pool.gather() {
             return false;
@@ -23,7 +24,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut any = false;
-        // What workers have answered on streams of one connection leaves together.
+        // Responses on streams of one connection are sent together.
         self.lane.source().gather_answers();
         while let Some(event) = self.pool.next(&mut bytes) {
             any = true;
@@ -56,7 +57,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// The exchange whose client waits for what a worker has said, and which has made progress by that.
+    /// Returns the exchange whose client waits for the worker's output, which counts as progress. `None`: no client waits.
     #[inline]
     fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
         let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
@@ -126,20 +127,20 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Content::Whole { .. } | Content::Started | Content::Trailers => Err(Malformed),
         });
         match sent.and_then(|sent| sent) {
-            // If this one is refused, the final response is still to come.
+            // If this interim response is refused, the final one is still to come.
             Ok(_) => self.keep_waiting_if_slow(ticket, exchange),
             Err(Malformed) => self.handle_nonsense(ticket),
         }
     }
 
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
-        // An app that writes nothing gets on with nothing.
+        // Empty content is no progress of an app.
         let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
         let Some(exchange) = destination else { return self.handle_excess(ticket) };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
     }
 
-    /// Ends a response with trailers. The end that follows has nothing left to end.
+    /// Ends a response with trailers. The end event that follows has nothing left to do.
     fn handle_trailers(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
         if !self.table.get(ticket).is_some_and(|entry| entry.begun) {
@@ -161,8 +162,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Sends a piece of a response. When all of the announced content is there, the response is finished, whatever its app still
-    /// does: the client may ask for more, and a web server, which has the end together with the content, keeps its connection.
+    /// Sends a piece of a response. Once all of the announced content has arrived, the response is finished, whatever its app
+    /// still does: the client may send its next request, and a web server, which gets the end together with the content,
+    /// keeps its connection.
     fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
         let written = self.lane.source().write_up_to_end(exchange, piece);
         match written {
@@ -177,7 +179,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// An app sends content for which nobody waits: if that is because the response is complete, it is told so.
+    /// Handles content for which no client waits: if the response is complete already, its app is informed.
     #[cold]
     fn handle_excess(&mut self, ticket: Ticket) {
         if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
@@ -189,13 +191,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
         let Some(exchange) = self.destination(ticket) else { return };
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
-            // The socket may block now, and the system has no call that sends a file without waiting for one that blocks.
+            // The socket may be blocking now, and no system call sends a file to such a socket without waiting.
             log::error!("a file was not sent to a client whose socket the app has taken");
             return self.give_up(ticket, 500);
         }
         let FilePart { offset, size } = part;
         let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
-        // Reading from anything else than a regular file could take for ever.
+        // Reading from anything but a regular file could block forever.
         let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
         match file {
             Some(file) if ends_somewhere && is_regular(&file) => {
@@ -209,7 +211,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Content was written. A client that takes it slowly keeps its worker waiting.
+    /// Handles the result of writing content. The worker of a slow client must wait.
     fn note_written(&mut self, ticket: Ticket, written: Result<usize, ReplyError>) {
         match written {
             Ok(waiting) => {
@@ -225,7 +227,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// The engine does not take a response any more. If its client has gone, the engine says so.
+    /// Handles the engine's refusal of a response. If its client has gone, the engine reports that by itself.
     fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
         if let ReplyError::Invalid(why) = refusal {
             log::error!("the response of an app is invalid: {why}");
@@ -245,7 +247,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Something was written that is no content: whoever writes much of it must wait for its client, too.
+    /// Applies back pressure after a write other than content: an app that writes much of it must wait for its client, too.
     fn keep_waiting_if_slow(&mut self, ticket: Ticket, exchange: ExchangeId) {
         let waiting = self.lane.source().waiting(exchange);
         self.note_written(ticket, waiting);
@@ -263,7 +265,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// A worker has written what makes no sense into the frames of an exchange.
+    /// Handles invalid data in the frames of an exchange.
     fn handle_nonsense(&mut self, ticket: Ticket) {
         let holder = self.pool.holder(ticket);
         self.fail(ticket, 502);
@@ -289,7 +291,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Gives an app the socket of its client, or puts that off until earlier responses have left.
+    /// Passes the socket of a client to its app (Rack hijack), or postpones that until earlier responses have been sent.
     fn pass_socket(&mut self, ticket: Ticket, exchange: ExchangeId) -> io::Result<()> {
         let taken = self.lane.source().take_socket(exchange);
         match taken {
@@ -307,7 +309,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Sends the heads behind which nothing has come: whoever sends a head alone wants it to arrive.
+    /// Sends the heads without content so far: an app that sends a head alone expects it to arrive.
     fn send_lone_heads(&mut self) {
         let mut heads = std::mem::take(&mut self.unsent_heads);
         for ticket in heads.drain(..) {
@@ -318,7 +320,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.unsent_heads = heads;
     }
 
-    /// Goes on with those who wait for their clients.
+    /// Resumes the exchanges that wait for their clients, where possible.
     pub(super) fn look_after_clients(&mut self) {
         if !self.paused.is_empty() {
             let mut paused = std::mem::take(&mut self.paused);
@@ -333,7 +335,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Reads on for a client that has taken enough, or has gone.
+    /// Resumes reading for a client that has taken enough, or has gone.
     fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
         let most = self.lane.source().output_limit();
         let exchange = self.table.exchange(ticket);

@@ -1,8 +1,8 @@
-//! Apps that take too long: their clients get an answer at the timeout, whatever the apps do.
+//! Deadlines of apps: at the timeout the client gets an answer, whatever the app does.
 //!
-//! The time counts from when a worker took the request or last did something for its client, and not while the client keeps the
-//! app waiting. The edge learns that a request was taken by looking (see `timers`), a few milliseconds late at most while
-//! workers are free, and some tens of milliseconds while requests queue.
+//! The time counts from the moment when a worker took the request or last made progress for its client, and does not run
+//! while the client keeps the app waiting. The edge notices that a request was taken by polling (see `timers`), a few
+//! milliseconds late at most while workers are free, and some tens of milliseconds while requests queue.
 
 use super::EdgeLoop;
 use super::table::{Entry, Stage};
@@ -18,11 +18,11 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Deadlines {
     of_settings: AppDeadlines,
-    /// Whether there are any.
+    /// Whether apps have any deadlines.
     are_set: bool,
-    /// Requests that may wait for a worker, in the order in which they came.
+    /// Requests that may still wait for a worker, in order of arrival.
     untaken: VecDeque<Ticket>,
-    /// Nothing is due earlier.
+    /// The time before which no deadline expires.
     due: Option<Duration>,
 }
 
@@ -32,7 +32,7 @@ impl Deadlines {
         Self { of_settings, are_set: of_settings.shortest() < Timeouts::NEVER, untaken: VecDeque::new(), due: None }
     }
 
-    /// Whether there are any.
+    /// Whether apps have any deadlines.
     #[inline]
     pub(super) const fn are_set(&self) -> bool {
         self.are_set
@@ -53,7 +53,7 @@ impl Deadlines {
         }
     }
 
-    /// An app goes on that waited for its client.
+    /// Restarts the deadlines of an app that has waited for its client.
     pub(super) fn resumed(&mut self, now: Duration) {
         if self.are_set() {
             self.look_at(now + self.first());
@@ -64,7 +64,7 @@ impl Deadlines {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
-    /// The next stage of an app that began at `progress`, and its time; `None`: there is none.
+    /// Returns the next stage of an app that began at `progress`, and its time; `None`: there is none.
     fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
@@ -76,7 +76,7 @@ impl Deadlines {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Notes which of the requests that came first have been taken, or which of all, if they may be taken in another order.
+    /// Records which requests have been taken: looks at the first ones only, or at all if they may be taken out of order.
     pub(super) fn note_taken(&mut self, now: Duration) {
         let in_order = !self.table.shares.are_disordered();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);
@@ -99,7 +99,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.deadlines.untaken = untaken;
     }
 
-    /// An app asks for another deadline.
+    /// Sets the deadline that an app asks for.
     pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
         let now = self.now();
         let Some(entry) = self.table.get(ticket) else { return };
@@ -110,7 +110,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Does what is due.
+    /// Handles the deadlines that have expired.
     pub(super) fn see_to_deadlines(&mut self, now: Duration) {
         self.deadlines.due = None;
         let mut due = Vec::new();
@@ -129,7 +129,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
-        // Otherwise its worker has finished with it meanwhile.
+        // Without a holder, its worker has finished with it in the meantime.
         let Some(place) = holder else { return };
         entry.stage = stage;
         let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };

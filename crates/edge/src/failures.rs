@@ -1,4 +1,4 @@
-//! Requests that are lost with their workers, and responses that are given up.
+//! Handles requests that are lost with their workers, and responses that are given up.
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
@@ -9,13 +9,13 @@ use oribi_stats::totals::Counter;
 use std::io::{self, Seek};
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// The worker that had a request is dead or broken.
+    /// Handles a request whose worker is dead or broken.
     pub(super) fn handle_loss(&mut self, ticket: Ticket) {
         let copy = self.table.take_copy(ticket.slot());
         let Some(entry) = self.table.remove(ticket) else { return };
         let Some(exchange) = entry.exchange else { return };
         let untouched = !entry.begun && !entry.socket_taken;
-        // It moves with a request that is tried again.
+        // The label moves with a request that is tried again.
         let label = self.table.label(ticket);
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
             if self.settings.request_id.is_some() {
@@ -63,7 +63,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         true
     }
 
-    /// Answers with an error, or cuts off the response that has begun. What the worker still says is thrown away.
+    /// Answers with an error, or cuts off the response that has begun. Further output of the worker is discarded.
     pub(super) fn fail(&mut self, ticket: Ticket, status: u16) {
         let Some(entry) = self.table.get(ticket) else { return };
         let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
@@ -79,17 +79,17 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Gives a response up, and tells its app that nobody waits for it any more.
+    /// Gives a response up, and informs its app that no client waits any more.
     pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
         self.fail(ticket, status);
         self.throw_away(ticket);
     }
 
-    /// The client of a request has gone: takes it out of the queue, or tells its app.
+    /// Removes a request without a client from the queue, or informs its app.
     pub(super) fn throw_away(&mut self, ticket: Ticket) {
         let withdrawn = self.pool.withdraw(ticket);
         if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
-            // Its app may be stuck all the same.
+            // The entry stays, because its app may be stuck.
             if let Some(entry) = self.table.get(ticket) {
                 entry.exchange = None;
             }
@@ -98,7 +98,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Forgets those whose apps have ended since their clients went: the pool does not report on them.
+    /// Removes requests whose apps have ended since their clients went: the pool does not report these.
     pub(super) fn forget_ended(&mut self) {
         for ticket in self.table.without_clients() {
             if self.pool.holder(ticket).is_none() {

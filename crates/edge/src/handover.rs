@@ -1,4 +1,4 @@
-//! Connections that an edge hands over to one of the next server, and those that it takes over from the server before.
+//! Hands connections over to an edge of the next server, and takes over those of the previous one.
 
 use super::EdgeLoop;
 use crate::keeper::{Given, Keeper};
@@ -9,34 +9,34 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How soon the edge tries again when the next one has not read what was sent.
+/// The delay before another attempt, if the next edge has not read the earlier messages.
 const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// How often an edge that hands over looks at its connections even if nothing happens.
+/// The interval at which an edge that hands over looks at its connections without any event.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// The edges before and after this one.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours<'a> {
-    /// Where connections come from; `None`: from clients alone.
+    /// The source of connections that are handed over; `None`: clients only.
     before: Option<&'a Receiver>,
-    /// Where connections go to; `None`: they stay.
+    /// The destination of connections; `None`: they stay.
     after: Option<Sender>,
-    /// Where the keeper says that connections are to go, when they are.
+    /// The destination that the parent process has named for a handover to come.
     named: Option<Sender>,
-    /// The next one has not read what was sent.
+    /// Whether the next edge has not read the earlier messages.
     blocked: bool,
 }
 
 impl Neighbours<'_> {
-    /// How long the edge may wait at most; `None`: as long as nothing happens.
+    /// Returns the longest time that the edge may wait; `None`: until something happens.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.after.as_ref().map(|_| if self.blocked { AGAIN_AFTER } else { LOOKS_EVERY })
     }
 }
 
 impl<'a, B: Backend> EdgeLoop<'a, B> {
-    /// Sets where connections come from that another edge hands over.
+    /// Sets the source of connections that another edge hands over.
     pub(super) fn taking_over(mut self, before: Option<&'a Receiver>) -> io::Result<Self> {
         if let (Some(before), Some(attention)) = (before, self.lane.attention()) {
             attention.watch(before.as_fd())?;
@@ -45,7 +45,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         Ok(self)
     }
 
-    /// Takes what the keeper has given: log files that it has opened again, and where connections are to go.
+    /// Accepts descriptors from the parent process: reopened log files, certificates, and the destination of connections.
     pub(super) fn accept_gifts(&mut self) {
         while let Some(given) = self.keeper.and_then(Keeper::next) {
             match given {
@@ -65,18 +65,18 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// From now on the keeper opens log files again, because this edge cannot.
+    /// Leaves the reopening of log files to the parent process, because this edge cannot do it.
     pub(super) fn leave_logs_to_keeper(&mut self) {
         self.lane.leave_logs_to_others();
         self.lane.source().expect_access_log();
     }
 
-    /// The edge was told to hand its connections over.
+    /// Starts to hand connections over, on command.
     pub(super) fn begin_to_hand_over(&mut self) {
         if self.neighbours.after.is_some() {
             return;
         }
-        // The command may have come after the last look.
+        // The destination may have arrived after the last look.
         self.accept_gifts();
         match self.neighbours.named.take() {
             Some(successor) => {
@@ -88,14 +88,14 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// Connections close after their next answers.
+    /// Closes connections after their next responses instead.
     fn give_up_handing_over(&mut self, why: &str) {
         log::error!("connections cannot be handed over, and close after their next responses: {why}");
         self.neighbours.after = None;
         self.lane.source().stop(false);
     }
 
-    /// Hands over the connections that can be, if this edge was told to.
+    /// Hands over the connections that are ready for it, if the edge is doing so.
     pub(super) fn hand_over(&mut self) {
         let Some(after) = &self.neighbours.after else { return };
         let mut gone = false;
@@ -113,7 +113,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// Goes on with the connections that have come from the server before.
+    /// Continues with the connections that the previous server hands over.
     pub(super) fn take_over(&mut self) {
         while let Some(before) = self.neighbours.before {
             match before.next() {
@@ -128,7 +128,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 Receipt::Nothing => return,
                 Receipt::End => {
                     if let Some(attention) = self.lane.attention() {
-                        // It fails if it was not watched, which does no harm.
+                        // It fails if the socket was not watched, which does no harm.
                         let _ = attention.unwatch(before.as_fd());
                     }
                     self.neighbours.before = None;

@@ -1,8 +1,8 @@
-//! What an edge gets from its keeper, and what it asks its keeper to do about a worker.
+//! Messages between an edge and its parent process: descriptors for the edge, and requests to signal a worker.
 //!
-//! The keeper is the process that has forked the edge: the master, or the supervisor if there is no master. An edge may not end
-//! processes, or send them signals, itself: with `--user` it has no right to, and the number of a process that it has read from
-//! shared memory may be anyone's. The keeper does so only if the process is a worker of this server.
+//! The parent process, or keeper, is the one that has forked the edge: the master, or the supervisor if there is no master.
+//! An edge may not kill or signal processes itself: with `--user` it has no right to, and a process id from shared memory may
+//! be that of any process. The parent does it only if the process is a worker of this server.
 
 use crate::sandbox::Sandbox;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
@@ -14,34 +14,34 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What the keeper gives to an edge.
+/// The parameters of an edge.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeSetup<'a> {
-    /// The settings, the listeners with the doors at which the edge accepts, and the pipe that tells the edge to read its command
-    /// in its slot. The slot is one of the edges': its commands mean the same as a worker's, and a request that waits in the queue
-    /// counts as one that has been accepted.
+    /// The settings, the listeners with the sockets from which the edge accepts, and the pipe by which it is told to read the
+    /// command in its slot. The slot is one of those for edges: commands mean the same as a worker's, and a request in the
+    /// queue counts as accepted.
     pub lane: LaneSetup<'a>,
     /// The memory that the edge shares with all workers, and with no other edge.
     pub memory: &'a Memory,
-    /// Another edge has used this memory before, so this one takes over.
+    /// Whether another edge has used this memory before, so that this one takes over its workers.
     pub takes_over: bool,
-    /// Ends workers, and tells them of warnings.
+    /// The socket to the parent process, which ends workers and signals warnings.
     pub keeper: &'a Keeper,
-    /// Where connections come from that an edge of the server before hands over; `None`: from nowhere.
+    /// The source of connections that an edge of the previous server hands over; `None`: there is none.
     pub handed: Option<&'a Receiver>,
-    /// What the edge enters before it serves; `None`: it may do what its user may.
+    /// The sandbox that the edge enters before it serves; `None`: it has all rights of its user.
     pub sandbox: Option<&'a Sandbox>,
 }
 
-/// Why something is to be done about a worker.
+/// The reason for a request about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// Its app has been running for too long and does not react: end the worker.
+    /// Its app has run for too long and does not react: end the worker.
     Stuck = 1,
-    /// It has written what makes no sense: end the worker.
+    /// It has written invalid data: end the worker.
     Broken = 2,
-    /// Its app takes long, and the edge has left a warning in its orders: send the signal after which the worker reads them.
+    /// Its app takes long, and the edge has left a warning in its orders: send the signal that makes the worker read them.
     Slow = 3,
 }
 
@@ -56,35 +56,35 @@ impl Reason {
     }
 }
 
-/// A request to do something about a worker.
+/// A request to end or signal a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plea {
-    /// The process that the edge takes for a worker's.
+    /// The process id of the worker, according to the edge.
     pub process: u32,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl Plea {
-    /// The bytes of a message.
+    /// The size of a message in bytes.
     pub const SIZE: usize = 8;
 
-    /// The message as bytes.
+    /// Encodes the message.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
     }
 
-    /// `None`: the bytes make no sense.
+    /// Decodes a message; `None`: it is invalid.
     pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
         let number = u64::from_ne_bytes(bytes);
         Some(Self { process: (number >> 32) as u32, reason: Reason::from_number(number as u32)? })
     }
 }
 
-/// What a keeper gives to an edge while that serves.
+/// A descriptor from the parent process.
 #[derive(Debug)]
 pub(crate) enum Given {
-    /// Where the connections of the edge are to go.
+    /// The destination of the edge's connections.
     Successor(Sender),
     /// The error log, opened again.
     ErrorLog(OwnedFd),
@@ -94,24 +94,24 @@ pub(crate) enum Given {
     Certificates(OwnedFd),
 }
 
-/// The kinds of what is given, as the only byte of a message.
+/// The kinds of these descriptors, as the only byte of a message.
 const SUCCESSOR: u8 = 0;
 const ERROR_LOG: u8 = 1;
 const ACCESS_LOG: u8 = 2;
 const CERTIFICATES: u8 = 3;
 
-/// The edge's end of the socket to its keeper.
+/// The edge's end of the socket to its parent process.
 #[derive(Debug)]
 pub struct Keeper(OwnedFd);
 
 impl Keeper {
-    /// Asks the keeper to do something about the process of a worker at once. Returns whether the keeper will read this; if not,
-    /// too many such requests wait for it, or it is gone.
+    /// Asks the parent process to end or signal a worker at once. Returns whether it will read this; if not, too many such
+    /// requests wait, or the process has ended.
     pub(crate) fn plead(&self, process: u32, reason: Reason) -> bool {
         send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// The next thing that the keeper has given to this edge; `None`: there is none.
+    /// Returns the next descriptor; `None`: there is none.
     pub(crate) fn next(&self) -> Option<Given> {
         loop {
             let mut kind = [0];
@@ -130,28 +130,28 @@ impl Keeper {
     }
 }
 
-/// The keeper's end of the socket to an edge.
+/// The parent's end of the socket to an edge.
 #[derive(Debug)]
 pub struct Pleas {
     socket: OwnedFd,
-    /// The edge has closed its end.
+    /// Whether the edge has closed its end.
     ended: Cell<bool>,
 }
 
 impl Pleas {
-    /// Readable when the edge asks for something; `None` if nothing can come any more. An end that was seen is not watched, or
-    /// the keeper would not sleep until the edge's process has ended.
+    /// Returns the socket, readable when the edge has sent a request; `None` if nothing can arrive any more. An end that was
+    /// seen is not watched, because it would wake the parent all the time until the edge's process has ended.
     pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended.get()).then(|| self.socket.as_fd())
     }
 
-    /// The next request; `None` if there is none.
+    /// Returns the next request; `None`: there is none.
     pub fn next(&self) -> Option<Plea> {
         loop {
             let mut bytes = [0; Plea::SIZE];
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((Plea::SIZE, _)) => {}
-                // Nothing of this length is sent.
+                // Messages of other lengths are never sent, and ignored.
                 Ok((1.., _)) | Err(Errno::INTR) => continue,
                 Ok((0, _)) => {
                     self.ended.set(true);
@@ -167,7 +167,7 @@ impl Pleas {
 }
 
 impl Pleas {
-    /// Tells the edge where its connections are to go.
+    /// Names the destination of the edge's connections.
     ///
     /// # Errors
     /// The edge has ended.
@@ -175,7 +175,7 @@ impl Pleas {
         self.give(SUCCESSOR, successor.as_fd())
     }
 
-    /// Gives the edge the error log, which was opened again: an edge may have no right to open it, and in a sandbox it has none.
+    /// Sends the edge the reopened error log: an edge may have no right to open it, and in a sandbox it has none.
     ///
     /// # Errors
     /// The edge has ended, or does not read.
@@ -183,7 +183,7 @@ impl Pleas {
         self.give(ERROR_LOG, log)
     }
 
-    /// The same for the access log.
+    /// Sends the edge the reopened access log.
     ///
     /// # Errors
     /// The edge has ended, or does not read.
@@ -191,7 +191,7 @@ impl Pleas {
         self.give(ACCESS_LOG, log)
     }
 
-    /// Gives the edge certificates and keys, which only the keeper may have the right to read.
+    /// Sends the edge certificates and keys, which only the parent process may have the right to read.
     ///
     /// # Errors
     /// The edge has ended, or does not read.
@@ -204,7 +204,7 @@ impl Pleas {
     }
 }
 
-/// Both ends of the socket between a keeper and an edge. It keeps the boundaries of messages.
+/// Creates the socket between an edge and its parent, which preserves the boundaries of messages.
 ///
 /// # Errors
 /// The system refuses.

@@ -1,14 +1,13 @@
-//! The loop of an edge: it owns client connections and runs no app.
+//! The event loop of an edge, which owns client connections and runs no app.
 //!
-//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request that its engine hands out is answered at once by a
-//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets it back. Workers take requests
-//! from there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
-//! is in which slot.
+//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request that its engine hands out is answered at
+//! once by a probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets the exchange
+//! back. Workers take requests from there, and their output passes on to the engine (`answers`), which sends it. The table
+//! (`table`) maps slots to exchanges.
 //!
-//! One turn of the loop handles what the engine and the pool have to tell, wakes workers once, and then waits in the backend for
-//! clients, workers and commands together. What is due without any of these is in `timers`: requests that have waited too
-//! long (`queue`), apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them
-//! (`failures`).
+//! One iteration handles the events of the engine and of the pool, wakes workers once, and then waits in the backend for
+//! clients, workers and commands together. Time-dependent work is in `timers`: requests that have waited too long (`queue`),
+//! apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them (`failures`).
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -53,11 +52,11 @@ use timers::Timers;
 use way::Way;
 use workers::Workers;
 
-/// How often in a row the pool is looked at before the backend is asked for events. More would keep clients waiting whose
-/// requests have arrived; fewer would ask the kernel for every few answers.
+/// The number of looks at the pool in a row before the backend is asked for events. More would delay clients whose requests
+/// have arrived; fewer would cost a system call for every few answers.
 const LOOKS_AT_POOL: usize = 4;
 
-/// Serves until the edge's command says otherwise and everything that was accepted is answered.
+/// Serves until the edge is commanded to end and everything that was accepted has been answered.
 ///
 /// # Errors
 /// The system refuses something essential.
@@ -65,7 +64,7 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pool);
     match settings.io {
-        // A ring asks the kernel past the filter of system calls, so it has a list of its own.
+        // A ring bypasses the filter of system calls, so it has a restriction of its own.
         IoModel::Uring if setup.sandbox.is_some() => run_on(Uring::restricted()?, setup, &settings, pool),
         IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
         IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
@@ -83,10 +82,10 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_keeper();
-        // Whatever it needs by name is open.
+        // All files and sockets that it needs by name are open.
         sandbox.enter(settings)?;
     }
-    // What can go wrong at the start has not.
+    // The start has succeeded.
     lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
     while edge.turn()? {}
@@ -106,22 +105,22 @@ struct EdgeLoop<'a, B: Backend> {
     deadlines: Deadlines,
     workers: Workers,
     timers: Timers,
-    /// `None`: it never naps.
+    /// `None`: the edge never naps.
     nap: Option<BellWait>,
     way: Way,
-    /// Whoever ends workers for this edge.
+    /// The socket to the parent process, which ends workers for this edge.
     keeper: Option<&'a Keeper>,
     neighbours: Neighbours<'a>,
     heads: Heads,
     /// The bytes of the pool's latest event.
     bytes: Vec<u8>,
-    /// Exchanges whose responses wait for slow clients, so that the pool is not read for them.
+    /// Exchanges whose responses wait for slow clients, and whose frames are not read meanwhile.
     paused: Vec<Ticket>,
-    /// Responses of which only the head has come, and has not been sent.
+    /// Responses of which only the head has arrived, and has not been sent.
     unsent_heads: Vec<Ticket>,
-    /// Clients who are to get their sockets as soon as earlier responses have left.
+    /// Exchanges whose apps get the sockets of their clients once earlier responses have been sent.
     awaited_sockets: Vec<Ticket>,
-    /// When workers were last seen to take or to answer requests.
+    /// The last time when workers were seen to take or to answer requests.
     moved: Duration,
 }
 
@@ -166,27 +165,28 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         })
     }
 
-    /// Sets who ends workers for this edge.
+    /// Sets the socket to the parent process.
     fn kept_by(self, keeper: &'a Keeper) -> Self {
         Self { keeper: Some(keeper), ..self }
     }
 
-    /// Does everything there is to do now, and waits once; `false`: the edge ends.
+    /// Does all present work, and waits once; `false`: the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
         self.slot.turn();
-        // Before their next requests are received, which have perhaps arrived.
+        // Connections are handed over before their next requests are received, which may have arrived.
         self.hand_over();
         let now = self.now();
         self.pool.tell_time(now);
         for look in 0..LOOKS_AT_POOL {
             self.take_requests();
             self.give_turns();
-            // Without new requests there is time for this until the edge rests.
+            // Without new requests this can wait until the edge is about to sleep.
             let has_submitted = self.pool.has_unannounced();
             if has_submitted {
                 self.pool.wake_some_workers();
             }
-            // Workers have perhaps answered what was submitted in this turn, and the system may have let this process wait meanwhile.
+            // Workers may have answered requests of this iteration already, and the system may have suspended this process in
+            // between.
             if !self.handle_answers(look > 0 || has_submitted) {
                 break;
             }
@@ -203,9 +203,10 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         Ok(true)
     }
 
-    /// Takes the requests that are complete.
+    /// Takes the complete requests from the engine.
     fn take_requests(&mut self) {
-        // An edge answers, or gives back, at once. Whatever answers with a file takes that back for the app behind it.
+        // An edge answers an exchange, or gives it back, at once. A handler that answers with a file revokes that for the app
+        // behind it.
         self.lane.source().expect_prompt_answers(true);
         loop {
             let next = self.lane.source().next_at_hand();
@@ -220,7 +221,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
     }
 
-    /// Waits for news of any kind.
+    /// Waits for any event.
     fn wait(&mut self) -> io::Result<()> {
         self.give_turns();
         let waits = self.pool.take_waits();
@@ -253,7 +254,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         goes_on
     }
 
-    /// Tells workers that nobody waits any more.
+    /// Informs workers that no client waits any more.
     fn leave(&mut self) {
         for ticket in self.table.tickets() {
             self.pool.withdraw(ticket);

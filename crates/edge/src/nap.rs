@@ -1,36 +1,36 @@
-//! How an edge rests while requests queue: it naps.
+//! Naps: an edge coalesces events while requests queue.
 //!
-//! An edge that waits in its backend wakes for the first client that sends something. While workers are free, that is what
-//! everybody wants. While requests queue, it only takes the processor from a worker, to put one more request at the end of the
-//! queue. So then the edge listens for its workers alone for a part of the time that requests wait anyhow, and afterwards it
-//! handles what all clients have sent meanwhile together. A worker that has nothing more to do ends a nap.
+//! An edge that waits in its backend wakes for the first client that sends something. That is right while workers are free.
+//! While requests queue, it only takes the processor from a worker, to put one more request at the end of the queue. So the
+//! edge then listens to its workers only, for a part of the time that requests wait anyway, and afterwards handles the input
+//! of all clients together. A worker that becomes idle ends a nap.
 
 use super::EdgeLoop;
 use oribi_io::{Backend, BellWait};
 use std::io;
 use std::time::Duration;
 
-/// The longest nap. An answer that is finished waits at most for that long if its worker has begun another request since, and so
-/// do a file, a probe, and a deadline.
+/// The longest nap. It is the longest delay for a finished answer whose worker has begun another request since, and for a
+/// file, a probe and a deadline.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// The shortest nap. Shorter ones cost more than they collect.
+/// The shortest nap. Shorter ones cost more than they save.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// A nap takes this part of the time that the oldest request has waited for a worker.
+/// The divisor by which the wait of the oldest request gives the length of a nap.
 const PART_OF_WAIT: u32 = 4;
 
-/// If workers have answered nothing for that time, their apps are slow: then there is little to collect in a nap.
+/// If workers have answered nothing for this time, their apps are slow, and a nap would collect little.
 const PACE: Duration = Duration::from_millis(8);
 
-/// How long to nap while the oldest request has waited for that time; `None`: requests hardly wait.
+/// Returns the length of a nap, if the oldest request has waited for that time; `None`: requests hardly wait.
 fn length(oldest_wait: Duration) -> Option<Duration> {
     let length = (oldest_wait / PART_OF_WAIT).min(LONGEST);
     (length >= SHORTEST).then_some(length)
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Lets it nap. Naps take the system's time, so an edge whose backend has a clock of its own must not.
+    /// Enables naps. They use the system's clock, so an edge whose backend has a clock of its own must not nap.
     ///
     /// # Errors
     /// An error of the system.
@@ -39,15 +39,15 @@ impl<B: Backend> EdgeLoop<'_, B> {
         Ok(Self { nap: Some(nap), ..self })
     }
 
-    /// Naps if requests have queued for long, and returns whether it has.
+    /// Naps if requests have queued for long; returns whether it has.
     pub(super) fn nap(&mut self) -> bool {
         if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {
             return false;
         }
-        // What is due by the clock meanwhile comes a little later.
+        // Timers that expire during the nap are handled a little later.
         let Some(length) = self.oldest_wait().and_then(length) else { return false };
         {
-            // Nothing that is to be sent waits for the end of a nap.
+            // Pending output is sent before the nap.
             let mut engine = self.lane.source();
             engine.expect_prompt_answers(false);
             engine.submit();

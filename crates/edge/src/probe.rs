@@ -1,4 +1,4 @@
-//! The probe: whoever decides which servers get requests asks it whether this one can answer. It needs no worker.
+//! Answers the health probe, by which load balancers decide which servers get requests. It needs no worker.
 
 use super::EdgeLoop;
 use oribi_engine::Exchange;
@@ -6,11 +6,11 @@ use oribi_io::Backend;
 use oribi_worker::lane::{ProbePage, is_probe};
 use std::time::Duration;
 
-/// While all workers are busy, the queue moves if one of them took or answered a request within this time. An app that takes
-/// longer for a request is no sign of a server that is well, and a short queue is none of one that is not.
+/// While all workers are busy, the queue counts as moving if one of them took or answered a request within this time. A
+/// slower app does not show that the server is healthy, and a short queue does not show that it is unhealthy.
 const MOVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a probe is told.
+/// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Ready,

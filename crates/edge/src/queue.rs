@@ -1,4 +1,4 @@
-//! The queue: requests go into the pool, wait there for a worker, and leave it unanswered if they have waited too long.
+//! The queue: requests go into the pool, wait there for a worker, and are rejected if they have waited too long.
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
@@ -19,15 +19,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// At most one line of the log in this time says that requests wait.
+/// The shortest interval between two log lines about waiting requests.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// A request that has waited for this long, and whose client has ended its side, is dropped: people and proxies that give up do
-/// that, and there is nobody left to answer. (A client that ends its side earlier may have sent its only request.) Requests that
-/// wait as long as that are also written of in the log.
+/// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies that
+/// give up do that, and there is nobody left to answer. (A client that closes it earlier may have sent its only request.) The
+/// log also reports requests that wait as long as that.
 const LONG: Duration = Duration::from_secs(1);
 
-/// A client is asked to come back after this time at the latest.
+/// The largest value of Retry-After, in seconds.
 const LONGEST_RETRY: u64 = 60;
 
 const QUEUE_IS_FULL: &str = "the queue is full (--queue-limit): a client gets a 503";
@@ -36,10 +36,10 @@ const SLOTS_ARE_FULL: &str =
 const NO_WORKER: &str = "if none starts, the lines above say why";
 const TOO_FEW_WORKERS: &str = "more workers (--workers, --threads) or faster answers would help";
 
-/// What the edge remembers of its queue.
+/// The state of the queue's log messages.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// When the log was last told that requests wait.
+    /// The time of the last log line about waiting requests.
     said: Option<Duration>,
 }
 
@@ -102,9 +102,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if status == 503 { self.refuse_for_now(exchange) } else { self.answer_with(exchange, status, &[]) }
     }
 
-    /// Answers that the client may come back.
+    /// Answers 503 with Retry-After.
     fn refuse_for_now(&mut self, exchange: ExchangeId) {
-        // Who comes now would wait about as long as the oldest request has waited.
+        // A new request would wait about as long as the oldest one has waited.
         let seconds = self.oldest_wait().unwrap_or_default().as_secs() + 1;
         let seconds = seconds.min(LONGEST_RETRY).to_string();
         self.answer_with(exchange, 503, &[(b"Retry-After", seconds.as_bytes())]);
@@ -114,18 +114,18 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let page = format!("{}\n", oribi_message::reason(status));
         let mut all: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"text/plain; charset=utf-8")];
         all.extend_from_slice(fields);
-        // If this fails, the client has gone.
+        // It fails if the client has gone.
         let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
     }
 
-    /// How long the oldest request has waited for a worker.
+    /// Returns the time that the oldest request has waited for a worker.
     pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
         let (oldest, now) = (self.pool.oldest(), self.now());
         let first = oldest.into_iter().chain(self.table.shares.first_ones_aside());
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
-    /// Takes requests out of the queue that have waited too long, or whose clients do not wait any more.
+    /// Removes requests from the queue that have waited too long, or whose clients have gone.
     pub(super) fn look_at_queue(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
@@ -141,7 +141,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
             self.drop_those_without_clients(now);
-            // Perhaps nobody is left.
+            // All of them may have been dropped.
             if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
                 let advice = if self.pool.staff().attached == 0 { NO_WORKER } else { TOO_FEW_WORKERS };
                 self.say_that_requests_wait(now, advice);
@@ -149,7 +149,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// The requests that have waited too long, the oldest first, with the times at which they came.
+    /// Returns the requests that have waited too long, the oldest first, with their times of arrival.
     fn overdue(&mut self, now: Duration) -> Vec<(Duration, Ticket)> {
         let most = self.settings.queue_timeout;
         if !self.table.shares.are_disordered() && self.oldest_wait().is_none_or(|wait| wait < most) {
@@ -161,7 +161,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         overdue
     }
 
-    /// Counts how long requests have waited that workers have begun to answer.
+    /// Counts the waits of requests that workers have begun to answer.
     #[inline]
     pub(super) fn count_waits(&self, waits: Waits) {
         if waits != Waits::default() {
@@ -195,7 +195,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Logs how many requests wait and why, but not often.
+    /// Logs how many requests wait and why, at limited frequency.
     fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
         if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
             return;
@@ -210,7 +210,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         log::warn!("{waiting}, and {}: {advice}", self.describe_workers());
     }
 
-    /// How many workers are free, and how many answers the others have to finish.
+    /// Describes for the log how many workers are free, and how many answers the others have to finish.
     pub(super) fn describe_workers(&self) -> String {
         let staff = self.pool.staff();
         let mut held: HashMap<u32, usize> = HashMap::new();
@@ -232,25 +232,26 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Tells the engine how long a request has waited for its worker, and which process that is.
+    /// Reports to the engine how long a request has waited for its worker, and the process id of that worker.
     pub(super) fn tell_wait(&mut self, ticket: Ticket, exchange: ExchangeId) {
         self.lane.source().tell_wait(exchange, self.wait_of(ticket));
     }
 
-    /// How long a request has waited for its worker, and which process that is.
+    /// Returns how long a request has waited for its worker, and the process id of that worker.
     #[inline]
     pub(super) fn wait_of(&self, ticket: Ticket) -> Wait {
         Wait { nanoseconds: self.pool.wait_of(ticket), worker: self.worker_of(ticket) }
     }
 
-    /// The process of the worker that has a request, or has answered it; `None` if there is none, or nobody asks (`--slow`, `--trace-export`).
+    /// Returns the process id of the worker that has a request, or has answered it; `None` if there is none, or no feature
+    /// needs it (`--slow`, `--trace-export`).
     #[inline]
     fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
             return None;
         }
         let place = self.pool.worker_of(ticket)?;
-        // A worker may answer before it is watched, and be buried before its last answers are read.
+        // A worker may answer before it is watched, and may have ended and been removed before its last answers are read.
         self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
     }
 
@@ -269,17 +270,17 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 }
 
-/// A request in a slot.
+/// A request that has been written into a slot.
 struct Fitted {
-    /// The bytes of the slot that it takes.
+    /// The number of bytes used in the slot.
     size: usize,
     overflow: Option<Box<Overflow>>,
 }
 
-/// Where files are, and their sum.
+/// A directory for files, and the sum of their sizes.
 type Files<'a> = (&'a Path, &'static Sum);
 
-/// Writes a request into a slot. Content that does not fit is written to one of the `files`.
+/// Writes a request into a slot. Content that does not fit is written to a file.
 ///
 /// # Errors
 /// The status to answer with.
@@ -292,7 +293,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: F
     }
 }
 
-/// The same, for a request of which something is in a file, or that has not fitted: then its `size` is `None`.
+/// As `fit`, for a request with a part in a file, or one that has not fitted, which has no `size`.
 #[inline(never)]
 fn fit_with_files(
     request: &Request<'_>,
@@ -311,7 +312,7 @@ fn fit_with_files(
     if let Some(size) = size {
         return Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) });
     }
-    // The engine puts content into a file by itself if it is too large for a slot with the largest head.
+    // Content that is too large for a slot with the largest head has been put into a file by the engine.
     let Content::Memory(bytes) = request.content else { return Err(431) };
     let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
@@ -331,19 +332,19 @@ fn cannot_keep(error: &io::Error) -> u16 {
 
 fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
     let filled = |file: File| file.write_all_at(bytes, 0).map(|()| file);
-    // It is in memory already, and need not be refused because the disk is full.
+    // Content that is in memory already must not be rejected because the disk is full.
     tempfile::tempfile_in(directory)
         .and_then(filled)
         .or_else(|_| filled(memfd_create("oribi-content", MemfdFlags::CLOEXEC)?.into()))
 }
 
-/// The value of X-Request-Start, unless the request has that field.
+/// Returns the value of X-Request-Start, unless the request has that field.
 fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
     let is_there = request.head.fields().any(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"));
     (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))
 }
 
-/// Whether the intended effect of several requests with this method is that of one (RFC 9110, section 9.2.2).
+/// Whether several requests with this method have the same intended effect as one (RFC 9110, section 9.2.2).
 pub(super) fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
 }

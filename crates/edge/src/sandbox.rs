@@ -1,11 +1,11 @@
-//! The sandbox of edges (`--edge-sandbox`): what an edge may still do when it serves.
+//! The sandbox of edges (`--edge-sandbox`).
 //!
-//! An edge owns client connections, sends files, keeps content in files without names, and passes descriptors on. Whoever gets
-//! control of one by what a client sends shall not get at more than that: no other files, no programs, no connections to
-//! elsewhere, no signals to other processes. [`oribi_io::process::sandbox`] knows how the kernel does this.
+//! An edge owns client connections, sends files, stores content in unnamed files, and passes descriptors on. An attacker who
+//! gains control of an edge through its input must not reach anything beyond that: no other files, no programs, no outgoing
+//! connections, no signals to other processes. [`oribi_io::process::sandbox`] implements it.
 //!
-//! Everything that an edge needs by name it opens before: its logs, the directories of `--static`, the listeners are its keeper's.
-//! Logs that are opened again are given to it by its keeper (`keeper.rs`).
+//! An edge opens everything that it needs by name before: its logs and the directories of `--static`; it inherits the
+//! listeners. Its parent process reopens logs for it (`keeper.rs`).
 
 use oribi_config::{SandboxChoice, Settings};
 use oribi_io::process::sandbox::Offer;
@@ -14,15 +14,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What an edge is about to enter.
+/// The sandbox that an edge is about to enter.
 #[derive(Debug)]
 pub struct Sandbox(Offer);
 
 impl Sandbox {
-    /// In the process that forks edges, before the first one: says in the log what edges will run in.
+    /// Logs in which sandbox edges will run. Called before the first edge is forked.
     ///
     /// # Errors
-    /// The settings ask for more than the kernel has, so nothing is to be served.
+    /// The settings require more than the kernel supports, so the server must not serve.
     pub fn announce(settings: &Settings) -> Result<(), String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(());
@@ -42,15 +42,16 @@ impl Sandbox {
         Ok(())
     }
 
-    /// In a new edge, while it still sees itself in /proc; `None`: there is to be no sandbox.
+    /// Prepares the sandbox in a new edge, while it still has access to /proc; `None`: there is no sandbox.
     ///
     /// # Errors
-    /// The sandbox would not hold. The edge must end then.
+    /// The sandbox would not be effective. The edge must end.
     pub fn of_edge(settings: &Settings) -> Result<Option<Self>, String> {
         if settings.edge_sandbox == SandboxChoice::Off {
             return Ok(None);
         }
-        // Landlock confines the thread that asks for it, and the language of an app may have started another one in a fork.
+        // Landlock confines the calling thread, and the language runtime of an app may have started another one after the
+        // fork.
         let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
         if threads > 1 {
             let why = format!("this process has {threads} threads, of the app's language, and Landlock confines only one");
@@ -64,10 +65,10 @@ impl Sandbox {
         Ok(Some(Self(Offer::of_kernel())))
     }
 
-    /// Enters it. There is no way back.
+    /// Enters the sandbox for good.
     ///
     /// # Errors
-    /// A directory cannot be opened, or the system refuses. The edge must end then.
+    /// A directory cannot be opened, or the system refuses. The edge must end.
     pub(crate) fn enter(&self, settings: &Settings) -> io::Result<()> {
         let sites = settings.files.mounts.iter().map(|mount| directory(&mount.directory)).collect::<io::Result<Vec<_>>>()?;
         let temporary = directory(&settings.temporary_directory)?;
@@ -78,7 +79,7 @@ impl Sandbox {
     }
 }
 
-/// Opens a directory only as a place.
+/// Opens a directory as a location only (`O_PATH`).
 fn directory(path: &Path) -> io::Result<OwnedFd> {
     let failed = |error| {
         let error = io::Error::from(error);

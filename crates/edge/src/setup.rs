@@ -1,78 +1,79 @@
-//! The sizes of an edge's pool, and the settings of its engine.
+//! Computes the sizes of an edge's pool, and the settings of its engine.
 
 use oribi_config::Settings;
 use oribi_pool::Shape;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
 
-/// Bytes of content that a slot has room for next to the largest head. As much fits into the buffer that a request is received
-/// into; larger content goes to a file anyhow as soon as it would be too much to copy.
+/// Bytes of content for which a slot has room next to the largest head. The buffer into which a request is received has the
+/// same size; larger content goes to a file anyway as soon as copying it would cost too much.
 const CONTENT_BYTES: usize = 32 << 10;
 
-/// Bytes of a slot for each field of a request: where its name and its value are.
+/// Bytes of a slot for each field of a request: the positions of its name and its value.
 const FIELD_BYTES: usize = 32;
 
 /// Bytes of a slot for everything else: numbers, addresses, the field that the edge adds.
 const OTHER_BYTES: usize = 1 << 10;
 
-/// Responses that one worker may have unfinished at once: those of its threads, and those that its apps put off.
+/// The number of unfinished responses of one worker: those of its threads, and those that its apps postpone.
 const AREAS: u32 = 512;
 
-/// Bytes of a response that may wait for the edge. Most responses fit, and then their worker never waits.
+/// Bytes of a response that may wait for the edge. Most responses fit, so that their worker never waits.
 const AREA_BYTES: u32 = 256 << 10;
 
-/// Descriptors for everything that an edge opens later and that is no client's: logs, files in front of apps.
+/// Descriptors for files that an edge opens later apart from connections: logs, files in front of apps.
 const OTHER_DESCRIPTORS: u64 = 16;
 
-/// The settings for the engine of an edge.
+/// Returns the settings for the engine of an edge.
 pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> Settings {
     let mut settings = settings.clone();
     // Content that does not fit into a slot must be in a file, so it is received into one.
     let room = (pool.shape().request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
     settings.limits.content_small_bytes = settings.limits.content_memory_bytes;
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
-    // An edge counts as a worker with one lane among edges.
+    // An edge counts as a worker with one lane, among the edges.
     settings.workers = settings.edges_wanted().max(1);
     let open = open_descriptors();
-    // One for each worker watches its process.
+    // One descriptor for each worker watches its process.
     let others = open + u64::from(pool.shape().workers) + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile).current;
     settings.limits.connections = connections_within(limit, others, settings.limits.connections);
-    // What an app names instead of content is looked for by its worker.
+    // Files that an app names instead of content are looked up by its worker.
     settings.files.sendfile_roots.clear();
     settings.files.accelerated.clear();
     settings
 }
 
-/// How many descriptors are open.
+/// Returns the number of open descriptors.
 fn open_descriptors() -> u64 {
-    // The system hides the folder from a process that nobody may trace. A new descriptor has the lowest free number, and an edge has
-    // closed few of those that it got from its keeper.
+    // The kernel hides the directory from a process that may not be traced. A new descriptor has the lowest free number, and
+    // an edge has closed few of those that it inherited.
     let next = || rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0).map_or(0, |next| next.as_raw_fd());
     std::fs::read_dir("/proc/self/fd").map_or_else(|_| u64::from(next().unsigned_abs()), |entries| entries.count() as u64)
 }
 
-/// The connections that an edge may have. While it sends a large response, it has a file from the worker besides the connection,
-/// and a worker's file that finds no free descriptor is lost, and its response with it. So half of the free descriptors are for
-/// files, and clients beyond the rest wait until they are accepted.
+/// Returns the number of connections that an edge may have. While it sends a large response, it has a file from the worker
+/// besides the connection; a file that finds no free descriptor is lost, and its response with it. So half of the free
+/// descriptors are for files, and further clients wait until they are accepted.
 fn connections_within(limit: Option<u64>, others: u64, most: usize) -> usize {
     let Some(limit) = limit else { return most };
     usize::try_from(limit.saturating_sub(others) / 2).map_or(most, |room| room.clamp(1, most))
 }
 
-/// The bytes of the largest head in a slot. A web server may send twice as much as a client: see the engine's limits.
+/// Returns the size of the largest head in a slot, in bytes. A web server may send twice as much as a client: see the
+/// engine's limits.
 fn head_bytes(settings: &Settings) -> usize {
     let limits = &settings.limits;
     let variables = oribi_proto::fcgi::Limits::default().pairs;
     limits.head_bytes.saturating_mul(2).saturating_add((limits.fields + variables) * FIELD_BYTES + OTHER_BYTES)
 }
 
-/// The sizes of a pool with room for `workers` that are alive at the same time.
+/// Returns the sizes of a pool for up to `workers` that are alive at the same time.
 #[must_use]
 pub fn shape(settings: &Settings, workers: u32) -> Shape {
     let request_bytes = head_bytes(settings).saturating_add(CONTENT_BYTES);
-    // As many as may wait, as many as workers may be answering, and as many as they may put off. Only workers that are being
-    // replaced have more of these, and take slots of requests that could wait.
+    // As many as may wait, as workers may be answering, and as they may postpone. Workers that are being replaced add to the
+    // last number, and use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
     let put_off = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_put_off(AREAS));

@@ -1,83 +1,84 @@
-//! Shares of the queue: no connection keeps others waiting by the number of its requests.
+//! Fair shares of the queue: a connection with many requests does not delay the others.
 //!
-//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, and everybody else would wait behind all of them.
-//! While nobody else waits, that is right: all workers are for the one connection. When a request of another connection comes,
-//! the requests that the first has in the queue are taken out again and wait *aside*. The one that comes takes their place, and the
-//! others follow one by one, each when the queue has none of its connection any more. Besides, so many of them are in the queue that
-//! workers always find some; these make room for the next that comes in the same way.
+//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, and all other requests would wait behind
+//! them. That is right while there are no others: all workers serve the one connection. When a request of another connection
+//! arrives, the queued requests of the first one are removed and wait *aside*. The new request takes their place, and the
+//! others follow one by one, each when the queue has none of its connection any more. In addition, the queue always holds
+//! enough of them to keep workers busy; these make room for the next new request in the same way.
 //!
-//! The requests of one connection keep their order. None of them waits for ever: a connection of which no worker has a request keeps
-//! its first place in the queue, and a request that had to make room at the head of its connection's does not do so again.
+//! The requests of one connection keep their order. None of them waits forever: a connection of which no worker has a request
+//! keeps its first place in the queue, and a request that had to make room as the first of its connection does not do so
+//! again.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
 
-/// If there are so many requests, at least so many of them are in the queue, and twice as many as there are workers: these are to find
-/// some while the edge does something else. Each of them makes work for the edge when a request of another connection comes.
+/// The least number of requests in the queue while others wait aside, besides twice the number of workers: workers must find
+/// some while the edge is busy. Each of them costs the edge work when a request of another connection arrives.
 const LEAST_IN_QUEUE: usize = 16;
 
 /// The requests of a connection that carries several.
 #[derive(Debug, Default)]
 struct Share {
-    /// Those in the pool, whether they wait or not.
+    /// The number of those in the pool, waiting or not.
     all: usize,
     /// Those that wait outside of the queue, in their order.
     aside: VecDeque<Ticket>,
-    /// The last one that was put into the queue: if no worker has taken it, some of this connection wait in the queue.
+    /// The last one put into the queue: while no worker has taken it, the connection has requests in the queue.
     last: Option<Ticket>,
-    /// The first of those that are aside has made room for another connection's.
+    /// Whether the first of those aside has made room for another connection.
     has_made_room: bool,
-    /// The one in the queue that makes room for no other: it has done so.
+    /// The one in the queue that does not make room again.
     stays: Option<Ticket>,
-    /// How many of those that wait have been counted while the queue is looked through.
+    /// The number of waiting ones counted during a pass over the queue.
     seen: usize,
 }
 
 /// The shares of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// By the number of the connection.
+    /// The shares, by connection number.
     of: Vec<Share>,
-    /// The connections that have requests aside, in the order of their turns.
+    /// The connections with requests aside, in the order of their turns.
     turns: VecDeque<u32>,
-    /// How many requests are aside.
+    /// The number of requests aside.
     aside: usize,
-    /// All requests in the queue are of this connection; `None`: they are not, or it carries no others.
+    /// The connection to which all requests in the queue belong; `None`: they belong to several, or it carries no others.
     alone: Option<u32>,
-    /// Some connection has more than one request in the queue, or one that may have to make room.
+    /// Whether a connection has more than one request in the queue, or one that may have to make room.
     loose: bool,
-    /// Requests may have left the order in which they came.
+    /// Whether requests may be out of their order of arrival.
     disordered: bool,
-    /// The requests that are being taken out of the queue.
+    /// A buffer for the requests that are being removed from the queue.
     left: Vec<Ticket>,
 }
 
 impl Shares {
-    /// The number of requests that wait outside of the queue.
+    /// Returns the number of requests that wait outside of the queue.
     #[inline]
     pub(super) const fn aside(&self) -> usize {
         self.aside
     }
 
-    /// Whether requests may wait in another order than that in which they came.
+    /// Whether requests may wait out of their order of arrival.
     pub(super) const fn are_disordered(&self) -> bool {
         self.disordered
     }
 
-    /// The oldest requests of all that are aside are among these.
+    /// Returns the first request aside of each connection; the oldest of all is among these.
     pub(super) fn first_ones_aside(&self) -> impl Iterator<Item = Ticket> {
         self.turns.iter().filter_map(|connection| self.of[*connection as usize].aside.front().copied())
     }
 
-    /// A request of a connection that may carry others has come into the pool.
+    /// Counts a request in the pool for a connection that may carry others.
     #[inline(never)]
     pub(super) fn begin(&mut self, connection: u32) {
         self.share(connection).all += 1;
     }
 
-    /// A request has ended.
+    /// Removes a request that has ended.
     #[inline(never)]
     pub(super) fn end(&mut self, connection: u32, ticket: Ticket) {
         let Some(share) = self.of.get_mut(connection as usize) else { return };
@@ -87,7 +88,7 @@ impl Shares {
         }
     }
 
-    /// A request that was aside does not wait any more.
+    /// Removes a request from those aside.
     #[cold]
     fn forget(&mut self, connection: u32, ticket: Ticket) {
         let aside = &mut self.of[connection as usize].aside;
@@ -107,7 +108,7 @@ impl Shares {
         &mut self.of[index]
     }
 
-    /// A request was put into the queue, in which it is the only one, or not.
+    /// Records a request that was put into the queue; `is_only`: it is the only one there.
     #[inline]
     fn queued(&mut self, connection: u32, ticket: Ticket, is_only: bool) {
         self.share(connection).last = Some(ticket);
@@ -118,21 +119,20 @@ impl Shares {
         }
     }
 
-    /// A request waits outside of the queue, behind those of its connection.
+    /// Puts a request aside, after those of its connection.
     fn put_aside(&mut self, connection: u32, ticket: Ticket) {
         self.share(connection).aside.push_back(ticket);
         self.count_aside(connection);
         self.disordered = true;
     }
 
-    /// A request was taken out of the queue, and so will be, or were, all that came before it: it is put before those of its
-    /// connection that are aside.
+    /// Puts a request from the queue aside, before those of its connection. Called for the last one first.
     fn take_aside(&mut self, connection: u32, ticket: Ticket) {
         self.share(connection).aside.push_front(ticket);
         self.count_aside(connection);
     }
 
-    /// One more request of a connection is aside: with the first one it gets a turn.
+    /// Counts one more request aside; the first one of a connection gives it a turn.
     fn count_aside(&mut self, connection: u32) {
         if self.share(connection).aside.len() == 1 {
             self.turns.push_back(connection);
@@ -140,7 +140,7 @@ impl Shares {
         self.aside += 1;
     }
 
-    /// Takes the next request of a connection that is to go into the queue.
+    /// Takes the next request of a connection for the queue.
     fn next_of(&mut self, connection: u32) -> Option<Ticket> {
         let ticket = self.of[connection as usize].aside.pop_front()?;
         self.aside -= 1;
@@ -149,13 +149,13 @@ impl Shares {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// The number of requests that wait for a worker.
+    /// Returns the number of requests that wait for a worker.
     pub(super) fn waiting_requests(&mut self) -> usize {
         self.pool.depth() + self.table.shares.aside()
     }
 
-    /// Called before a request is submitted, with its connection if that carries several: makes room for it in the queue, or returns
-    /// that it is to wait aside.
+    /// Makes room in the queue for a new request, or returns that it must wait aside. Called before it is submitted, with its
+    /// connection if that carries several.
     #[inline]
     pub(super) fn make_room(&mut self, connection: Option<u32>) -> bool {
         let Shares { alone, loose, .. } = self.table.shares;
@@ -183,32 +183,32 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if depth > 0 && (shares.loose || shares.alone.is_some()) {
             self.clear_queue();
         }
-        // Mostly it has no others in the queue; if it has, these come first.
+        // Usually the connection has no others in the queue; if it has, these come first.
         connection.is_some_and(|number| !self.table.shares.share(number).aside.is_empty())
     }
 
-    /// Called when a request has been submitted.
+    /// Records the place of a request that has been submitted.
     #[inline]
     pub(super) fn note_place(&mut self, connection: Option<u32>, ticket: Ticket, aside: bool) {
         match connection {
             None => self.table.shares.alone = None,
             Some(connection) if aside => self.table.shares.put_aside(connection, ticket),
-            // It is one of them.
+            // The new request is counted in the depth.
             Some(connection) => self.table.shares.queued(connection, ticket, self.pool.depth() <= 1),
         }
     }
 
-    /// Called when a request was put into the queue once more, which may not be its place in the order of its connection's.
+    /// Records a request that was put into the queue again, perhaps out of the order of its connection.
     pub(super) fn note_other_try(&mut self, connection: Option<u32>, ticket: Ticket) {
         self.note_place(connection, ticket, false);
         self.table.shares.loose |= connection.is_some();
     }
 
-    /// Takes those out of the queue that are to make room for a request of another connection.
+    /// Removes requests from the queue to make room for one of another connection.
     fn clear_queue(&mut self) {
         let Self { table, pool, .. } = self;
         let mut left = std::mem::take(&mut table.shares.left);
-        // How many of each connection wait, to know how many do not.
+        // Counts the waiting requests of each connection, which gives the number of those that workers have.
         for one_more in [false, true] {
             for ticket in pool.waiting() {
                 if let Some(connection) = table.connection(ticket) {
@@ -221,7 +221,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             |ticket| {
                 let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
-                // 0: the first of them has been looked at.
+                // 0: the first of them has been visited.
                 let waiting = std::mem::take(&mut share.seen);
                 let is_first = waiting > 0;
                 let with_workers = share.all.saturating_sub(waiting + share.aside.len());
@@ -272,7 +272,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// The next turn of a connection comes after those of the others.
+    /// Moves a connection to the end of the turns.
     fn go_to_the_end(&mut self, connection: u32) {
         let shares = &mut self.table.shares;
         if !shares.of[connection as usize].aside.is_empty() {
@@ -293,7 +293,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if std::mem::take(&mut share.has_made_room) {
             share.stays = Some(ticket);
         } else {
-            // In a long queue it makes no difference which of two comes first, and to look for it would take long.
+            // In a long queue the order of two requests makes no difference, and finding one would take long.
             shares.loose |= depth <= enough;
         }
         let now = self.now();

@@ -1,4 +1,4 @@
-//! Which exchange is in which slot of the pool.
+//! Maps the slots of the pool to exchanges.
 
 use super::shares::Shares;
 use oribi_engine::CountedFile;
@@ -7,49 +7,49 @@ use oribi_message::RequestHead;
 use oribi_pool::Ticket;
 use std::time::Duration;
 
-/// How much of the method and the target is kept for the log.
+/// Bytes of method and target kept for the log.
 const LABEL_BYTES: usize = 200;
 
-/// What is known of a request in the pool.
+/// A request in the pool.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) ticket: Ticket,
-    /// `None`: its client has its answer, or has gone, and what the worker still says is thrown away.
+    /// `None`: its client has its answer, or has gone, and further output of the worker is discarded.
     pub(super) exchange: Option<ExchangeId>,
-    /// When it came into the pool.
+    /// The time at which it entered the pool.
     pub(super) submitted: Duration,
-    /// When a worker was first seen to have it, or last did something for its client; `None`: it waits. Only kept if apps have
+    /// The time at which a worker was first seen to have it, or last made progress; `None`: it waits. Only kept if apps have
     /// deadlines.
     pub(super) progress: Option<Duration>,
-    /// A worker has begun to answer.
+    /// Whether a worker has begun to answer.
     pub(super) begun: bool,
-    /// Its client has all of the content that was announced; the app may still be running.
+    /// Whether its client has all of the content that was announced; the app may still be running.
     pub(super) complete: bool,
-    /// Its app has the client's socket, so an error page might end up in the middle of something else.
+    /// Whether its app has the client's socket, so that an error page might end up in the middle of other data.
     pub(super) socket_taken: bool,
     /// See [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
-    /// The parts of its request that did not fit into the slot.
+    /// The parts of the request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,
-    /// How far deadlines have been used up.
+    /// The last measure taken because of a deadline.
     pub(super) stage: Stage,
-    /// What replaces `--request-timeout`: an app has asked for it. `Some(None)`: no timeout.
+    /// The timeout that an app has set in place of `--request-timeout`. `Some(None)`: no timeout.
     pub(super) asked: Option<Option<Duration>>,
-    /// It was lost once already.
+    /// Whether it was lost once already.
     pub(super) retried: bool,
     /// The number of its connection, if that carries several requests.
     pub(super) connection: Option<u32>,
 }
 
-/// The parts of a request that did not fit into a slot. They are rare, so a request without any does not move room for them.
+/// The parts of a request that did not fit into a slot. They are rare, so other requests do not reserve room for them.
 #[derive(Debug)]
 pub(super) struct Overflow {
     pub(super) content: Option<CountedFile>,
-    /// The data for a filter.
+    /// The data for a FastCGI filter.
     pub(super) data: Option<CountedFile>,
 }
 
-/// What was done about an app that takes long.
+/// The measures taken against an app that takes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Nothing,
@@ -58,7 +58,7 @@ pub(super) enum Stage {
     Killed,
 }
 
-/// What a slot keeps from one request to the next: memory.
+/// Buffers of a slot that are reused for its next request.
 #[derive(Debug, Default)]
 struct Place {
     entry: Option<Entry>,
@@ -68,7 +68,7 @@ struct Place {
     copy: Vec<u8>,
 }
 
-/// The table.
+/// The requests, by slot.
 #[derive(Debug)]
 pub(super) struct Table {
     places: Vec<Place>,
@@ -101,7 +101,7 @@ impl Table {
         Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0, shares: Shares::default() }
     }
 
-    /// How many requests are in the pool.
+    /// Returns the number of requests in the pool.
     pub(super) const fn used(&self) -> usize {
         self.used
     }
@@ -112,7 +112,7 @@ impl Table {
         if let Some(connection) = entry.connection {
             self.shares.begin(connection);
         }
-        // A request whose client had gone may have been there.
+        // The slot may still have held a request without a client.
         match place.entry.replace(entry) {
             None => self.used += 1,
             Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
@@ -125,19 +125,19 @@ impl Table {
         self.places.get_mut(ticket.slot() as usize)?.entry.as_mut().filter(|entry| entry.ticket == ticket)
     }
 
-    /// The exchange of a request whose client waits for an answer.
+    /// Returns the exchange of a request whose client waits for an answer.
     #[inline]
     pub(super) fn exchange(&mut self, ticket: Ticket) -> Option<ExchangeId> {
         self.get(ticket)?.exchange
     }
 
-    /// When a request came into the pool.
+    /// Returns the time at which a request entered the pool.
     pub(super) fn submitted(&self, ticket: Ticket) -> Option<Duration> {
         let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
         (entry.ticket == ticket).then_some(entry.submitted)
     }
 
-    /// The connection of a request, if that carries several.
+    /// Returns the connection of a request, if that carries several.
     pub(super) fn connection(&self, ticket: Ticket) -> Option<u32> {
         let entry = self.places.get(ticket.slot() as usize)?.entry.as_ref()?;
         entry.connection.filter(|_| entry.ticket == ticket)
@@ -153,7 +153,7 @@ impl Table {
         self.places[ticket.slot() as usize].entry.take()
     }
 
-    /// Removes a request, and returns its exchange and whether a worker had begun to answer.
+    /// Removes a request; returns its exchange and whether a worker had begun to answer.
     #[inline(always)]
     pub(super) fn conclude(&mut self, ticket: Ticket) -> Option<(Option<ExchangeId>, bool)> {
         let place = self.places.get_mut(ticket.slot() as usize)?;
@@ -167,17 +167,18 @@ impl Table {
         Some(concluded)
     }
 
-    /// The request of an exchange.
+    /// Returns the request of an exchange.
     pub(super) fn find(&self, exchange: ExchangeId) -> Option<Ticket> {
         self.entries().find(|entry| entry.exchange == Some(exchange)).map(|entry| entry.ticket)
     }
 
-    /// All requests in the pool. Slots are used from the lowest number on, so the look mostly ends long before the last one.
+    /// Returns all requests in the pool. Slots are used from the lowest number on, so the search mostly ends long before the
+    /// last one.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.places.iter().filter_map(|place| place.entry.as_ref()).take(self.used)
     }
 
-    /// The requests whose clients do not wait any more.
+    /// Returns the requests without a waiting client.
     pub(super) fn without_clients(&self) -> Vec<Ticket> {
         self.entries().filter(|entry| entry.exchange.is_none()).map(|entry| entry.ticket).collect()
     }
@@ -186,7 +187,7 @@ impl Table {
         self.entries().map(|entry| entry.ticket).collect()
     }
 
-    /// Keeps method, target and id of the request in a slot, for the log.
+    /// Stores method, target and id of the request in a slot, for the log.
     pub(super) fn keep_label(&mut self, slot: u32, head: &RequestHead<'_>, id: Option<&[u8]>) {
         let label = &mut self.places[slot as usize].label;
         label.clear();
@@ -197,25 +198,25 @@ impl Table {
         }
     }
 
-    /// The method and the target, as far as they are kept, and the id, if requests have ids.
+    /// Returns method and target, as far as they are stored, and the id, if requests have ids.
     pub(super) fn label(&self, ticket: Ticket) -> String {
         String::from_utf8_lossy(&self.places[ticket.slot() as usize].label).into_owned()
     }
 
-    /// Keeps the bytes of the request in a slot, for another try; none: there will be none.
+    /// Stores the bytes of the request in a slot, for another try; empty: there will be none.
     pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
         let copy = &mut self.places[slot as usize].copy;
         copy.clear();
         copy.extend_from_slice(bytes);
     }
 
-    /// Passes what is kept for the log on to another slot.
+    /// Moves the label to another slot.
     pub(super) fn move_label(&mut self, from: u32, to: u32) {
         let label = std::mem::take(&mut self.places[from as usize].label);
         self.places[to as usize].label = label;
     }
 
-    /// Takes the bytes of the request; empty: they were not kept.
+    /// Takes the bytes of the request; empty: they were not stored.
     pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
         std::mem::take(&mut self.places[slot as usize].copy)
     }

@@ -1,23 +1,23 @@
-//! What an edge does because time has passed.
+//! Time-dependent work of an edge.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
 use std::time::Duration;
 
-/// How long after a request another sleeping worker is woken if the request still waits: the one that was woken for it may have
-/// died, or may have been stopped, before it took it. This is rare, and each time costs a system call.
+/// The time after a request at which another sleeping worker is woken if the request still waits: the first one may have died
+/// or been stopped. This is rare, and costs a system call.
 const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(5);
 
-/// How often shared memory is compared with what the edge knows, and the queue is looked at, while there are requests.
+/// The interval at which the edge compares shared memory with its own state and looks at the queue, while there are requests.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// How long after a request the edge first looks whether it was taken, if apps have deadlines.
+/// The time after a request at which the edge first checks whether it was taken, if apps have deadlines.
 const LOOKS_FOR_TAKERS_AFTER: Duration = Duration::from_millis(1);
 
-/// How often the edge looks which requests were taken, if apps have deadlines.
+/// The interval at which the edge checks which requests were taken, if apps have deadlines.
 const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(10);
 
-/// When something is due.
+/// The times of the next checks.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     wake_another: Option<Duration>,
@@ -26,7 +26,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// A request has come into the pool.
+    /// Starts the timers for a request that has entered the pool.
     #[inline]
     pub(super) fn submitted(&mut self, now: Duration, watched: bool) {
         self.wake_another.get_or_insert_with(|| now + WAKE_ANOTHER_AFTER);
@@ -38,7 +38,7 @@ impl Timers {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// How long nothing is due.
+    /// Returns the time until the next timer; `None`: there is none.
     pub(super) fn time_left(&self) -> Option<Duration> {
         if self.table.used() == 0 {
             return None;
@@ -52,7 +52,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         due.map(|due| due.saturating_sub(self.now()))
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub(super) fn see_to_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();

@@ -1,35 +1,36 @@
-//! How an edge gives way: it lets the worker that it has just woken run before it rests.
+//! Yields the processor: an edge lets the worker that it has just woken run before it sleeps itself.
 //!
-//! Where both share a processor, the worker then answers at once, and neither must the edge sleep for that answer nor the worker
-//! wake it: two system calls less, for one. Where they do not, the call returns at once and is of no use. Where other programs want
-//! the processor, too, they all run first, and the client waits for them. So the edge counts how often giving way was of use, looks at
-//! the clock now and then, and only gives way to a worker that has all that the edge waits for.
+//! If both share a processor, the worker then answers at once, and the edge need not sleep for that answer nor the worker
+//! wake it: one system call instead of two. If they do not share one, the call returns at once without any use. If other
+//! programs want the processor, too, they all run first, and the client waits for them. So the edge counts how often yielding
+//! was useful, measures it from time to time, and only yields to a worker that has all pending requests.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
 use std::time::{Duration, Instant};
 
-/// How many times at most the edge does not give way, after giving way was of no use.
+/// The longest run of times that the edge does not yield, after yielding was useless.
 const MOST_LEFT_OUT: u32 = 255;
 
-/// Giving way is of no use if it takes longer: the two system calls that it saves are cheaper, or others have had the processor.
+/// Yielding counts as useless if it takes longer: the two system calls that it saves are cheaper, or other processes have had
+/// the processor.
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// Giving way is timed once in so many times.
+/// Yielding is measured once in so many times.
 const TIMED_EVERY: u32 = 16;
 
-/// Whether giving way is worth its system call.
+/// Decides whether yielding is worth its system call.
 #[derive(Debug, Default)]
 pub(super) struct Way {
-    /// How many times it will give way without looking at the clock.
+    /// The number of times to yield before the next measurement.
     untimed: u32,
-    /// How many times it will not give way, and the number with which it began to count down.
+    /// The number of times not to yield, and the value from which it counts down.
     left_out: u32,
     leaves_out: u32,
 }
 
 impl Way {
-    /// Whether to give way this time.
+    /// Whether to yield this time.
     const fn is_worth_it(&mut self) -> bool {
         if self.left_out == 0 {
             return true;
@@ -38,16 +39,16 @@ impl Way {
         false
     }
 
-    /// When it begins to give way, if that is to be timed.
+    /// Returns the start of yielding, if it is to be measured.
     fn begin(&mut self, clock: impl Fn() -> Instant) -> Option<Instant> {
         self.untimed = self.untimed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
         (self.untimed == TIMED_EVERY - 1).then(clock)
     }
 
-    /// The edge has given way for `time`, if that was measured; `answered`: a worker has answered meanwhile.
+    /// Records the result of yielding: its duration, if measured; `answered`: a worker has answered in that time.
     fn note(&mut self, answered: bool, time: Option<Duration>) {
         self.leaves_out = if time.is_some_and(|time| time > LONGEST) {
-            // The next time is timed again.
+            // Measures the next time again.
             self.untimed = 0;
             MOST_LEFT_OUT
         } else if answered {
@@ -60,7 +61,7 @@ impl Way {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Gives way to the worker that was woken for the only request in the pool, and passes its answer on.
+    /// Yields to the worker that was woken for the only request in the pool, and handles its answer.
     pub(super) fn give_way(&mut self) {
         if self.pool.take_rung() && self.table.used() == 1 && self.way.is_worth_it() {
             let since = self.way.begin(Instant::now);
@@ -77,7 +78,7 @@ mod tests {
     use super::{LONGEST, Way};
     use std::time::{Duration, Instant};
 
-    /// How many of that many times it gives way, if each is answered or not.
+    /// Returns how often the edge yields in `most` attempts, if each is answered or not.
     fn times(way: &mut Way, most: usize, answered: bool) -> usize {
         (0..most).filter(|_| way.is_worth_it().then(|| way.note(answered, None)).is_some()).count()
     }
@@ -90,7 +91,7 @@ mod tests {
         assert!(times(&mut way, 2560, true) > 2300);
     }
 
-    /// How many of that many times it gives way, if each is answered and takes that long.
+    /// Returns how often the edge yields in `most` attempts, if each is answered and takes `time`.
     fn times_of(way: &mut Way, most: usize, time: Duration) -> usize {
         let give_way = |way: &mut Way| {
             let since = way.begin(Instant::now);

@@ -1,4 +1,4 @@
-//! The processes of workers: the edge watches them, because nobody else may say that their memory is free.
+//! Watches the processes of workers: only the edge may declare the memory of a dead worker free.
 
 use super::EdgeLoop;
 use crate::keeper::Reason;
@@ -13,8 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 struct Occupant {
     process: u32,
-    /// Readable when the process has ended; `None`: the system has no such descriptors, so the process is looked for now and
-    /// then.
+    /// Readable when the process has ended; `None`: the system has no pidfds, so the process is checked from time to time.
     life: Option<OwnedFd>,
 }
 
@@ -22,7 +21,7 @@ struct Occupant {
 #[derive(Debug)]
 pub(super) struct Workers {
     places: Vec<Option<Occupant>>,
-    /// The process that came last into each place; 0: none has. It may have ended, and its last answers are still to be read.
+    /// The last process in each place; 0: there was none. It may have ended, with its last answers still unread.
     latest: Vec<u32>,
 }
 
@@ -31,23 +30,23 @@ impl Workers {
         Self { places: (0..places).map(|_| None).collect(), latest: vec![0; places as usize] }
     }
 
-    /// The process id of the worker in a place, as it says.
+    /// Returns the process id of the worker in a place, as the worker has stated it.
     pub(super) fn process(&self, place: u32) -> Option<u32> {
         self.places.get(place as usize)?.as_ref().map(|occupant| occupant.process)
     }
 
-    /// The process id of the worker that has answered in a place, which may have ended since.
+    /// Returns the process id of the last worker in a place, which may have ended.
     pub(super) fn latest_process(&self, place: u32) -> Option<u32> {
         self.latest.get(place as usize).copied().filter(|process| *process > 0)
     }
 
-    /// The places whose workers have ended.
+    /// Removes workers that have ended, and returns their places.
     fn take_dead(&mut self) -> Vec<u32> {
         let has_ended = |place: &mut Option<Occupant>| place.take_if(|occupant| occupant.has_ended()).is_some();
         (0..).zip(&mut self.places).filter_map(|(number, place)| has_ended(place).then_some(number)).collect()
     }
 
-    /// Whether the end of each worker is reported.
+    /// Whether the system reports the end of every worker.
     fn are_all_watched(&self) -> bool {
         self.places.iter().flatten().all(|occupant| occupant.life.is_some())
     }
@@ -70,7 +69,7 @@ fn process_id(process: u32) -> Option<Pid> {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Begins to watch the workers that have come.
+    /// Begins to watch new workers.
     #[inline]
     pub(super) fn see_to_arrivals(&mut self) {
         for arrival in self.pool.arrivals() {
@@ -82,7 +81,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// The processes in these places have become other programs.
+    /// Removes workers whose processes have executed another program.
     #[cold]
     fn forget_workers(&mut self, places: &[u32]) {
         places.iter().for_each(|place| self.workers.places[*place as usize] = None);
@@ -93,7 +92,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.workers.latest[place as usize] = process;
         let life = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
             Some(Ok(life)) => Some(life).filter(|life| self.is_watched(life)),
-            // It has ended already, or there cannot be such a process.
+            // It has ended already, or its process id is invalid.
             None | Some(Err(Errno::SRCH)) => return self.bury(&[place]),
             Some(Err(_)) => None,
         };
@@ -104,14 +103,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok())
     }
 
-    /// Looks for workers whose end is not reported.
+    /// Checks the workers whose end the system does not report.
     pub(super) fn look_for_the_dead(&mut self) {
         if !self.workers.are_all_watched() {
             self.bury_the_dead();
         }
     }
 
-    /// Looks which workers have ended.
+    /// Handles the workers that have ended.
     pub(super) fn bury_the_dead(&mut self) {
         let dead = self.workers.take_dead();
         self.bury(&dead);
@@ -120,12 +119,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn bury(&mut self, dead: &[u32]) {
         dead.iter().for_each(|place| self.pool.bury(*place));
         if !dead.is_empty() {
-            // Their last words, and what is lost with them, wait to be read.
+            // Their last output, and the requests lost with them, wait to be handled.
             self.handle_answers(true);
         }
     }
 
-    /// A worker has written nonsense into its memory: it may have broken anything in its own, too.
+    /// Handles a worker that has written invalid data into its shared memory: its own memory may be corrupt, too.
     pub(super) fn handle_breach(&mut self, place: u32) {
         let process = self.workers.process(place);
         log::error!(
@@ -136,7 +135,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.plead(place, Reason::Broken);
     }
 
-    /// Asks for what is to be done about a worker.
+    /// Asks the parent process to end or signal a worker.
     pub(super) fn plead(&mut self, place: u32, reason: Reason) {
         let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
         if !keeper.plead(process, reason) {

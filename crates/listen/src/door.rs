@@ -1,52 +1,52 @@
-//! The sockets from which a lane takes connections.
+//! The sockets from which a lane accepts connections.
 //!
-//! A listener has one socket, at which all lanes wait, or as many as there were lanes when it was opened. In the second case a
-//! lane has the sockets of its *seat*: a number that a worker takes over from the worker that it replaces, so that the queue of
-//! each socket is always emptied. The process that opened the sockets keeps them open, so no connection is lost between the two
-//! workers.
+//! A listener has one socket that all lanes share, or as many sockets as there were lanes when it was opened. In the second
+//! case a lane has the sockets of its *seat*, a number that a worker takes over from the worker that it replaces, so that
+//! some worker always empties the queue of each socket. The process that opened the sockets keeps them open, so no connection
+//! is lost between the two workers.
 
 use super::listener::Listener;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// One of several places.
+/// One of several seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// Its number, counted from 0.
     pub number: usize,
-    /// How many seats there are.
+    /// The number of seats.
     pub of: usize,
 }
 
 impl Seat {
-    /// The only one.
+    /// The only seat.
     pub const ONLY: Self = Self { number: 0, of: 1 };
 
-    /// One of the `parts` seats into which this one is divided.
+    /// Returns one of the `parts` seats into which this one is divided.
     #[must_use]
     #[inline]
     pub const fn part(self, number: usize, parts: usize) -> Self {
         Self { number: self.number * parts + number, of: self.of * parts }
     }
 
-    /// Whether the socket with this number, one of `sockets`, belongs to this seat. Each socket belongs to a seat, and each
-    /// seat has a socket, even if there are more or fewer sockets than seats.
+    /// Whether the socket with this number, of `sockets` in all, belongs to this seat. Each socket belongs to a seat, and
+    /// each seat has a socket, even if there are more or fewer sockets than seats.
     const fn has(self, socket: usize, sockets: usize) -> bool {
         if sockets < self.of { socket == self.number % sockets } else { socket % self.of == self.number }
     }
 }
 
-/// A socket that a lane takes connections from.
+/// A socket from which a lane accepts connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Door<'a> {
-    /// The number of the listener that it belongs to.
+    /// The index of its listener.
     pub listener: usize,
     /// The socket.
     pub socket: BorrowedFd<'a>,
-    /// Whether lanes in other seats take connections from this socket, too.
+    /// Whether lanes in other seats accept connections from this socket, too.
     pub shared: bool,
 }
 
-/// The doors of a lane in `seat`.
+/// Returns the sockets of a lane in `seat`.
 #[must_use]
 pub fn doors(listeners: &[Listener], seat: Seat) -> Vec<Door<'_>> {
     let mut found = Vec::new();

@@ -1,10 +1,10 @@
-//! Handshakes that have begun: the kernel has answered the client, but the client's acknowledgement has not arrived. Such a
-//! connection cannot be accepted yet, and closing the listener now would reset it.
+//! Finds TCP handshakes in progress: the kernel has answered the client, but the client's acknowledgement has not arrived.
+//! Such a connection cannot be accepted yet, and closing the listener now would reset it.
 //!
-//! No option of a listening socket tells of them. The kernel keeps them in one table with all connections, and looks for those of a
-//! port when it is asked by netlink: sock_diag(7), which needs no privilege. The same table as text, in `/proc/net`, costs some thirty
-//! times as much where there are many connections (100,000: 280 ms instead of 19), and is read where netlink is not to be had, as
-//! under a seccomp filter or `RestrictAddressFamilies=`.
+//! No option of a listening socket reports them. The kernel keeps them in one table with all connections, and returns those
+//! of a port over netlink: sock_diag(7), which needs no privilege. The same table as text, in `/proc/net`, costs some thirty
+//! times as much with many connections (100,000: 280 ms instead of 19), and is the fallback without netlink, as under a
+//! seccomp filter or `RestrictAddressFamilies=`.
 
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -14,9 +14,9 @@ use std::fs;
 /// SYN-RECEIVED, one of the states in the kernel's `tcp_states.h`.
 const SYN_RECEIVED: u8 = 3;
 
-/// Whether a handshake has begun at one of `ports`. If the system does not tell, returns false.
+/// Whether a handshake is in progress at one of `ports`. Returns false if the system does not report it.
 pub(super) fn begun(ports: &[u16]) -> bool {
-    // A client of IPv4 at a socket for both families is in the table as one of IPv6.
+    // An IPv4 client at a socket for both families is in the table of IPv6.
     let families = [AddressFamily::INET, AddressFamily::INET6];
     let mut questions = families.iter().flat_map(|&family| ports.iter().map(move |&port| (family, port)));
     questions.try_fold(false, |begun, (family, port)| Ok(begun || begun_at(family, port)?)).unwrap_or_else(|_: Errno| {
@@ -25,7 +25,7 @@ pub(super) fn begun(ports: &[u16]) -> bool {
     })
 }
 
-/// Asks the kernel. The answer is there when the question has been sent, and its first message says enough.
+/// Asks the kernel. The answer is there when the question has been sent, and its first message suffices.
 fn begun_at(family: AddressFamily, port: u16) -> Result<bool, Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     sendto(&socket, &question(family, port), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
@@ -38,10 +38,11 @@ fn begun_at(family: AddressFamily, port: u16) -> Result<bool, Errno> {
 const NLMSG_DONE: u16 = 3;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
-/// Where the type stands in the header of a message, behind its length.
+/// The offset of the type in the header of a message, after its length.
 const TYPE: usize = 4;
 
-/// A `struct nlmsghdr` and a `struct inet_diag_req_v2`, which asks for all sockets at `port` that are in the middle of a handshake.
+/// Returns a `struct nlmsghdr` and a `struct inet_diag_req_v2` that asks for all sockets at `port` with a handshake in
+/// progress.
 fn question(family: AddressFamily, port: u16) -> [u8; 72] {
     const NLM_F_REQUEST_AND_DUMP: u16 = 0x301;
     const IPPROTO_TCP: u8 = 6;
@@ -56,7 +57,7 @@ fn question(family: AddressFamily, port: u16) -> [u8; 72] {
     message
 }
 
-/// Whether the first message of an answer tells of a socket; `None` if the kernel does not answer the question.
+/// Whether the first message of an answer describes a socket; `None` if the kernel does not support the question.
 fn understand(answer: &[u8]) -> Option<bool> {
     match u16::from_ne_bytes(answer.get(TYPE..TYPE + 2)?.try_into().ok()?) {
         SOCK_DIAG_BY_FAMILY => Some(true),

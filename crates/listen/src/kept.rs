@@ -1,4 +1,4 @@
-//! Listening sockets that were kept open while this server was restarted.
+//! Listening sockets that the service manager kept open while this server was restarted.
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, sockopt};
 use std::net::SocketAddr;
@@ -6,22 +6,23 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Sockets by the names under which they were kept. A server that opens an address takes the socket of that address from here.
+/// Sockets by the names under which they were kept. A server that opens an address takes the socket of that address from
+/// here.
 #[derive(Debug, Default)]
 pub struct Kept(Vec<(String, OwnedFd)>);
 
 impl Kept {
-    /// These sockets, each with the name of its address.
+    /// Holds these sockets, each with the name of its address.
     pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
         Self(sockets)
     }
 
-    /// The socket that listens on `address`.
+    /// Takes the socket that listens on `address`.
     pub(super) fn take_tcp(&mut self, address: SocketAddr) -> Option<OwnedFd> {
         self.take(|bound| SocketAddr::try_from(bound).is_ok_and(|bound| bound == address))
     }
 
-    /// The socket that listens at `path`, if clients find it there.
+    /// Takes the socket that listens at `path`, unless its file has been removed.
     pub(super) fn take_unix(&mut self, path: &Path) -> Option<OwnedFd> {
         let address = SocketAddrUnix::new(path).ok()?;
         // The folder of a socket may have been removed while the server was restarted (RuntimeDirectory= of systemd).
@@ -37,12 +38,12 @@ impl Kept {
         Some(self.0.swap_remove(place).1)
     }
 
-    /// Closes the sockets that nobody has taken, in all processes that share them, and gives their names: clients that connect
-    /// there are refused from now on.
+    /// Closes the remaining sockets, in all processes that share them, and returns their names: clients that connect there
+    /// are refused from now on.
     pub fn close_others(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(name, socket)| {
-            // The descriptor that was inherited stays open beside this copy. It fails for what does not listen, which does no
-            // harm.
+            // Needed because the inherited descriptor stays open beside this copy. It fails for a socket that does not
+            // listen, which does no harm.
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read);
             name
         })

@@ -1,4 +1,4 @@
-//! Where connections arrive: listeners, and the doors at which a lane takes connections from them.
+//! Listeners, and the sockets from which a lane accepts connections.
 #![forbid(unsafe_code)]
 
 mod door;

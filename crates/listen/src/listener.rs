@@ -1,4 +1,4 @@
-//! Listening sockets: opening, naming and removing them.
+//! Opens, names and removes listening sockets.
 
 use super::handshakes;
 use super::kept::Kept;
@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many ports to try when the port that the kernel chose for one address is taken on another.
+/// The number of ports tried when the port that the kernel chose for one address is in use on another.
 const PORT_CHOICES: usize = 16;
 
 /// A listening address. Workers never unlink its sockets or shut them down.
@@ -41,17 +41,17 @@ pub struct Listener {
     /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
     /// while this server stops must not be turned away.
     pub lent: bool,
-    /// What is to be read for a listener whose connections are encrypted.
+    /// The certificate settings of an encrypted listener; `None`: it is not encrypted.
     pub offer: Option<Offer>,
-    /// What it offers to its clients, then.
+    /// The TLS configuration of an encrypted listener.
     pub tls: Option<Arc<Server>>,
-    /// What stands behind the tokens in the answers to challenges of ACME; `None`: they are requests like all others.
+    /// The account thumbprint in the answers to ACME challenges; `None`: challenges are requests like all others.
     pub thumbprint: Option<Arc<str>>,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
 
-/// A socket file, with what distinguishes it from one that another server has put in its place.
+/// A socket file, with the device and inode that distinguish it from one that another server has put in its place.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -59,20 +59,20 @@ struct SocketFile {
     inode: u64,
 }
 
-/// Whether another server may take connections from one of these before or after this one.
+/// Whether another server may accept connections from one of these before or after this one.
 pub fn is_any_lent(listeners: &[Listener]) -> bool {
     listeners.iter().any(|listener| listener.lent)
 }
 
 impl Listener {
-    /// SERVER_NAME and SERVER_PORT of requests that arrive here.
+    /// Returns SERVER_NAME and SERVER_PORT of requests that arrive here.
     #[inline]
     pub fn endpoint(&self) -> Endpoint<'_> {
         Endpoint { address: self.server_name.as_bytes(), port: self.server_port.as_bytes() }
     }
 
-    /// A listener that another process opened. `host` is the host that it was asked to listen on, empty if unknown; `protocol`
-    /// is the protocol of its clients, which the socket does not tell.
+    /// Adopts a socket that another process opened. `host` is the host that it was asked to listen on, empty if unknown;
+    /// `protocol` is the protocol of its clients, which the socket does not show.
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket.
@@ -116,12 +116,12 @@ impl Listener {
         })
     }
 
-    /// Has connections begin with a PROXY header, or not; those of web servers never do.
+    /// Sets whether connections begin with a PROXY header; those of web servers (FastCGI) never do.
     pub fn expect_greeting(&mut self, choice: ProxyProtocol) {
         self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
     }
 
-    /// From now on its clients speak TLS.
+    /// Makes the listener speak TLS.
     pub fn encrypt(&mut self, offer: Offer) {
         if let Some(rest) = self.display.strip_prefix("http://") {
             self.display = format!("https://{rest}");
@@ -129,7 +129,7 @@ impl Listener {
         self.offer = Some(offer);
     }
 
-    /// All sockets, the first one first.
+    /// Returns all sockets, the first one first.
     pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
         std::iter::once(&self.socket).chain(&self.others)
     }
@@ -141,18 +141,18 @@ impl Listener {
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
     }
 
-    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does not
-    /// permit it: then connections keep coming until the socket is closed.
+    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does
+    /// not permit it: then connections arrive until the socket is closed.
     pub fn turn_away(&self) -> bool {
         let turn_away =
             |socket| oribi_io::ignore_new_connections(socket).or_else(|_| oribi_io::refuse_new_connections(socket)).is_ok();
-        // Clients find a Unix socket by its file, which is removed.
+        // Clients find a Unix socket by its file, which is removed instead.
         self.unix || self.sockets().all(turn_away)
     }
 
-    /// Called at the end of the process that opened it: removes its file and closes it in all processes that share it. A child
-    /// that the app has forked without exec has a copy, which must not make the next server find the address in use. A lent
-    /// listener stays open for the next server.
+    /// Removes the socket's file and closes it in all processes that share it. Called at the end of the process that opened
+    /// it. A child that the app has forked without exec has a copy, which must not keep the address in use for the next
+    /// server. A lent listener stays open for the next server.
     pub fn end(&mut self) {
         self.remove_file();
         if !self.lent {
@@ -160,7 +160,7 @@ impl Listener {
         }
     }
 
-    /// Closes the socket in all processes that share it: from now on connections are refused, and waiting ones are reset.
+    /// Closes the socket in all processes that share it: connections are refused from now on, and waiting ones are reset.
     pub fn close(&self) {
         if !self.unix {
             // It fails if the socket does not listen any more, which does no harm.
@@ -195,14 +195,14 @@ impl Listener {
         });
     }
 
-    /// Somebody else keeps a copy of the socket from now on, for the next server.
+    /// Marks the socket as one of which another process keeps a copy, for the next server.
     #[inline]
     pub fn lend(&mut self) {
         self.lent = true;
         self.file = None;
     }
 
-    /// Removes the file of a Unix socket, if this process made it and it has not been replaced.
+    /// Removes the file of a Unix socket, if this process created it and it has not been replaced.
     pub fn remove_file(&mut self) {
         let Some(file) = self.file.take() else { return };
         let same = |found: &std::fs::Metadata| found.dev() == file.device && found.ino() == file.inode;
@@ -213,7 +213,7 @@ impl Listener {
     }
 }
 
-/// Whether a client is in the middle of its handshake with one of these listeners.
+/// Whether a handshake with one of these listeners is in progress.
 pub fn handshake_begun(listeners: &[Listener]) -> bool {
     let internet = listeners.iter().filter(|listener| !listener.unix);
     let ports: Vec<u16> = internet.filter_map(|listener| listener.server_port.parse().ok()).collect();
@@ -226,7 +226,7 @@ impl AsFd for Listener {
     }
 }
 
-/// As [`super::open`], before anything is encrypted; takes sockets from `kept` for the addresses that these listen on.
+/// As [`super::open`], without the encryption; takes sockets from `kept` for addresses on which these listen.
 ///
 /// # Errors
 /// The same as for [`super::open`].
@@ -281,7 +281,7 @@ fn open_tcp(
             listeners.push(listener);
         }
     }
-    // Those that were kept need not be opened.
+    // Sockets that were kept need not be opened.
     addresses.retain(|address| {
         !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, offer), *address))
     });
@@ -303,7 +303,7 @@ fn open_tcp(
     }
 }
 
-/// A listener whose socket was kept while the server was restarted.
+/// Makes a listener of a socket that was kept while the server was restarted.
 fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -> Result<Listener, String> {
     rustix::net::listen(&socket, queue_length(settings.backlog)).map_err(words)?;
     let mut listener = Listener::adopted(socket, host, protocol)?;
@@ -315,7 +315,7 @@ fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -
     Ok(listener)
 }
 
-/// The addresses that `host` means, in the system's order of preference.
+/// Returns the addresses of `host`, in the system's order of preference.
 fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if matches!(host, "" | "*" | "::") {
         return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
@@ -330,8 +330,8 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if addresses.is_empty() { Err(format!("cannot listen on {host}: the name has no address")) } else { Ok(addresses) }
 }
 
-/// Opens `addresses` on one port. Addresses of a family or an interface that this machine lacks are left out as long as another
-/// works; addresses that an earlier listener covers are not opened twice.
+/// Opens `addresses` on one port. Leaves out addresses of a family or an interface that this machine lacks, as long as
+/// another one works. Does not open addresses twice that an earlier listener covers.
 fn open_together(
     settings: &Settings,
     (protocol, offer): Speech<'_>,
@@ -383,17 +383,17 @@ fn open_together(
     }
 }
 
-/// Opens the sockets of one address, and returns it with its port.
+/// Opens the sockets of one address, and returns them with the address that they are bound to.
 fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
     let count = settings.sockets_of_address();
-    // Sharing with our own sockets is enabled only when the address is ours: otherwise two servers could share it unnoticed.
+    // Sharing is enabled only once the address is ours, so that two servers cannot share it unnoticed.
     let first = bind_one(address, settings.reuse_port)?;
     let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
     if count > 1 {
         sockopt::set_socket_reuseport(&first, true)?;
     }
     let others = (1..count).map(|_| bind_one(bound, true)).collect::<Result<Vec<_>, _>>()?;
-    // They listen in the order of their numbers, by which the kernel knows them.
+    // They start to listen in the order of their numbers, by which the kernel selects them.
     for socket in std::iter::once(&first).chain(&others) {
         rustix::net::listen(socket, queue_length(settings.backlog))?;
     }
@@ -417,14 +417,14 @@ fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Sends small parts of responses without waiting for the client's acknowledgement of earlier ones. A connection inherits this
-/// option, which saves a call for each. Only a connection that was made before the option was set, even if not accepted yet,
+/// Sends small parts of responses without a wait for the acknowledgement of earlier ones. Connections inherit this option,
+/// which saves a call for each. Only a connection that was established before the option was set, even if not accepted yet,
 /// lacks it.
 fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
 
-/// A protocol and, if it is spoken over TLS, what is offered.
+/// A protocol and, if it is spoken over TLS, the certificate settings.
 type Speech<'a> = (Protocol, Option<&'a Offer>);
 
 fn display_tcp((protocol, offer): Speech<'_>, address: SocketAddr) -> String {
@@ -442,7 +442,7 @@ fn display_unix(protocol: Protocol, name: &str) -> String {
     }
 }
 
-/// The name of a Unix socket for users. A socket without a path is rare, but the parent program may have made one.
+/// Returns the name of a Unix socket for users. A socket without a path is rare, but the parent program may have made one.
 fn name_of_unix(address: SocketAddrAny) -> String {
     let address = SocketAddrUnix::try_from(address).ok();
     let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(String::from_utf8_lossy);
@@ -458,8 +458,8 @@ fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// SERVER_NAME for clients that send no Host: the host as the user wrote it, an address of IPv6 in brackets, or, for all interfaces,
-/// the name of this machine.
+/// Returns SERVER_NAME for clients that send no Host: the host as the user wrote it, an IPv6 address in brackets, or, for all
+/// interfaces, the name of this machine.
 fn server_name(host: &str, bound: IpAddr) -> String {
     if !bound.is_unspecified() {
         return if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -483,7 +483,7 @@ fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
     format!("cannot listen on {address}{meaning}: {}{hint}", words(error))
 }
 
-/// The message of an error, without the number that `io::Error` adds, beginning in lower case.
+/// Returns the message of an error in lower case, without the number that `io::Error` adds.
 pub(crate) fn words(error: Errno) -> String {
     let text = io::Error::from(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Encrypted listeners: who reads their certificates and keys, and how other processes get them.
+//! Loads the certificates and keys of encrypted listeners, and passes them to other processes.
 //!
-//! The first process reads the files, with the rights that it was started with, and checks them. Edges and workers that it
-//! forks have them in their memory. A mold, which is executed, and an edge whose certificates are exchanged get a *vault*: a
-//! file in memory with everything in it, and with the secret of the session tickets.
+//! The first process reads the files, with its original rights, and checks them. Edges and workers that it forks inherit them
+//! in memory. A mold, which is executed, and an edge that gets new certificates receive a *vault*: a file in memory with all
+//! certificates and keys, and with the secret of the session tickets.
 
 use super::kept::Kept;
 use super::listener::{self, Listener};
@@ -15,22 +15,23 @@ use std::io::{self, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// No vault is larger.
+/// The largest vault accepted, in bytes.
 const LARGEST_VAULT: u64 = 64 << 20;
 
-/// Opens all listeners of `settings`. A name is listened for on all its addresses. An empty host, `*` or `::` means every
+/// Opens all listeners of `settings`. A host name is opened on all its addresses. An empty host, `*` or `::` means every
 /// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
 ///
 /// # Errors
-/// Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
+/// An address cannot be opened; the message says which, why, and a possible remedy. No socket stays open, no file stays
+/// behind.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     open_or_take(settings, &mut Kept::default())
 }
 
-/// The same; sockets that were kept while the server was restarted are taken instead of new ones.
+/// As [`open`], with sockets that were kept while the server was restarted in place of new ones.
 ///
 /// # Errors
-/// Says what is wrong, and with which address or file.
+/// An address or a file is unusable; the message says which, and why.
 pub fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners = listener::open_or_take(settings, kept)?;
     if let Err(message) = secure(&mut listeners, None) {
@@ -40,10 +41,10 @@ pub fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener
     Ok(listeners)
 }
 
-/// Gives encrypted listeners what they offer: from `vault`, or else from their files.
+/// Configures TLS on encrypted listeners, with certificates from `vault`, or else from their files.
 ///
 /// # Errors
-/// Says what is wrong, and with which file.
+/// A file is unusable; the message says which, and why.
 pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), String> {
     if listeners.iter().all(|listener| listener.offer.is_none()) {
         return Ok(());
@@ -64,11 +65,11 @@ pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), St
     Ok(())
 }
 
-/// Reads the files of encrypted listeners again. Nothing changes if anything is wrong. Returns whether any listener is
+/// Reads the files of encrypted listeners again. Nothing changes if any of them is unusable. Returns whether any listener is
 /// encrypted.
 ///
 /// # Errors
-/// Says what is wrong, and with which file.
+/// A file is unusable; the message says which, and why.
 pub fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     let mut fresh = Vec::new();
     for listener in listeners {
@@ -86,7 +87,8 @@ pub fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     Ok(any)
 }
 
-/// The names of the certificates that these listeners offer, each once, and when the first of that name ends, in seconds since 1970.
+/// Returns the names of the certificates that these listeners offer, each once, with the earliest expiry of that name in
+/// seconds since 1970.
 pub fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> =
         listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(|server| server.expiries()).collect();
@@ -95,8 +97,8 @@ pub fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
     found
 }
 
-/// Has authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) get what stands in `file`. It is opened by the first
-/// process, and open in all that serve: those with other rights, or in a sandbox, could not open it.
+/// Answers authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) from `file`. The first process opens it,
+/// and all processes that serve inherit it: with other rights, or in a sandbox, they could not open it.
 pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
     let challenges = Arc::new(Challenges::of(file));
     listeners
@@ -105,22 +107,22 @@ pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
         .for_each(|server| server.answer_challenges(challenges.clone()));
 }
 
-/// The file of [`answer_in_handshakes`], for a process that is executed.
+/// Returns the file of [`answer_in_handshakes`], for a process that is executed.
 pub fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
     listeners.iter().find_map(|listener| Some(listener.tls.as_ref()?.challenges()?.file()))
 }
 
-/// What encrypted listeners need, for a process that cannot read their files.
+/// Certificates and keys of encrypted listeners, for a process that cannot read their files.
 #[derive(Debug)]
 pub struct Vault {
-    /// The secret by which tickets are sealed.
+    /// The secret that seals session tickets.
     pub secret: Secret,
-    /// One for each encrypted listener, in their order.
+    /// One for each encrypted listener, in the order of the listeners.
     pub materials: Vec<Material>,
 }
 
 impl Vault {
-    /// The vault of these listeners; `None`: none of them is encrypted.
+    /// Writes the vault of these listeners; `None`: none of them is encrypted.
     ///
     /// # Errors
     /// The system has no memory.
@@ -137,7 +139,7 @@ impl Vault {
         Ok(Some(file.into()))
     }
 
-    /// What is in it; `None`: nothing that makes sense.
+    /// Reads a vault; `None`: its content is invalid.
     pub fn open(file: BorrowedFd<'_>) -> Option<Self> {
         let size = u64::try_from(fstat(file).ok()?.st_size).ok().filter(|size| *size <= LARGEST_VAULT)?;
         let mut bytes = vec![0; size as usize];
@@ -159,10 +161,10 @@ impl Vault {
         Some(Self { secret: Secret::from_bytes(secret)?, materials })
     }
 
-    /// Gives the listeners of this process what is in it.
+    /// Gives the certificates to the listeners of this process.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// A certificate is unusable; the message explains it.
     pub fn spread(self, listeners: &[Listener]) -> Result<(), String> {
         let servers = listeners.iter().filter_map(|listener| listener.tls.as_ref());
         for (server, material) in servers.zip(self.materials) {

@@ -1,7 +1,7 @@
 //! The access log: one line for each request.
 //!
-//! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of a turn cost one
-//! system call.
+//! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of one iteration
+//! of its event loop cost one system call.
 
 use super::entry::{AccessEntry, Noted, Parts};
 use super::escape::{append_json, append_quoted};
@@ -30,8 +30,8 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
-    /// The same for a process of a server that starts, while log rotation may just have moved the file away: then it waits for a moment
-    /// until the first process has made the next one.
+    /// Opens the log for a process of a server that starts. If log rotation has just moved the file away, it waits briefly
+    /// until the first process has made the new one.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -39,37 +39,37 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_in_time(target)? })
     }
 
-    /// The same for a server that serves already: a file that cannot be opened is tried again later.
+    /// Opens the log for a server that serves already: if the file cannot be opened, it is tried again later.
     pub fn open_or_wait(target: &LogTarget, format: &AccessFormat) -> Self {
         Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }
     }
 
-    /// Opens the file again by its name, after log rotation has moved the old one away. Lines gathered so far go to the old
+    /// Opens the file again by its name, after log rotation has moved the old one away. Lines in the buffer go to the old
     /// file.
     ///
     /// # Errors
-    /// The file cannot be opened; then the old one stays.
+    /// The file cannot be opened; then the old one stays in use.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.sink.reopen()
     }
 
-    /// Goes on with `file`, which is the same log, opened again by somebody else. Lines gathered so far go to the old file.
+    /// Continues with `file`, which is the same log, opened again by another process. Lines in the buffer go to the old file.
     pub fn replace(&mut self, file: File) {
         self.sink.replace(file);
     }
 
-    /// From now on only somebody else opens the file: see [`AccessLog::replace`].
+    /// From now on only another process opens the file: see [`AccessLog::replace`].
     pub fn expect_file(&mut self) {
         self.sink.expect_file();
     }
 
-    /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if many lines have been gathered.
+    /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if the buffer has many lines.
     pub fn record(&mut self, entry: &AccessEntry<'_>) {
         let Self { format, stamp, sink } = self;
         sink.add(|line| append_entry(format, entry, stamp, line));
     }
 
-    /// What the line will tell of a response that begins with these fields; `None`: nothing.
+    /// Copies the fields of a response that the line needs; `None`: it needs none.
     pub fn note<'a>(&self, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
         match &self.format {
             AccessFormat::Pattern(pattern) => note(pattern, fields),
@@ -77,8 +77,8 @@ impl AccessLog {
         }
     }
 
-    /// Writes the gathered lines; for a file by one system call. What a slow reader of a pipe cannot take yet waits for the
-    /// next call.
+    /// Writes the lines in the buffer; for a file by one system call. Lines that a slow reader of a pipe cannot take yet wait
+    /// for the next call.
     pub fn flush(&mut self) {
         self.sink.flush();
     }

@@ -1,10 +1,10 @@
 //! The error log: the destination of the messages of the `log` facade.
 //!
-//! It is always standard error. If there is a log file, it replaces standard error, so that messages of the app, its modules
-//! and the C library go to the same file, in every process that is forked from now on. If there is a daemon that takes messages, those of
-//! the server go to it, and standard error stays what it was.
+//! It is always standard error. A log file replaces standard error, so that messages of the app, its modules and the C
+//! library go to the same file, in every process that is forked from then on. With a log daemon, the messages of the server
+//! go to the daemon, and standard error stays unchanged.
 //!
-//! No message stops the server: what a full disk or a pipe that nobody reads does not take is lost, and counted.
+//! No message stops the server: messages that a full disk or a pipe without a reader does not take are lost and counted.
 
 use super::escape::Message;
 use super::messenger::{Composer, Failure, Messenger, Severity};
@@ -22,21 +22,21 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The longest message in bytes, beyond which it is cut: the stack trace of a deep app fits, but a whole response that an app died with
-/// does not.
+/// The longest message in bytes; longer ones are cut. The stack trace of a deep app fits; a whole response in the error of an
+/// app does not.
 const MESSAGE_BYTES: usize = 32 << 10;
 
-/// How long the reader of a pipe is waited for that has stopped reading: the messages of a moment fit into no pipe. Once it has been
-/// waited for in vain, it is not waited for again until it reads.
+/// The longest wait for the reader of a pipe that has stopped reading: a burst of messages does not fit into a pipe. After a
+/// wait in vain there is none until the reader reads again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A second call
-/// changes both.
+/// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A
+/// second call changes target and level.
 ///
 /// # Errors
 /// The file cannot be opened; then messages go to standard error.
 pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
-    // It fails if there is a logger already: ours, or that of a program that contains Oribi, which takes precedence.
+    // Fails if there is a logger already: ours, or that of an embedding program, which takes precedence.
     let _ = log::set_logger(&SINK);
     log::set_max_level(level);
     SINK.look();
@@ -55,7 +55,7 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
 /// Opens the file again by its name, after log rotation has moved the old one away. Does nothing without a file.
 ///
 /// # Errors
-/// The file cannot be opened; then the old one stays.
+/// The file cannot be opened; then the old one stays in use.
 pub fn reopen(target: &LogTarget) -> io::Result<()> {
     match target {
         LogTarget::File(path) => replace(output::open(path)?),
@@ -66,10 +66,10 @@ pub fn reopen(target: &LogTarget) -> io::Result<()> {
     }
 }
 
-/// Goes on with `file`, which is the same log, opened again.
+/// Continues with `file`, which is the same log, opened again.
 ///
 /// # Errors
-/// An error of the system; then the old one stays.
+/// An error of the system; then the old one stays in use.
 pub fn replace(file: File) -> io::Result<()> {
     rustix::stdio::dup2_stderr(file)?;
     SINK.torn.store(false, Ordering::Relaxed);
@@ -77,7 +77,7 @@ pub fn replace(file: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether standard error is the journal: JOURNAL_STREAM then names its device and inode (systemd.exec(5)).
+/// Whether standard error is the journal: JOURNAL_STREAM names its device and inode then (systemd.exec(5)).
 fn stderr_is_journal() -> bool {
     let Ok(stat) = rustix::fs::fstat(rustix::stdio::stderr()) else { return false };
     environment::variable("JOURNAL_STREAM").is_some_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
@@ -85,30 +85,30 @@ fn stderr_is_journal() -> bool {
 
 static SINK: Sink = Sink::new();
 
-/// What takes messages in the place of standard error. It is written to while a process has one thread, and only read where others could
-/// be forked from it.
+/// The daemon that takes messages in place of standard error. It is set while the process has one thread, and only read at a
+/// time when other threads could fork.
 static MESSENGER: RwLock<Option<Messenger>> = RwLock::new(None);
 
-/// Standard error as a sink for messages. It is written to by every thread, and copied by a fork.
+/// Standard error as a sink for messages. Every thread writes to it, and a fork copies it.
 struct Sink {
     to_journal: AtomicBool,
-    /// It is a file, which is always as fast as it can be.
+    /// It is a file, which accepts data at once.
     is_file: AtomicBool,
     is_socket: AtomicBool,
-    /// The last written byte is not the end of a line.
+    /// The last byte written is not the end of a line.
     torn: AtomicBool,
-    /// The process that has lost messages, how many, and the number of the last error.
+    /// The process that has lost messages, their number, and the last errno.
     loser: AtomicU32,
     lost: AtomicU64,
     why: AtomicI32,
 }
 
 thread_local! {
-    /// The line and the clock are reused: a server in trouble should not allocate for each message.
+    /// Buffer and clock are reused: a server in trouble should not allocate for each message.
     static LINE: RefCell<Paper> = RefCell::new(Paper::new());
 }
 
-/// What a message is written on.
+/// The buffers in which a message is formatted.
 struct Paper {
     line: Vec<u8>,
     stamp: Stamp,
@@ -134,7 +134,7 @@ impl Sink {
         }
     }
 
-    /// Looks at what standard error is.
+    /// Finds out the kind of standard error.
     fn look(&self) {
         let kind = Kind::of(rustix::stdio::stderr());
         self.is_file.store(kind == Kind::File, Ordering::Relaxed);
@@ -150,8 +150,8 @@ impl Sink {
         }
     }
 
-    /// Makes the line of `record` in `line`, and writes it. A message that cannot be written is lost and counted; the next one
-    /// that can be says so.
+    /// Formats `record` as a line and writes it. A message that cannot be written is lost and counted; the next one that is
+    /// written is preceded by a report of the loss.
     fn write(&self, record: &Record<'_>, paper: &mut Paper) {
         if let Ok(messenger) = MESSENGER.try_read()
             && let Some(messenger) = &*messenger
@@ -172,7 +172,7 @@ impl Sink {
         append_line(record, to_journal, process, time, stamp, line);
         match self.put(line, lost == 0) {
             Ok(()) if lost > 0 => {
-                // Another thread may have lost more meanwhile.
+                // Another thread may have lost more in the meantime.
                 self.lost.fetch_sub(lost, Ordering::Relaxed);
             }
             Ok(()) => {}
@@ -180,7 +180,7 @@ impl Sink {
         }
     }
 
-    /// Sends `record` as a message; the same as [`Sink::write`] for a daemon.
+    /// Sends `record` to the daemon, with the same treatment of losses as [`Sink::write`].
     fn send(&self, messenger: &Messenger, record: &Record<'_>, Paper { line, composer, .. }: &mut Paper) {
         let process = std::process::id();
         let lost = self.lost_by(process);
@@ -203,7 +203,7 @@ impl Sink {
         }
     }
 
-    /// How many messages this process has lost. What its parent has lost is not for a forked process to say.
+    /// Returns the number of messages that this process has lost. A forked process does not report the losses of its parent.
     fn lost_by(&self, process: u32) -> u64 {
         if self.loser.load(Ordering::Relaxed) == process { self.lost.load(Ordering::Relaxed) } else { 0 }
     }
@@ -216,21 +216,21 @@ impl Sink {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Passes the message that `lost` messages were lost to `write`.
+    /// Reports by `write` that `lost` messages were lost.
     fn report(&self, lost: u64, write: &mut dyn FnMut(&Record<'_>)) {
         let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
         let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
         write(&Record::builder().level(Level::Warn).args(text).build());
     }
 
-    /// Writes `line`; `waits` says whether its reader may be waited for.
+    /// Writes `line`; `waits`: it may wait for the reader.
     fn put(&self, mut line: &[u8], waits: bool) -> Result<(), Errno> {
         let (kind, patience) = (self.kind(), if waits { PATIENCE } else { Duration::ZERO });
         loop {
             let written = match output::write(rustix::stdio::stderr(), kind, line) {
                 Ok(written) => written,
                 Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), patience) => {
-                    // Others may have been faster. Who reads so slowly is not waited for a second time.
+                    // Other processes may have used the room. There is no second wait for so slow a reader.
                     output::write(rustix::stdio::stderr(), kind, line)?
                 }
                 Err(error) => return Err(error),
@@ -264,7 +264,7 @@ impl Log for Sink {
                 self.write(record, &mut kept);
             })
         });
-        // A message that logs while it is being formatted, or a thread that is ending: rare enough to allocate.
+        // The message logs while it is being formatted, or the thread is ending: rare enough to allocate.
         if !matches!(kept, Ok(Ok(()))) {
             self.write(record, &mut Paper::new());
         }
@@ -273,8 +273,8 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// Whether this is a remark of a library about what somebody else does, perhaps again and again: a client that names an address where
-/// TLS wants a host, an authority that is slow. Such a message is for those who look for an error.
+/// Whether this is a message below `error` of a library about a peer's behaviour, which may repeat: a client that names an
+/// address where TLS wants a host, a slow authority. Such messages need log level `debug`.
 fn is_remark(metadata: &Metadata<'_>) -> bool {
     const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
     let is_of = |library: &&str| metadata.target().starts_with(*library);
@@ -285,7 +285,7 @@ fn is_remark(metadata: &Metadata<'_>) -> bool {
 /// it knows the time and reads the priority from the front (sd-daemon(3)).
 fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
     let (name, priority) = (name(record.level()), severity(record.level()) as u8);
-    // Writing into memory does not fail; an argument whose display fails has written what it could.
+    // Writing into memory does not fail; an argument whose `Display` fails has written a part of its text.
     if to_journal {
         let _ = write!(line, "<{priority}>");
     } else {
@@ -297,7 +297,7 @@ fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: System
     line.push(b'\n');
 }
 
-/// Makes `line` the text of a message: `[error] message`. Time and process are in front of it already.
+/// Formats the text of a message for a daemon into `line`: `[error] message`. Time and process are in front of it already.
 fn append_message(record: &Record<'_>, line: &mut Vec<u8>) {
     line.clear();
     // Writing into memory does not fail.

@@ -20,8 +20,8 @@ pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     );
 }
 
-/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD. What rules a terminal, or the
-/// direction in which a line is read, is escaped as well, although JSON does not ask for that.
+/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD. Characters that control
+/// a terminal or the direction of text are escaped as well, although JSON does not require it.
 pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid();
@@ -69,13 +69,13 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit & 15)]
 }
 
-/// Appends the text of a message up to a number of bytes, with control characters and those that change directions escaped. Line ends
-/// inside the text become `\n`; those at its end are dropped, because Perl's messages end with one.
+/// Appends the text of a message up to a number of bytes. Escapes control characters and those that change the direction of
+/// text. Line ends inside the text become `\n`; those at its end are dropped, because Perl's messages end with one.
 pub struct Message<'a> {
     line: &'a mut Vec<u8>,
     /// Bytes that may still be appended.
     room: usize,
-    /// Line ends that have been read but not written, because nothing has followed them yet.
+    /// Line ends that have been read but not written, because no other text has followed yet.
     line_ends: usize,
     cut: bool,
 }
@@ -90,7 +90,7 @@ impl<'a> Message<'a> {
             return;
         }
         if text.len() > self.room {
-            // The front of a message names the request and the event.
+            // The beginning is kept, because it names the request and the event.
             let end = (0..=self.room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
             self.line.extend_from_slice(&text.as_bytes()[..end]);
             self.cut = true;
@@ -101,7 +101,7 @@ impl<'a> Message<'a> {
         self.line.extend_from_slice(text.as_bytes());
     }
 
-    /// A part of an escape would be none.
+    /// Appends an escape as a whole or not at all.
     fn push_escape(&mut self, digits: &[u8]) {
         if digits.len() > self.room && !self.cut {
             self.room = 0;

@@ -1,4 +1,4 @@
-//! Logs: errors for the operator, and one line for each request.
+//! Logs: the error log for the operator, and the access log with one line for each request.
 //!
 //! Both logs follow two rules: untrusted text is escaped, so that nobody can forge a line or send control codes to a terminal;
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
@@ -30,22 +30,22 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once to check that it
-/// can be opened. Each lane opens it for itself later.
+/// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once as a check.
+/// Each lane opens it for itself later.
 ///
 /// # Errors
-/// Says which file cannot be opened, and why.
+/// A file cannot be opened; the message says which, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
     settings.notes.iter().for_each(|(level, note)| log::log!(*level, "{note}"));
-    // With edges, only these write it, and a process that loads the app may have no right to.
+    // With edges, only these write the access log, and a process that loads the app may have no right to.
     if settings.edges_wanted() == 0 { check_access_log(settings) } else { Ok(()) }
 }
 
 /// Opens the access log once to check that it can be opened.
 ///
 /// # Errors
-/// Says which file cannot be opened, and why.
+/// The file cannot be opened; the message says which, and why.
 pub fn check_access_log(settings: &Settings) -> Result<(), String> {
     let Some(target) = &settings.access_log else { return Ok(()) };
     AccessLog::open(target, &settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
@@ -62,23 +62,23 @@ fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
 /// Opens the error log again by its name, after log rotation has moved the old one away. Does nothing without a file.
 ///
 /// # Errors
-/// The file cannot be opened; then the old one stays.
+/// The file cannot be opened; then the old one stays in use.
 pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
 }
 
-/// Uses `file` as the error log from now on: somebody else has opened it again.
+/// Uses `file` as the error log from now on; another process has opened it again.
 ///
 /// # Errors
-/// An error of the system; then the old one stays.
+/// An error of the system; then the old one stays in use.
 pub fn use_error_log(file: File) -> io::Result<()> {
     error::replace(file)
 }
 
-/// The access log, opened by its name, for a process that may not do that itself; `None`: there is no file of that kind.
+/// Opens the access log by its name, for a process that may not do that itself; `None`: there is no log file.
 ///
 /// # Errors
-/// Says which file cannot be opened, and why.
+/// The file cannot be opened; the message says which, and why.
 pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
     match &settings.access_log {
         Some(target @ LogTarget::File(path)) => output::open(path).map(Some).map_err(|error| failed("access", target, &error)),
@@ -86,21 +86,21 @@ pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
     }
 }
 
-/// Who may open a log file by its name, to write to it.
+/// The user and the group that may open a log file by its name, to write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writers {
-    /// The user, who becomes the owner.
+    /// The user id of the owner.
     pub user: u32,
-    /// The group of the file.
+    /// The group id.
     pub group: u32,
-    /// Whether the group may write, too.
+    /// Whether the group may write.
     pub with_group: bool,
 }
 
 /// Gives the error log to `writers`. A missing file is created first.
 ///
 /// # Errors
-/// Says which file cannot be given away, and why.
+/// The owner of the file cannot be changed; the message says of which, and why.
 pub fn give_error_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
     give_log_to(&settings.error_log, writers)
 }
@@ -108,7 +108,7 @@ pub fn give_error_log_to(settings: &Settings, writers: Writers) -> Result<(), St
 /// Gives the access log to `writers`. A missing file is created first.
 ///
 /// # Errors
-/// Says which file cannot be given away, and why.
+/// The owner of the file cannot be changed; the message says of which, and why.
 pub fn give_access_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
     settings.access_log.as_ref().map_or(Ok(()), |target| give_log_to(target, writers))
 }
@@ -118,8 +118,8 @@ fn give_log_to(target: &LogTarget, writers: Writers) -> Result<(), String> {
     give_file_to(path, writers).map_err(|error| format!("cannot give {} to user {}: {error}", path.display(), writers.user))
 }
 
-/// Does not follow a link: otherwise anyone who may write to the folder of a log could have root give away any file. Anything
-/// but a file, such as a device or a named pipe, keeps its owner.
+/// Changes the owner of a file. Does not follow a link: otherwise any user who may write to the folder of a log could make
+/// root give away any file. Anything but a file, such as a device or a named pipe, keeps its owner.
 fn give_file_to(path: &Path, writers: Writers) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {

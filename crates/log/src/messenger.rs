@@ -1,8 +1,8 @@
 //! Sends lines to a daemon, each as one datagram: to syslog on this machine or another, or to systemd's journal.
 //!
-//! The socket stays unconnected, and each message names its destination. So nothing has to be opened again when the daemon is
-//! restarted, which an edge in its sandbox could not do. Over UDP the socket is connected all the same, because only then does the
-//! system say that nobody listens.
+//! A Unix socket stays unconnected, and each message names its destination. So it need not be opened again when the daemon is
+//! restarted, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the system does not
+//! report that the port is closed.
 
 use super::stamp::Stamp;
 use oribi_config::{LogPlace, MessageForm, SystemLog};
@@ -13,14 +13,14 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The longest message in bytes, with what is before its text: rsyslog cuts at 8 KiB unless it is told otherwise.
+/// The longest message in bytes, including the part before its text: rsyslog cuts at 8 KiB by default.
 const MESSAGE_BYTES: usize = 8000;
-/// What stands at the end of a message that was cut.
+/// The end of a message that was cut.
 const MARK: &str = "...";
-/// How long a message may wait that may wait: see [`Messenger::send`].
+/// The longest wait for a daemon: see [`Messenger::send`].
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How important a message is (RFC 5424, section 6.2.1).
+/// The severity of a message (RFC 5424, section 6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Severity {
@@ -30,14 +30,14 @@ pub(super) enum Severity {
     Debug = 7,
 }
 
-/// Why a message was lost.
+/// The reason why a message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The daemon has not read those before; the next may find room.
+    /// The daemon has not read the earlier ones; the next may find room.
     Full,
-    /// One before was not delivered; this one is on its way.
+    /// An earlier one was not delivered; this one was sent.
     Earlier,
-    /// It was not sent.
+    /// This one was not sent.
     Lost(Errno),
 }
 
@@ -46,15 +46,15 @@ pub(super) enum Failure {
 pub(super) struct Messenger {
     log: SystemLog,
     socket: OwnedFd,
-    /// The name of this machine, for others.
+    /// The name of this machine, for messages to others.
     host: String,
 }
 
 impl Messenger {
-    /// Makes a socket. Whether anybody listens shows when something is sent.
+    /// Creates a socket. A missing daemon is noticed when a message is sent.
     ///
     /// # Errors
-    /// The system gives no socket, or the path is too long for one.
+    /// The system provides no socket, or the path is too long for one.
     pub(super) fn open(log: &SystemLog) -> io::Result<Self> {
         let family = match &log.place {
             LogPlace::Socket(path) => SocketAddrUnix::new(path.as_path()).map(|_| AddressFamily::UNIX)?,
@@ -64,7 +64,7 @@ impl Messenger {
         let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
         if let LogPlace::Address(address) = &log.place {
-            // Without a network it fails, and sending may succeed later.
+            // It fails without a network, and sending may succeed later.
             let _ = connect(&socket, address);
         }
         let name = rustix::system::uname();
@@ -73,18 +73,18 @@ impl Messenger {
         Ok(Self { log: log.clone(), socket, host: host.to_owned() })
     }
 
-    /// Its name for users.
+    /// Returns the name of the daemon for users.
     pub(super) fn name(&self) -> String {
         self.log.to_string()
     }
 
-    /// Sends `text` as one message. What would end it is replaced. With `waits` it may wait for a daemon of this machine that is behind,
-    /// for a tenth of a second.
+    /// Sends `text` as one message; bytes that would end it are replaced. `waits`: it may wait a tenth of a second for a
+    /// daemon of this machine that is behind.
     pub(super) fn send(&self, severity: Severity, text: &[u8], waits: bool, composer: &mut Composer) -> Result<(), Failure> {
         let message = composer.compose(&self.log, &self.host, severity, text);
         let flags = if waits { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
         match self.try_send(message, flags) {
-            // What the socket says of an earlier message; it says it once.
+            // The error is about an earlier message, and the socket reports it once.
             Err(Errno::CONNREFUSED) if matches!(self.log.place, LogPlace::Address(_)) => match self.try_send(message, flags) {
                 Ok(()) => Err(Failure::Earlier),
                 Err(error) => Err(Failure::Lost(error)),
@@ -103,7 +103,7 @@ impl Messenger {
         .map(drop)
     }
 
-    /// Why nobody would take a message now.
+    /// Returns the reason why no daemon would take a message now; `None`: one would, or the log is sent over UDP.
     pub(super) fn trouble(&self) -> Option<io::Error> {
         let LogPlace::Socket(path) = &self.log.place else { return None };
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
@@ -115,7 +115,7 @@ fn unix(path: &Path) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new(path)
 }
 
-/// Writes messages, all in the same memory.
+/// Formats messages, all in the same buffer.
 #[derive(Debug)]
 pub(super) struct Composer {
     stamp: Stamp,
@@ -151,7 +151,7 @@ impl Composer {
         };
         let room = MESSAGE_BYTES.saturating_sub(message.len() + 1);
         let (text, mark) = if text.len() <= room { (text, "") } else { (whole(text, room - MARK.len()), MARK) };
-        // All that clients and apps have written is escaped already; this is for what formats hold.
+        // Text of clients and apps is escaped already; this is for characters in the format itself.
         message.extend(text.iter().map(|&byte| if matches!(byte, 0..=0x1f | 0x7f) { b' ' } else { byte }));
         message.extend_from_slice(mark.as_bytes());
         if log.form == MessageForm::Journal {
@@ -161,10 +161,10 @@ impl Composer {
     }
 }
 
-/// As much of `text` as fits into `room` without a torn character of UTF-8.
+/// Returns as much of `text` as fits into `room` without splitting a character of UTF-8.
 fn whole(text: &[u8], room: usize) -> &[u8] {
     let mut end = room.min(text.len());
-    // A character has at most three bytes that continue it.
+    // A character has at most three continuation bytes.
     for _ in 0..3 {
         if text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
             end -= 1;

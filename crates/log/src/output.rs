@@ -1,4 +1,4 @@
-//! Opening and writing log files and pipes. Whoever reads a log, or does not, never stops the server: nothing here waits.
+//! Opens and writes log files and pipes. Nothing here waits, so a reader of a log, or a missing one, never stops the server.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
@@ -14,14 +14,14 @@ use std::time::Duration;
 /// The offset that means the present position, and the only one that a pipe accepts (pwritev2(2)).
 const HERE: u64 = u64::MAX;
 
-/// How an output accepts lines.
+/// The way in which an output accepts data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// At once, whole, or not at all.
+    /// At once: whole, or not at all.
     File,
     /// A pipe or a terminal: as fast as its reader.
     Stream,
-    /// The same, and the system can be asked not to wait.
+    /// As fast as its reader, and a single call can be made not to wait.
     Socket,
 }
 
@@ -35,17 +35,17 @@ impl Kind {
     }
 }
 
-/// Opens a log to append to it. A missing file is made.
+/// Opens a log to append to it. A missing file is created.
 ///
-/// A named pipe is opened for reading as well, which the system permits at any time (fifo(7)). So opening it neither waits for a
-/// reader nor fails for want of one, as it would again and again while the log collector is restarted; what is written
-/// meanwhile waits in the pipe.
+/// A named pipe is opened for reading as well, which the system permits at any time (fifo(7)). So opening it neither waits
+/// for a reader nor fails without one, as it would again and again while the log collector is restarted; lines written in the
+/// meantime wait in the pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
         match options.clone().read(true).create(false).open(path) {
-            // It may be written to and not read.
+            // The pipe may be written and not read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             opened => return opened,
         }
@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether `output` takes something within `patience`.
+/// Whether `output` accepts data within `patience`.
 pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
     let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
     matches!(poll(&mut [PollFd::new(&output, PollFlags::OUT)], Some(&wait)), Ok(1))
@@ -62,13 +62,14 @@ pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
 /// Writes as much as the output takes now.
 ///
 /// # Errors
-/// `AGAIN`: nothing. Any other error of the system.
+/// `AGAIN`: it takes nothing now. Any other error of the system.
 pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize, Errno> {
     retry_on_intr(|| match kind {
         Kind::File => rustix::io::write(&output, bytes),
         Kind::Socket => rustix::net::send(&output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
         Kind::Stream => match pwritev2(&output, &[IoSlice::new(bytes)], HERE, ReadWriteFlags::NOWAIT) {
-            // A terminal, or a pipe before Linux 6.4. Another process may take the room in between, and then this waits after all.
+            // A terminal, or a pipe before Linux 6.4. Another process may use the room before this call, which then waits
+            // after all.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) if has_room(&output, Duration::ZERO) => {
                 rustix::io::write(&output, bytes)
             }
@@ -78,7 +79,7 @@ pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize
     })
 }
 
-/// Why lines were lost, in words.
+/// Describes the error by which lines were lost.
 pub(super) fn reason(error: Errno) -> String {
     match error {
         Errno::AGAIN => "its reader is too slow".to_owned(),

@@ -1,4 +1,4 @@
-//! Lines in a format that a user has written.
+//! Writes lines in a format defined by the user.
 
 use super::entry::{AccessEntry, Ending, Noted};
 use super::escape::append_quoted;
@@ -8,7 +8,7 @@ use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the log will tell of the fields of a response. `None`: nothing.
+/// Copies the response fields that the format names. `None`: it names none.
 pub(super) fn note<'a>(pattern: &AccessPattern, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
     let wanted = &pattern.response_fields;
     let value = |wanted: &Vec<u8>| fields.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
@@ -29,7 +29,7 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, li
     let head = entry.head;
     let text = match item {
         AccessItem::Client => Some(entry.remote.as_bytes()),
-        // Where none is known, it is 0.
+        // An unknown port is 0.
         AccessItem::ClientPort => Some(entry.remote_port.as_bytes()).filter(|port| *port != b"0"),
         AccessItem::Peer => Some(entry.peer.as_bytes()),
         AccessItem::RequestLine => return append_request_line(head, line),
@@ -87,7 +87,7 @@ fn append_thread(radix: Radix, line: &mut Vec<u8>) {
     };
 }
 
-/// As the client has sent it; `-` if that could not be read.
+/// Appends the request line as sent by the client; `-` if it could not be read.
 pub(super) fn append_request_line(head: Option<RequestHead<'_>>, line: &mut Vec<u8>) {
     let Some(head) = head else { return line.push(b'-') };
     append_quoted(head.method(), line);
@@ -97,7 +97,7 @@ pub(super) fn append_request_line(head: Option<RequestHead<'_>>, line: &mut Vec<
     append_quoted(head.version().as_str().as_bytes(), line);
 }
 
-/// Nothing if there is none, as Apache does.
+/// Appends the query with its `?`; nothing if there is none, as Apache does.
 fn append_query(head: Option<RequestHead<'_>>, line: &mut Vec<u8>) {
     let query = head.map(|head| head.query()).unwrap_or_default();
     if !query.is_empty() {
@@ -134,12 +134,12 @@ fn whole(duration: Duration, unit: Unit) -> u64 {
     }
 }
 
-/// The value of the first field of that name.
+/// Returns the value of the first field of that name.
 fn field<'a>(head: &RequestHead<'a>, wanted: &[u8]) -> Option<&'a [u8]> {
     head.fields().find(|(_, name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, _, value)| value)
 }
 
-/// The value of the first cookie of that name (RFC 6265, section 4.2.1).
+/// Returns the value of the first cookie of that name (RFC 6265, section 4.2.1).
 fn cookie<'a>(head: &RequestHead<'a>, wanted: &[u8]) -> Option<&'a [u8]> {
     let fields = head.fields().filter(|(known, ..)| *known == Some(KnownField::Cookie)).map(|(_, _, value)| value);
     fields.flat_map(|value| value.split(|byte| *byte == b';')).find_map(|pair| {

@@ -1,7 +1,7 @@
 //! Writes lines to a file or a pipe, or sends them to a daemon.
 //!
-//! If a log cannot be written, lines are lost, but requests are not affected: the lost lines are counted, and the error log
-//! reports the number once a minute, and when the log can be written again.
+//! If a log cannot be written, lines are lost, but requests are not affected. Lost lines are counted, and the error log
+//! reports their number once a minute, and when the log can be written again.
 
 use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
@@ -15,21 +15,22 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Bytes of gathered lines at which they are written before the end of the turn.
+/// The size of the buffer in bytes from which on it is written before the end of the iteration.
 const BATCH_BYTES: usize = 64 << 10;
-/// Bytes of lines that may wait for a slow reader of a pipe.
+/// The number of bytes that may wait for a slow reader of a pipe.
 const WAITING_BYTES: usize = 256 << 10;
-/// What a pipe takes whole or not at all (PIPE_BUF of Linux, pipe(7)).
+/// The size up to which a pipe takes a write whole or not at all (PIPE_BUF of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
-/// How often lost lines are reported.
+/// The interval at which lost lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
-/// How often it is tried to open a file that could not be opened.
+/// The interval at which a file that could not be opened is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a rotation of logs may take from moving the files away to telling the server: programs for that do both at once.
+/// The longest time between the moment when a log rotation moves the files away and the moment when it notifies the server:
+/// rotation programs do both at once.
 const ROTATION_TIME: Duration = Duration::from_secs(1);
-/// How long to wait before looking whether it has come to its end.
+/// The interval at which the end of a rotation is checked.
 const ROTATION_STEP: Duration = Duration::from_millis(10);
-/// How long a lane that ends waits for a slow reader of its last lines.
+/// The longest wait of a lane that ends for a slow reader of its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Gathers lines and writes them together.
@@ -37,12 +38,12 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 pub struct LineSink {
     output: Output,
     kind: Kind,
-    /// Whole lines that are not written yet, and the one being made.
+    /// Whole lines that are not written yet, and the line being made.
     buffer: Vec<u8>,
-    /// The last written byte is not the end of a line.
+    /// The last byte written is not the end of a line.
     torn: bool,
     losses: Losses,
-    /// Somebody else opens the file: see [`LineSink::expect_file`].
+    /// Another process opens the file: see [`LineSink::expect_file`].
     is_given: bool,
 }
 
@@ -53,7 +54,7 @@ enum Output {
     File(File, PathBuf),
     /// A daemon that takes each line as a message.
     Daemon(Box<(Messenger, Composer)>),
-    /// What could not be opened, the error, and when to try again.
+    /// An output that could not be opened: its target, the error, and the time of the next attempt.
     Missing(LogTarget, Errno, Instant),
 }
 
@@ -79,7 +80,7 @@ impl Output {
         }
     }
 
-    /// The path of a file, for opening it again.
+    /// Returns the path of a file, for opening it again.
     fn path(&self) -> Option<&Path> {
         match self {
             Self::File(_, path) | Self::Missing(LogTarget::File(path), ..) => Some(path),
@@ -91,7 +92,7 @@ impl Output {
 impl AsFd for Output {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            // Nothing is written to a file that is missing, and messages have a socket.
+            // A missing file is never written to, and daemons have a socket.
             Self::Standard | Self::Daemon(_) | Self::Missing(..) => rustix::stdio::stdout(),
             Self::File(file, _) => file.as_fd(),
         }
@@ -104,9 +105,9 @@ struct Losses {
     lines: u64,
     last_error: Option<Errno>,
     reported: Option<Instant>,
-    /// Lines were lost, and nobody has been told yet that they are written again.
+    /// Lines were lost, and the error log has not reported yet that the log can be written again.
     failing: bool,
-    /// When that was told last.
+    /// The time of the last such report.
     recovered: Option<Instant>,
 }
 
@@ -119,8 +120,8 @@ impl LineSink {
         Output::open(target).map(Self::new)
     }
 
-    /// The same for a process of a server that starts. If log rotation has just moved the file away, this process may not have the
-    /// right to make the next one, but the first process has it, and does that as soon as it is told of the rotation.
+    /// Opens the output for a process of a server that starts. If log rotation has just moved the file away, this process may
+    /// not have the right to create the new one; the first process does so as soon as it is notified of the rotation.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -134,8 +135,8 @@ impl LineSink {
         }
     }
 
-    /// The same for a server that serves already, which does not end for want of a log: a file that cannot be opened is tried
-    /// again later, and lines are lost meanwhile.
+    /// Opens the output for a server that serves already, and does not end for lack of a log: a file that cannot be opened is
+    /// tried again later, and lines are lost until then.
     pub fn open_or_wait(target: &LogTarget) -> Self {
         let output = Output::open(target).unwrap_or_else(|error| {
             log::error!("cannot open the access log {}: {error}; serving on without it", show_log_target(target));
@@ -148,10 +149,10 @@ impl LineSink {
         Self { kind: Kind::of(&output), output, buffer: Vec::new(), torn: false, losses: Losses::default(), is_given: false }
     }
 
-    /// Opens the file again, by its name. Lines gathered so far go to the old one.
+    /// Opens the file again, by its name. Lines in the buffer go to the old one.
     ///
     /// # Errors
-    /// The file cannot be opened; then the old one stays.
+    /// The file cannot be opened; then the old one stays in use.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.flush();
         if let Some(path) = self.output.path() {
@@ -160,7 +161,7 @@ impl LineSink {
         Ok(())
     }
 
-    /// Goes on with `file`, which is the same log, opened again. Lines gathered so far go to the old one.
+    /// Continues with `file`, which is the same log, opened again. Lines in the buffer go to the old one.
     pub fn replace(&mut self, file: File) {
         self.flush();
         if let Some(path) = self.output.path() {
@@ -170,7 +171,7 @@ impl LineSink {
         }
     }
 
-    /// From now on this process opens no file by its name: a missing one is waited for until somebody calls
+    /// From now on this process opens no file by its name: if the file is missing, lines are lost until
     /// [`LineSink::replace`].
     pub fn expect_file(&mut self) {
         self.is_given = true;
@@ -180,8 +181,8 @@ impl LineSink {
         }
     }
 
-    /// Adds the line that `write` appends. The next [`LineSink::flush`] writes it, or this call does if many lines have been
-    /// gathered.
+    /// Adds the line that `write` appends. The next [`LineSink::flush`] writes it, or this call does if the buffer has many
+    /// lines.
     pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.buffer.len();
         if before == 0 && self.torn {
@@ -189,14 +190,14 @@ impl LineSink {
         }
         write(&mut self.buffer);
         self.buffer.push(b'\n');
-        // Only once per batch: a pipe whose reader sleeps need not be tried for every line.
+        // Once per batch: a pipe whose reader sleeps need not be tried for every line.
         if before / BATCH_BYTES != self.buffer.len() / BATCH_BYTES {
             self.flush();
         }
     }
 
-    /// Writes the gathered lines; for a file by one system call. What a slow reader of a pipe cannot take yet waits for the
-    /// next call.
+    /// Writes the lines in the buffer; for a file by one system call. Lines that a slow reader of a pipe cannot take yet wait
+    /// for the next call.
     pub fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
@@ -235,7 +236,7 @@ impl LineSink {
         }
     }
 
-    /// Writes pieces that a pipe takes whole, each when the reader has room, and waits for that up to `patience`.
+    /// Writes in pieces that a pipe takes whole, each when the pipe has room. Waits for that up to `patience`.
     fn write_stream(&mut self, patience: Duration) {
         let mut done = 0;
         while done < self.buffer.len() {
@@ -255,7 +256,8 @@ impl LineSink {
         }
     }
 
-    /// Sends each line as a message. What the daemon has no room for waits for the next call; `waits` says whether this one may wait, too.
+    /// Sends each line as a message. Lines for which the daemon has no room wait for the next call; `waits`: this call may
+    /// wait, too.
     fn send_messages(&mut self, waits: bool) {
         let Output::Daemon(daemon) = &mut self.output else { return };
         let (messenger, composer) = &mut **daemon;
@@ -279,7 +281,7 @@ impl LineSink {
         }
     }
 
-    /// Removes what has been written.
+    /// Removes written bytes from the buffer.
     fn take(&mut self, written: usize) {
         if let Some(last) = written.checked_sub(1) {
             self.torn = self.buffer[last] != b'\n';
@@ -287,8 +289,8 @@ impl LineSink {
         self.buffer.drain(..written);
     }
 
-    /// Drops the buffer, of which `written` bytes have been written. If that leaves an unfinished line, a line end is written
-    /// before the next one, so that the two do not form one line.
+    /// Drops the buffer, of which `written` bytes have been written. If that leaves an unfinished line, a line end precedes
+    /// the next one, so that the two do not form one line.
     fn lose(&mut self, written: usize, error: Errno) {
         self.take(written);
         self.losses.lines += self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -297,8 +299,8 @@ impl LineSink {
         self.buffer.clear();
     }
 
-    /// Reports the number of lost lines, unless it has done so recently. `works` says that all lines have just been written: then
-    /// there are no more to come.
+    /// Reports the number of lost lines, unless it was reported recently. `works`: all lines have just been written, so the
+    /// losses have ended.
     fn report(&mut self, works: bool) {
         let losses = &mut self.losses;
         let now = Instant::now();
@@ -338,7 +340,7 @@ impl Drop for LineSink {
     }
 }
 
-/// How many bytes of whole lines fit into a piece; a line that is longer than a piece is a piece by itself.
+/// Returns the number of bytes of whole lines that fit into a piece; a line longer than a piece is a piece by itself.
 fn whole_lines(buffer: &[u8]) -> usize {
     let fits = &buffer[..buffer.len().min(PIPE_BYTES)];
     if let Some(end) = fits.iter().rposition(|&byte| byte == b'\n') {
@@ -488,7 +490,7 @@ mod tests {
         let mut log = log_into(writer);
         log.losses.reported = Some(Instant::now());
         let mut recorded = 0;
-        // More than a pipe holds (64 KiB), less than may wait.
+        // More than a pipe holds (64 KiB), less than the buffer may hold.
         while recorded < 1500 {
             log.add(line);
             recorded += 1;
@@ -496,7 +498,7 @@ mod tests {
         log.flush();
         assert!(!log.buffer.is_empty() && log.losses.lines == 0);
         assert!(log.buffer.starts_with(b"127"), "what waits must start with a line");
-        // Nobody reads: in the end lines are lost, but no call has blocked.
+        // The pipe has no reader: in the end lines are lost, but no call has blocked.
         while log.losses.lines == 0 {
             log.add(line);
             recorded += 1;

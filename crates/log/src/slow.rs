@@ -6,40 +6,40 @@ use oribi_config::{Timeouts, counted};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// So many lines in a second help to find out what is slow. If more requests are, the server is, and a log that grows with them
-/// would make it slower.
+/// The number of lines a second at most: enough to find the cause. If more requests are slow, the server is overloaded, and a
+/// growing log would make it slower.
 const LINES: u32 = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Of a longer target only the beginning is told: the rest of the line is what it is written for.
+/// The size in bytes to which a target is cut, so that the rest of the line stays readable.
 const TARGET_BYTES: usize = 1000;
 
-/// What one lane tells the error log of slow requests.
+/// The slow requests of one lane.
 #[derive(Debug)]
 pub struct SlowLog {
     least: Duration,
     least_nanoseconds: u64,
-    /// When the second began in which lines are counted.
+    /// The begin of the second in which lines are counted.
     since: Duration,
     lines: u32,
-    /// Slow requests in it that got no line.
+    /// The number of slow requests in it without a line.
     more: u64,
 }
 
 impl SlowLog {
-    /// `None`: no request is slow.
+    /// `least`: the time from which on a request is slow. Returns `None` if no request is.
     pub fn new(least: Duration) -> Option<Self> {
         let least_nanoseconds = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
         (least < Timeouts::NEVER).then_some(Self { least, least_nanoseconds, since: Duration::ZERO, lines: 0, more: 0 })
     }
 
-    /// Whether a request is slow that has taken so many nanoseconds.
+    /// Whether a request that took this time in nanoseconds is slow.
     #[inline]
     pub fn includes(&self, took: u64) -> bool {
         took >= self.least_nanoseconds
     }
 
-    /// Writes the line of a slow request, or counts it. `worker`: the process of the app that has answered it, if that is known.
+    /// Logs a slow request, or counts it. `worker`: the process of the app that has answered it, if known.
     pub fn record(&mut self, entry: &AccessEntry<'_>, worker: Option<u32>, now: Duration) {
         self.tell_more(now);
         if now >= self.end() {
@@ -53,13 +53,13 @@ impl SlowLog {
         }
     }
 
-    /// When there is something to tell without another slow request.
+    /// Returns the time at which [`SlowLog::tell_more`] has something to log; `None`: nothing.
     #[inline]
     pub fn due(&self) -> Option<Duration> {
         (self.more > 0).then(|| self.end())
     }
 
-    /// Tells how many more requests were slow than got a line, when their second is over.
+    /// Logs the number of slow requests without a line, once their second is over.
     #[inline]
     pub fn tell_more(&mut self, now: Duration) {
         if self.due().is_some_and(|due| now >= due) {
@@ -91,12 +91,12 @@ fn counted_more(more: u64) -> String {
     counted(usize::try_from(more).unwrap_or(usize::MAX), "more request")
 }
 
-/// To the millisecond, as people read it.
+/// Formats a time to the millisecond.
 fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-/// What is said of a slow request: all that the access log knows of it, and the worker.
+/// Returns the line of a slow request: all that the access log has about it, and the worker.
 fn line(entry: &AccessEntry<'_>, worker: Option<u32>) -> String {
     let Parts { queue, first, app, send } = entry.parts.unwrap_or_default();
     let request =
@@ -126,7 +126,7 @@ fn line(entry: &AccessEntry<'_>, worker: Option<u32>) -> String {
     line
 }
 
-/// As the access log writes it.
+/// Escapes bytes as the access log does.
 fn quoted(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len());
     append_quoted(bytes, &mut text);

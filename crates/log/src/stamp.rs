@@ -1,4 +1,4 @@
-//! Times in the formats of logs, always in UTC, because servers move and time zones change twice a year.
+//! Formats times for logs, always in UTC, because servers move and time zones change twice a year.
 
 use httpdate::HttpDate;
 use std::io::Write;
@@ -14,7 +14,7 @@ const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Formats times. The part that depends on the second is made once a second.
+/// Formats times. The part that depends on the second is formatted once a second.
 #[derive(Debug)]
 pub struct Stamp {
     second: u64,
@@ -22,7 +22,7 @@ pub struct Stamp {
     common: String,
     /// `2026-11-21T03:00:00`
     iso: String,
-    /// `Sat, 21 Nov 2026 03:00:00 GMT`, from which all other forms are made.
+    /// `Sat, 21 Nov 2026 03:00:00 GMT`, from which the other forms are made.
     date: String,
 }
 
@@ -47,7 +47,7 @@ impl Stamp {
         let _ = write!(line, ".{milliseconds:03}Z");
     }
 
-    /// Appends the time as strftime of the C locale does. Letters that it does not know are left out.
+    /// Appends the time as strftime does in the C locale. Unknown conversions are left out.
     pub fn append_calendar(&mut self, time: SystemTime, form: &str, line: &mut Vec<u8>) {
         self.turn_to(time);
         let mut rest = form;
@@ -66,7 +66,7 @@ impl Stamp {
         let Self { date, iso, second, .. } = self;
         let (weekday, day, month, year) = (&date[..3], &date[5..7], &date[8..11], &date[12..16]);
         let (hour, minute, number) = (&date[17..19], &date[20..22], &iso[5..7]);
-        // Of the twelve hours before or after noon, which begin with the twelfth.
+        // The twelve-hour clock: each half of the day begins with hour 12.
         let half_day = (second / 3600 + 11) % 12 + 1;
         let half = if second / 3600 % 24 < 12 { "AM" } else { "PM" };
         let long = |names: &[&'static str], short: &str| names.iter().find(|name| name.starts_with(short)).copied();

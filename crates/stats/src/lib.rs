@@ -1,7 +1,7 @@
-//! Counters, states and messages of the processes of a server, in memory that they share.
+//! Counters, states and commands of the processes of a server, in memory that they share.
 //!
-//! The workers communicate with their supervisor by the [`scoreboard`] and count in [`totals`]; apps count in [`figures`]; a
-//! [`backtrace`] tells where the threads of an app stand.
+//! Workers communicate with their supervisor by the [`scoreboard`] and count in [`totals`]; apps count in [`figures`]; a
+//! [`backtrace`] shows the frames of the threads of an app.
 #![forbid(unsafe_code)]
 
 pub mod backtrace;

@@ -1,11 +1,11 @@
-//! Listeners that a parent program has opened for this server: start_server of Server::Starter, systemd, or a web server or
-//! spawn-fcgi that launches FastCGI applications.
+//! Adopts listeners that a parent program has opened for this server: start_server of Server::Starter, systemd, or a web
+//! server or spawn-fcgi that launches FastCGI applications.
 //!
 //! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
 //! already. So this server never shuts them down, filters or unlinks them.
 //!
-//! Listeners that this server has opened itself, and that systemd has kept while it was restarted, come back in the same way. They
-//! are used only for the addresses that the settings name.
+//! Listeners that this server itself has opened, and that systemd has kept while it was restarted, come back in the same way.
+//! They are used only for the addresses of the settings.
 
 use super::inheritance::inherit_vault;
 use super::notify;
@@ -17,24 +17,24 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: the addresses that start_server listens on, and the descriptors.
+/// The addresses on which start_server listens, and the descriptors: `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`.
 const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
 
 /// The number of descriptors that systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
 const LISTEN_FDS: &str = "LISTEN_FDS";
-/// The process that they are meant for, because children inherit the variables without the descriptors.
+/// The process that these are meant for, because children inherit the variables without the descriptors.
 const LISTEN_PID: &str = "LISTEN_PID";
 /// The names of the sockets in systemd's units, in the same order, separated by colons.
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 const FIRST_OF_SYSTEMD: i32 = 3;
 
-/// Variables that are meant for this server, and for no program that its apps start.
+/// Variables that are meant for this server, and not for programs that its apps start.
 pub(super) const VARIABLES: [&str; 4] = [SERVER_STARTER, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES];
 
-/// The listeners that a parent program lends, or else newly opened ones for `settings`.
+/// Returns the listeners of the parent program, or else opens new ones for `settings`.
 ///
 /// # Errors
-/// Says which listener could not be taken over or opened, and why.
+/// A listener cannot be adopted or opened; the message says which, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| environment::variable(name).filter(|value| !value.trim().is_empty());
     let mut kept = Kept::default();
@@ -46,7 +46,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         let names = variable(LISTEN_FDNAMES).unwrap_or_default();
         let (stored, lent): (Vec<_>, Vec<_>) =
             parse_systemd(&value, &names)?.into_iter().partition(|loan| notify::is_name_in_store(&loan.name));
-        // What cannot be taken over is opened anew.
+        // Sockets that cannot be adopted are opened anew.
         let stored = stored.into_iter().filter_map(|loan| Some((loan.name, oribi_io::process::adopt(loan.number).ok()?)));
         kept = Kept::new(stored.collect());
         (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
@@ -56,7 +56,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         (Vec::new(), "")
     };
     let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
-    // The server listened there before, and does not any more: nobody would answer the clients.
+    // This server does not listen there any more, so clients would never be answered.
     kept.close_others().for_each(|name| notify::remove_from_store(&name));
     if let Some(opened) = opened {
         return Ok(opened);
@@ -81,11 +81,11 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     Ok(listeners)
 }
 
-/// The listeners of the server before, with what those that are encrypted offer: the certificates as they stand in their files
-/// now or stood in that server's configuration, and the secret of its session tickets.
+/// Configures TLS on the listeners of the previous server: with the certificates from their files or from that server's
+/// configuration, and with its secret of session tickets.
 ///
 /// # Errors
-/// Says what is wrong, and with which file.
+/// A file is unusable; the message says which, and why.
 pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
     let vault = inherit_vault();
     let offers = listeners.iter_mut().filter_map(|listener| listener.offer.as_mut());
@@ -97,7 +97,7 @@ pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, Str
     Ok(listeners)
 }
 
-/// The socket that a FastCGI application gets in place of its standard input (FastCGI 1.0, section 2.2,
+/// Returns the socket that a FastCGI application gets in place of its standard input (FastCGI 1.0, section 2.2,
 /// FCGI_LISTENSOCK_FILENO), if there is one.
 fn standard_input() -> Result<Option<Listener>, String> {
     let input = std::io::stdin();
@@ -114,13 +114,13 @@ fn standard_input() -> Result<Option<Listener>, String> {
     Ok(Some(listener))
 }
 
-/// A descriptor as the environment describes it.
+/// A descriptor according to the environment.
 #[derive(Debug, PartialEq, Eq)]
 struct Loan {
     number: i32,
-    /// Its name there.
+    /// Its name.
     name: String,
-    /// The host that was requested; empty: unknown.
+    /// The host that it was asked to listen on; empty: unknown.
     host: String,
 }
 
@@ -146,7 +146,7 @@ fn is_datagram(socket: &OwnedFd) -> bool {
     socket_type(socket) == Ok(SocketType::DGRAM)
 }
 
-/// Reads a value of SERVER_STARTER_PORT.
+/// Parses a value of SERVER_STARTER_PORT.
 fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
     let one = |entry: &str| {
         // A path may contain `=`; the descriptor follows the last one.
@@ -158,7 +158,7 @@ fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
     entries.map(|entry| one(entry).ok_or_else(|| format!("{SERVER_STARTER}: cannot understand {entry:?}"))).collect()
 }
 
-/// The host in `host:port` or `[v6]:port`; empty for a port or a path.
+/// Returns the host in `host:port` or `[v6]:port`; empty for a port or a path.
 fn host_of(name: &str) -> &str {
     if name.contains('/') {
         return "";
@@ -167,7 +167,7 @@ fn host_of(name: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Reads the values of LISTEN_FDS and LISTEN_FDNAMES.
+/// Parses the values of LISTEN_FDS and LISTEN_FDNAMES.
 fn parse_systemd(count: &str, names: &str) -> Result<Vec<Loan>, String> {
     // More than a thousand sockets are a mistake, and checking each descriptor takes time.
     let count = count.trim().parse().ok().filter(|count| (0..=1024).contains(count));

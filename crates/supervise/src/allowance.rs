@@ -1,25 +1,25 @@
-//! How often something may happen: some times at once, and then at a steady rate.
+//! Limits the rate of an event: a burst, and then a steady rate.
 
 use std::time::{Duration, Instant};
 
-/// A bucket of tokens. It is full at the beginning, and gets one token more in each interval.
+/// A token bucket. It is full at the beginning, and gets one more token in each interval.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// How many tokens it holds when it is full.
+    /// The capacity in tokens.
     burst: u32,
-    /// The time in which one token comes back.
+    /// The time after which one token comes back.
     interval: Duration,
-    /// When it is full again; `None`: it was never used.
+    /// The time when it is full again; `None`: it was never used.
     full_at: Option<Instant>,
 }
 
 impl Allowance {
-    /// `burst` must not be zero.
+    /// Creates a full bucket. `burst` must not be zero.
     pub(super) const fn new(burst: u32, interval: Duration) -> Self {
         Self { burst, interval, full_at: None }
     }
 
-    /// How long to wait for a token; zero if there is one.
+    /// Returns the time until a token is available; zero if there is one.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         let Some(full_at) = self.full_at else { return Duration::ZERO };
         full_at.saturating_duration_since(now).saturating_sub(self.interval * (self.burst - 1))

@@ -1,4 +1,4 @@
-//! The counters of a server in its first process: it collects what edges and workers have counted, and adds what it has done itself.
+//! The counters of a server, in its first process: it adds up those of edges and workers, and counts its own events.
 
 use super::certifier::Certifier;
 use super::edges::Edges;
@@ -8,10 +8,10 @@ use oribi_stats::totals::{Counter, Counts, Seen, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// How often a server that hands over adds to the totals, which the next one shows.
+/// The interval at which a server that hands over updates the totals, which the next one displays.
 pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
 
-/// How many killed molds may have left workers that are still counted.
+/// The number of killed molds whose workers are still counted, at most.
 const MOST_ORPHANED: usize = 8;
 
 /// Workers whose mold was killed.
@@ -20,17 +20,17 @@ struct Orphaned {
     board: Board,
     seen: Seen,
     seen_figures: figures::Seen,
-    /// Whether they have connections, and count what edges would count otherwise.
+    /// Whether they have connections, and thus the counters that edges would have otherwise.
     own_connections: bool,
-    /// When they have ended at the latest; `None`: never.
+    /// The time when they have ended at the latest; `None`: never.
     until: Option<Instant>,
 }
 
-/// The totals of a server, and what has already gone into them.
+/// The totals of a server, and the numbers already added to them.
 #[derive(Debug)]
 pub(super) struct Books {
     totals: Totals,
-    /// Those of apps; `None`: there are no metrics.
+    /// The totals of app metrics; `None`: metrics are off.
     figures: Option<FigureTotals>,
     of_edges: Seen,
     of_workers: Seen,
@@ -52,36 +52,36 @@ impl Books {
         }
     }
 
-    /// The totals, for somebody who goes on with them.
+    /// Returns the totals, for a process that continues with them.
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// The figures of apps, likewise.
+    /// Returns the totals of app metrics, for a process that continues with them.
     pub(super) fn figure_totals(&self) -> Option<&FigureTotals> {
         self.figures.as_ref()
     }
 
-    /// Counts what this process has done.
+    /// Counts an event of this process.
     pub(super) fn count(&self, counter: Counter) {
         self.totals.count(counter);
     }
 
-    /// Enters what the edges have counted.
+    /// Adds the counters of the edges.
     pub(super) fn enter_edges(&self, edges: Option<&Edges<'_>>) {
         if let Some(edges) = edges {
             self.totals.fold(&self.of_edges, &edges.counts());
         }
     }
 
-    /// Enters what the certifier has counted.
+    /// Adds the counters of the certifier.
     pub(super) fn enter_certifier(&self, certifier: Option<&Certifier>) {
         if let Some(certifier) = certifier {
             self.totals.fold(&self.of_certifier, &certifier.counts());
         }
     }
 
-    /// Enters what all workers of this process have counted.
+    /// Adds the counters of all workers of this process.
     pub(super) fn enter_workers(&self, counts: &Counts, scoreboard: &Scoreboard) {
         self.totals.fold(&self.of_workers, counts);
         if let Some(figures) = &self.figures {
@@ -89,19 +89,20 @@ impl Books {
         }
     }
 
-    /// Enters what certain workers have counted, of which so much was `seen` before.
+    /// Adds the counters of some workers, of which `seen` have been added before.
     pub(super) fn enter(&self, seen: &Seen, counts: &Counts) {
         self.totals.fold(seen, counts);
     }
 
-    /// Enters the figures of a generation, of which so much was `seen` before.
+    /// Adds the app metrics of a generation, of which `seen` have been added before.
     pub(super) fn enter_figures(&self, seen: &figures::Seen, board: &Board) {
         if let Some(figures) = &self.figures {
             figures.fold(seen, board.figures());
         }
     }
 
-    /// A mold was killed. Its workers end by themselves, within `patience`, and count as long as they answer what they have.
+    /// Keeps the scoreboard of a killed mold. Its workers end by themselves, within `patience`, and count until they have
+    /// answered their requests.
     pub(super) fn keep_orphaned(
         &self,
         board: Board,
@@ -109,7 +110,7 @@ impl Books {
         own_connections: bool,
         patience: Duration,
     ) {
-        // What the oldest have counted until now is not forgotten with them.
+        // The counts of the oldest so far must not be lost with their removal.
         self.enter_orphaned();
         let mut orphaned = self.orphaned.borrow_mut();
         if orphaned.len() == MOST_ORPHANED {
@@ -119,7 +120,7 @@ impl Books {
         orphaned.push(Orphaned { board, seen, seen_figures, own_connections, until });
     }
 
-    /// Enters what workers without a mold have counted.
+    /// Adds the counters of workers without a mold.
     pub(super) fn enter_orphaned(&self) {
         let now = Instant::now();
         self.orphaned.borrow_mut().retain(|orphaned| {
@@ -129,17 +130,17 @@ impl Books {
         });
     }
 
-    /// The figures of apps, with the contexts of their languages that there are.
+    /// Returns the app metrics, with the present contexts of languages.
     pub(super) fn figures(&self, contexts: impl Iterator<Item = Contexts>) -> Figures {
         self.figures.as_ref().map(|figures| figures.read(Contexts::of_all(contexts))).unwrap_or_default()
     }
 
-    /// The counters, and for how long they have counted.
+    /// Returns the counters, and the time since they began.
     pub(super) fn read(&self) -> (Counts, Duration) {
         (self.totals.read(), self.totals.age())
     }
 
-    /// In a new edge or worker: leaves the totals to those who keep them.
+    /// Unmaps the totals in a new edge or worker.
     pub(super) fn leave(&mut self) {
         self.orphaned.borrow_mut().clear();
         let left = self.totals.leave().and(self.figures.take().map_or(Ok(()), |mut figures| figures.leave()));

@@ -1,30 +1,30 @@
-//! The files of certificates, which are read again when they change, as programs that renew certificates change them.
+//! Watches the files of certificates, which are read again when a renewal program has changed them.
 
 use oribi_listen::Listener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often the files are checked.
+/// The interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What tells a file from the one that stood in its place before: device, inode, size and the times of its last changes in
-/// seconds and nanoseconds. A link that leads elsewhere makes another file. `None`: it cannot be seen.
+/// The identity of a file: device, inode, size and the times of its last changes in seconds and nanoseconds. A link with a
+/// new target is another file. `None`: it is not accessible.
 type Look = Option<[i64; 7]>;
 
-/// The files of all encrypted listeners, and how they looked.
+/// The files of all encrypted listeners, and their identities.
 #[derive(Debug, Default)]
 pub(super) struct CertificateFiles {
     paths: Vec<PathBuf>,
-    /// When they were read.
+    /// The identities when they were read.
     read: Vec<Look>,
-    /// At the last check.
+    /// The identities at the last check.
     seen: Vec<Look>,
     next_look: Option<Instant>,
 }
 
 impl CertificateFiles {
-    /// Those of `listeners`, which have just been read.
+    /// Watches the files of `listeners`, which have just been read.
     pub(super) fn of(listeners: &[Listener], now: Instant) -> Self {
         let mut paths: Vec<PathBuf> = Vec::new();
         for offer in listeners.iter().filter_map(|listener| listener.offer.as_ref()) {
@@ -41,14 +41,14 @@ impl CertificateFiles {
         files
     }
 
-    /// They are as they should be now.
+    /// Records that the files have been read.
     pub(super) fn were_read(&mut self) {
         self.read = self.look();
         self.seen.clone_from(&self.read);
     }
 
-    /// Whether any of them is another than the one that was read, and all have been left alone since the check before: a key and
-    /// its certificate are not replaced in one moment. Checks only when it is time.
+    /// Whether any of them differs from the one that was read, and all are unchanged since the check before: a key and its
+    /// certificate are not replaced at the same moment. Checks only when it is time.
     pub(super) fn have_changed(&mut self, now: Instant) -> bool {
         if self.next_look.is_none_or(|next| now < next) {
             return false;
@@ -59,12 +59,12 @@ impl CertificateFiles {
         if self.seen != before || self.seen == self.read {
             return false;
         }
-        // Even if they cannot be used, there is nothing to be said again before they change again.
+        // Even if they are unusable, they are not reported again before they change again.
         self.read.clone_from(&self.seen);
         true
     }
 
-    /// The time until the next check.
+    /// Returns the time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         self.next_look.map(|next| next.saturating_duration_since(now))
     }
@@ -105,11 +105,11 @@ mod tests {
         assert!(!files.have_changed(later(3)));
         assert!(files.have_changed(later(4)));
         assert!(!files.have_changed(later(5)), "once");
-        // Whoever reads them for another reason has read them.
+        // The files have been read for another reason.
         fs::remove_file(&key).expect("it is ours");
         files.were_read();
         assert!(!files.have_changed(later(6)) && !files.have_changed(later(7)));
-        // A link that leads elsewhere, as Kubernetes and certbot change their files.
+        // A link with a new target, as Kubernetes and certbot change their files.
         let other = directory.path().join("other");
         fs::write(&other, "first").expect("the directory is ours");
         std::os::unix::fs::symlink(&other, &key).expect("the directory is ours");

@@ -1,10 +1,10 @@
-//! Certificates are read again whenever the app is loaded anew, and when their files change.
+//! Reads certificates again whenever the app is loaded again, and when their files change.
 
 use super::certificate_files::CertificateFiles;
 use super::edges::Edges;
 use oribi_listen::{Listener, read_again};
 
-/// Reads the certificates of these listeners again, and gives them to the edges, if there are any. If one cannot be used, all
+/// Reads the certificates of these listeners again, and passes them to the edges, if there are any. If one is unusable, all
 /// stay as they are.
 pub(super) fn renew(files: &mut CertificateFiles, listeners: &[Listener], edges: Option<&Edges<'_>>) {
     files.were_read();

@@ -1,10 +1,9 @@
 //! The certifier: the process that orders and renews certificates (ACME).
 //!
-//! It talks to an authority, waits for it and blocks, so the process that forks it, the master or a supervisor without one, need
-//! not. No request passes through it: lanes answer the authority's challenges by themselves, those that are made in a handshake from a
-//! file which it writes (`listen/secure.rs`). What it has ordered it writes into
-//! files, and the first process sees that they have changed. It keeps the rights that the server was started with, so that keys
-//! stay readable for that user alone.
+//! It waits for an authority and may block, so that its parent, the master or a supervisor without one, need not. No request
+//! passes through it: lanes answer the authority's challenges themselves, those in a handshake from a file that the certifier
+//! writes (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the
+//! original rights of the server, so that keys are readable for that user only.
 
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
@@ -21,20 +20,20 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The pause before the next start of a certifier that has failed. Nobody waits for it.
+/// The pause before the next start of a certifier that has failed. Nothing depends on a faster one.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Makes what must be there before certificates are read: see [`oribi_acme::prepare`]. Returns what listeners need to answer
-/// challenges; `None`: no certificate is ordered.
+/// Creates the files and folders that must exist before certificates are read: see [`oribi_acme::prepare`]. Returns the data
+/// that listeners need to answer challenges; `None`: no certificate is ordered.
 ///
 /// # Errors
-/// Says which file or folder cannot be used, and why.
+/// A file or folder is unusable; the message says which, and why.
 pub(super) fn prepare(settings: &Settings) -> Result<Option<Answers>, String> {
     let is_wanted = !settings.acme.certificates.is_empty();
     is_wanted.then(|| oribi_acme::prepare(&settings.acme)).transpose()
 }
 
-/// Has challenges answered at these listeners.
+/// Makes these listeners answer challenges.
 pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answers>) {
     let thumbprint: Option<Arc<str>> = match answers {
         Some(Answers::Http(thumbprint)) => Some(thumbprint.into()),
@@ -49,22 +48,22 @@ pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answ
     }
 }
 
-/// The certifier, in the process that has started it.
+/// The certifier, in its parent process.
 #[derive(Debug)]
 pub(super) struct Certifier {
     companion: Companion,
-    /// What it counts; `None`: there was no memory for that.
+    /// The memory for its counters; `None`: there was none.
     account: Option<Account>,
 }
 
-/// What a new certifier gets.
+/// The parameters of a new certifier.
 pub(super) struct Newborn {
     birth: Birth,
     account: Option<Account>,
 }
 
 impl Certifier {
-    /// `None`: no certificate is ordered.
+    /// Returns `None` if no certificate is ordered.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let is_wanted = !settings.acme.certificates.is_empty();
         let account = || shared_lines(Account::LINES).ok().and_then(Account::first_of);
@@ -72,51 +71,51 @@ impl Certifier {
         is_wanted.then(|| Self { companion, account: account() })
     }
 
-    /// What it has counted, and those before it.
+    /// Returns the counters of the certifier and of those before it.
     pub(super) fn counts(&self) -> Counts {
         self.account.map(|account| account.read()).unwrap_or_default()
     }
 
-    /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
-    /// and calls [`Newborn::live`].
+    /// Starts the certifier if it is missing. In the new process it returns the parameters; the caller releases the
+    /// descriptors of the parent, and calls [`Newborn::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
         let birth = self.companion.keep_running(fork)?;
         Some(Newborn { birth, account: self.account })
     }
 
-    /// See [`Companion::reap`].
+    /// Collects its exit status: see [`Companion::reap`].
     pub(super) fn reap(&mut self) {
         self.companion.reap();
     }
 
-    /// See [`Companion::ended`].
+    /// Records that a process has ended: see [`Companion::ended`].
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         self.companion.ended(pid, status)
     }
 
-    /// See [`Companion::reopen_logs`].
+    /// Makes it reopen its log: see [`Companion::reopen_logs`].
     pub(super) fn reopen_logs(&self) {
         self.companion.reopen_logs();
     }
 
-    /// Ends it. It has nothing to finish: files are replaced as a whole, and what it has begun is begun anew.
+    /// Kills it. It has nothing to finish: files are replaced as a whole, and an interrupted order is repeated.
     pub(super) fn end(self) {
         self.companion.end();
     }
 
-    /// See [`Companion::descriptor`].
+    /// Returns the descriptor to watch: see [`Companion::descriptor`].
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.companion.descriptor()
     }
 
-    /// See [`Companion::patience`].
+    /// Returns the longest time to sleep: see [`Companion::patience`].
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         self.companion.patience(now)
     }
 }
 
 impl Newborn {
-    /// Runs the certifier, and ends the process only if it cannot go on.
+    /// Runs the certifier. The process ends only if it cannot continue.
     pub(super) fn live(self, settings: &Settings, privileges: &Privileges, signals: &mut Signals) -> ! {
         let Self { birth, account } = self;
         birth.live(signals, |life| work(life, account, settings, privileges))

@@ -1,56 +1,61 @@
-//! What is done with the listeners while a server stops: new connections are turned away, and those that have arrived, or whose
-//! handshakes have begun, are still answered. As long as such a handshake goes on, those who accept connections go on, too: only when
-//! all clients have come are they told to finish. So nobody waits in a queue until whoever has ended is followed by another process.
+//! Stops accepting without losing queued connections or half-done handshakes. New connections are turned away, and those that
+//! have arrived, or whose handshakes are in progress, are still answered. During such handshakes, the accepting processes
+//! continue, and only get the command to finish once all clients have arrived. So no client waits in the queue of a process
+//! that has ended.
 
 use super::LOOK_FOR_HANDSHAKES;
 use oribi_listen::{Listener, handshake_begun};
 use oribi_stats::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
-/// How many processes may be forked, one after the other, to empty the queues of the listeners after all others have ended.
+/// The number of processes forked one after the other, at most, to empty the queues of the listeners after all others have
+/// ended.
 const LAST_PROCESSES: usize = 3;
 
-/// How long handshakes that have begun may take after new connections are turned away: enough for the first retransmission (RFC
-/// 6298, section 2.1).
+/// The time for handshakes in progress after new connections are turned away: enough for the first retransmission (RFC 6298,
+/// section 2.1).
 const HANDSHAKES: Duration = Duration::from_secs(1);
 
 /// The last phase of the listeners.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// No other process accepts connections after this server.
+    /// Whether no other process accepts connections after this server.
     drains: bool,
-    /// Clients who have begun to come are still awaited by those who accept; `None`: all have come, or nobody is awaited.
+    /// The wait of the accepting processes for clients in their handshakes; `None`: all have arrived, or none is awaited.
     arrivals: Option<Arrivals>,
-    /// How many processes may still be forked to empty the queues.
+    /// The number of processes that may still be forked to empty the queues.
     last_processes: usize,
-    /// When to close listeners whose queue is empty; `None`: never, or done.
+    /// The time to close listeners whose queue is empty; `None`: never, or done.
     close_at: Option<Instant>,
-    /// Until when to wait for handshakes that had begun.
+    /// The end of the wait for handshakes in progress.
     handshakes_until: Option<Instant>,
 }
 
-/// How the last clients arrive.
+/// The wait for the last clients.
 #[derive(Clone, Copy, Debug)]
 struct Arrivals {
-    /// When to look next.
+    /// The time of the next look.
     look_at: Instant,
-    /// At the last look there was nobody. The kernel may have let a client pass while it took the filter: a second look finds it.
+    /// Whether the last look found no client. The kernel may have let a client pass while the filter was being installed: a
+    /// second look finds it.
     quiet: bool,
 }
 
-/// What is to be done after all processes that accept have ended.
+/// The next step after all accepting processes have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Wait: a handshake has begun, or somebody may still come.
+    /// Wait: a handshake is in progress, or a client may still arrive.
     Wait,
-    /// Fork one more process, which answers those that wait. It is started with this command, and told to finish when all have come.
+    /// Fork one more process, which answers the waiting clients. It starts with this command, and gets the command to finish
+    /// when all clients have arrived.
     OneMore(WorkerCommand),
 }
 
 impl Closing {
-    /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these stay as they are.
+    /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these listeners stay as
+    /// they are.
     pub(super) fn begin(&mut self, listeners: &mut [Listener]) {
         let mut all = true;
         for listener in listeners.iter_mut() {
@@ -63,27 +68,27 @@ impl Closing {
             arrivals: (!listeners.is_empty()).then_some(Arrivals { look_at: now, quiet: false }),
             last_processes: LAST_PROCESSES,
             close_at: all.then(|| now + HANDSHAKES),
-            // Both ends' timers delay the retransmission, by less than half a second.
+            // The retransmission is delayed by the timers of both ends, by less than half a second.
             handshakes_until: Some(now + HANDSHAKES * 3 / 2),
         };
     }
 
-    /// Nothing is waited for any more.
+    /// Gives up all waits.
     pub(super) fn give_up(&mut self) {
         *self = Self { drains: self.drains, ..Self::default() };
     }
 
-    /// Whether those who accept are to go on, because clients may still arrive.
+    /// Whether the accepting processes must continue, because clients may still arrive.
     pub(super) const fn awaits_clients(&self) -> bool {
         self.arrivals.is_some()
     }
 
-    /// Nobody would answer those who still come.
+    /// Ends the wait for clients, because no process would answer them.
     pub(super) const fn await_nobody(&mut self) {
         self.arrivals = None;
     }
 
-    /// Whether all clients who had begun to come have been accepted, or have taken too long; true once.
+    /// Whether all clients with a handshake in progress have been accepted, or have taken too long; true only once.
     pub(super) fn have_all_come(&mut self, listeners: &[Listener]) -> bool {
         let now = Instant::now();
         let Some(arrivals) = self.arrivals.as_mut().filter(|arrivals| now >= arrivals.look_at) else { return false };
@@ -97,13 +102,13 @@ impl Closing {
         all
     }
 
-    /// When the listeners are to be looked at again.
+    /// Returns the time of the next look at the listeners.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.arrivals.map(|arrivals| arrivals.look_at).into_iter().chain(self.close_at).min()
     }
 
-    /// Closes the listeners when nobody waits at them: a client that connects while the last requests take long is refused at
-    /// once instead of waiting.
+    /// Closes the listeners when no client waits at them: a client that connects while the last requests take long is refused
+    /// at once instead of waiting.
     pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
         let now = Instant::now();
         if self.close_at.is_none_or(|moment| now < moment) {
@@ -114,16 +119,17 @@ impl Closing {
         self.close_at = waiting.then(|| now + HANDSHAKES);
         if !waiting {
             listeners.iter().for_each(Listener::close);
-            // A socket that is closed looks as if somebody waited at it.
+            // `poll` reports a closed socket as if a client waited at it.
             self.drains = false;
         }
     }
 
-    /// Called when all processes that accept have ended. They may have died, or have been told to end by others, and clients may be
-    /// left in the queues or in their handshakes, or may have passed while the kernel took the filter ([`Arrivals::quiet`]).
+    /// Returns the next step after all accepting processes have ended. They may have died, or have been killed from outside,
+    /// and clients may be left in the queues or in their handshakes, or may have passed while the filter was being installed
+    /// ([`Arrivals::quiet`]).
     pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
         let now = Instant::now();
-        // The handshakes first: one that completes between the two checks is found by the second.
+        // The handshakes are checked first: one that completes between the two checks is found by the second.
         let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
         let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
         let may_come = self.drains && self.arrivals.is_some();
@@ -138,8 +144,8 @@ impl Closing {
     }
 }
 
-/// Whether a client waits to be accepted or is in its handshake. The handshakes first: one that completes between the two checks is
-/// found by the second.
+/// Whether a client waits to be accepted or is in its handshake. The handshakes are checked first: one that completes between
+/// the two checks is found by the second.
 fn is_anybody_there(listeners: &[Listener]) -> bool {
     handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
 }
@@ -154,7 +160,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A listener whose clients are about to be turned away.
+    /// Opens a listener whose clients are about to be turned away.
     fn listeners() -> Vec<Listener> {
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
@@ -164,7 +170,7 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], listeners[0].server_port.parse().expect("it is a port")))
     }
 
-    /// Looks until those who accept may finish.
+    /// Looks until the accepting processes may finish.
     fn wait_for_all(closing: &mut Closing, listeners: &[Listener]) {
         while !closing.have_all_come(listeners) {
             sleep(LOOK_FOR_HANDSHAKES);
@@ -191,7 +197,7 @@ mod tests {
         closing.begin(&mut listeners);
         let deadline = Instant::now() + LONG;
         assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Serve));
-        // It has not come as far as accepting.
+        // No process has accepted the client so far.
         wait_for_all(&mut closing, &listeners);
         assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));
         assert_eq!(closing.rest(&listeners, deadline), Rest::OneMore(WorkerCommand::Drain));

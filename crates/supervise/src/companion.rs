@@ -1,5 +1,5 @@
-//! A companion: a process that the first process keeps beside those that serve, and through which no request passes. The certifier is
-//! one, and the exporter. It may wait and block, so that the first process need not.
+//! A helper process (companion) of the first process, beside those that serve requests: the certifier, and the exporter. It
+//! may wait and block, so that the first process need not.
 
 use super::describe_end;
 use super::foreground::leave_report;
@@ -16,32 +16,32 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// How often to look whether a process has ended that was told to, if the system has no descriptors for processes.
+/// The interval at which the end of a process is checked, on systems without pidfds.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The signal that ends a companion. TERM and INT, by which people and service managers stop servers, reach all processes of a group,
-/// and a companion must outlive those that still send to it.
+/// The signal that ends a helper. TERM and INT, by which people and service managers stop servers, reach all processes of a
+/// group, and a helper must outlive those that still send data to it.
 const END: Signal = Signal::ALARM;
 
-/// A companion, in the process that has started it.
+/// A helper, in its parent process.
 #[derive(Debug)]
 pub(super) struct Companion {
-    /// What it is, for the log: "the process that ...".
+    /// A description for the log: "the process that ...".
     what: &'static str,
     process: Option<Process>,
     pace: Pace,
 }
 
-/// One that has not been waited for yet.
+/// A process that has not been waited for yet.
 #[derive(Debug)]
 struct Process {
     pid: Pid,
-    /// Readable when it has ended; `None` if the system has no descriptors for processes.
+    /// Readable when it has ended; `None`: the system has no pidfds.
     descriptor: Option<OwnedFd>,
     born: Instant,
 }
 
-/// What a new companion gets.
+/// The parameters of a new helper.
 pub(super) struct Birth {
     what: &'static str,
     parent: Pid,
@@ -49,13 +49,13 @@ pub(super) struct Birth {
 }
 
 impl Companion {
-    /// `pause`: that before the next start of one that has failed.
+    /// `pause`: the time before the next start after a failure.
     pub(super) const fn new(what: &'static str, pause: Duration) -> Self {
         Self { what, process: None, pace: Pace::new(Duration::ZERO, pause) }
     }
 
-    /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
-    /// and calls [`Birth::live`].
+    /// Starts the helper if it is missing. In the new process it returns the parameters; the caller releases the descriptors
+    /// of the parent, and calls [`Birth::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
         if self.process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
             return None;
@@ -80,18 +80,18 @@ impl Companion {
         }
     }
 
-    /// Waits for it, if it has ended.
+    /// Collects its exit status, if it has ended.
     pub(super) fn reap(&mut self) {
         let Some(pid) = self.process.as_ref().map(|process| process.pid) else { return };
         match waitpid(Some(pid), WaitOptions::NOHANG) {
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Ok(Some((_, status))) => _ = self.ended(pid, Some(status)),
-            // An app may have set SIGCHLD to be ignored: then the system does not tell how it ended.
+            // An app may have set SIGCHLD to be ignored: then the exit status is lost.
             Err(_) => _ = self.ended(pid, None),
         }
     }
 
-    /// Records that a process has ended; returns whether it was this companion.
+    /// Records that a process has ended; returns whether it was this helper.
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         let Some(process) = self.process.take_if(|process| process.pid == pid) else { return false };
         let now = Instant::now();
@@ -101,7 +101,7 @@ impl Companion {
         true
     }
 
-    /// Has it open its log again.
+    /// Makes it reopen its log.
     pub(super) fn reopen_logs(&self) {
         if let Some(process) = &self.process {
             // It has not been waited for, so its process id cannot belong to another process.
@@ -109,7 +109,7 @@ impl Companion {
         }
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(super) fn end(self) {
         if let Some(Process { pid, .. }) = self.process {
             let _ = kill_process(pid, Signal::KILL);
@@ -117,7 +117,7 @@ impl Companion {
         }
     }
 
-    /// Has it finish what it has begun, and waits for that, but no longer than `patience`.
+    /// Tells it to finish, and waits for that up to `patience`.
     pub(super) fn finish(self, patience: Duration) {
         let Some(Process { pid, descriptor, .. }) = &self.process else { return };
         let _ = kill_process(*pid, END);
@@ -138,12 +138,12 @@ impl Companion {
         }
     }
 
-    /// What its parent watches.
+    /// Returns the descriptor for the parent to watch.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.process.as_ref()?.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// How long its parent may sleep at most; `None`: as long as nothing happens.
+    /// Returns the longest time that the parent may sleep; `None`: until something happens.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         match &self.process {
             None => Some(self.pace.wait(now)),
@@ -152,37 +152,37 @@ impl Companion {
     }
 }
 
-/// The signals that are for its parent, which ends it.
+/// The signals that are meant for its parent, which ends it.
 const PARENTS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
-/// The count of ignored signals, which nobody reads.
+/// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process was told to open its log again.
+/// The number of signals to reopen the log.
 static REOPENINGS: AtomicU32 = AtomicU32::new(0);
 
-/// How often it was told to come to its end.
+/// The number of signals to finish.
 static ENDS: AtomicU32 = AtomicU32::new(0);
 
-/// What becomes of a companion when its parent dies.
+/// The reaction of a helper to the death of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Orphan {
-    /// It ends at once: it has nothing to finish.
+    /// It ends at once, because it has nothing to finish.
     Ends,
-    /// It is told to come to its end.
+    /// It finishes its work.
     Finishes,
 }
 
-/// The life of a companion, in its own process.
+/// The state of a helper, in its own process.
 pub(super) struct Life {
     parent: Pid,
-    /// Readable when it was told something.
+    /// Readable after a signal.
     wake: OwnedFd,
     _watches: Vec<Watch>,
 }
 
 impl Birth {
-    /// Does the `work` of the companion, and ends the process: well, if that returns without an error.
+    /// Does the `work` of the helper, and ends the process, with status 0 if that returns without an error.
     pub(super) fn live(self, signals: &mut Signals, work: impl FnOnce(&Life) -> Result<(), String>) -> ! {
         let Self { what, parent, heirs } = self;
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&Life::begin(parent, signals, heirs)?)));
@@ -197,7 +197,7 @@ impl Birth {
                 1
             }
         };
-        // Neither the app's exit handlers nor the language's may run here.
+        // The exit handlers of the app and of its language must not run here.
         exit_now(status)
     }
 }
@@ -211,7 +211,7 @@ impl Life {
         Ok(Self { parent, wake, _watches: watches })
     }
 
-    /// Does not outlive the parent. Call this when the process has the user that it will have: the system forgets it with a change.
+    /// Ends or finishes with the parent. Must be called when the process has its final user: a change of the user cancels it.
     ///
     /// # Errors
     /// The parent has died already, or the system refuses.
@@ -225,17 +225,17 @@ impl Life {
         if rustix::process::getppid() == Some(self.parent) { Ok(()) } else { Err("the parent has died".to_owned()) }
     }
 
-    /// Whether it was told to open its log again since the last call.
+    /// Whether there was a signal to reopen the log since the last call.
     pub(super) fn is_to_reopen_log(&self) -> bool {
         REOPENINGS.swap(0, SeqCst) > 0
     }
 
-    /// Whether it was told to come to its end.
+    /// Whether there was a signal to finish.
     pub(super) fn is_to_end(&self) -> bool {
         ENDS.load(SeqCst) > 0
     }
 
-    /// Waits until there is something to read, or it was told something; `time`: at most so long.
+    /// Waits for input or a signal, at most for `time`.
     pub(super) fn wait(&self, input: Option<BorrowedFd<'_>>, time: Option<Duration>) {
         signals::empty(&self.wake);
         if REOPENINGS.load(SeqCst) > 0 || self.is_to_end() {
@@ -243,7 +243,7 @@ impl Life {
         }
         let mut polled = vec![PollFd::new(&self.wake, PollFlags::IN)];
         polled.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
-        // However it ends, there is a look at everything.
+        // Everything is checked afterwards, whatever the result.
         let _ = poll(&mut polled, time.and_then(|time| Timespec::try_from(time).ok()).as_ref());
     }
 }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long to wait before retrying when a spare context could not be made; meanwhile the lanes go on with their present ones.
+/// The pause after a spare context could not be made; meanwhile the lanes continue with their present ones.
 const SPARE_RETRY: Duration = Duration::from_secs(1);
 
 /// Reports the state of a worker to the supervisor.
@@ -20,11 +20,11 @@ pub(super) struct Reporter<'a> {
     pub(super) slot: &'a WorkerSlot,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: &'a OwnedFd,
-    /// Sets the process title to what the worker does; see [`Runtime::set_title`] for the thread that may call it.
+    /// Sets the process title to the worker's activity; see [`Runtime::set_title`] for the thread that may call it.
     pub(super) entitle: &'a dyn Fn(&str),
 }
 
-/// The title of a worker that accepts no more connections and answers those it has.
+/// The title of a worker that has stopped accepting connections and answers those it has.
 pub(super) const RETIRING: &str = "retiring";
 
 impl Reporter<'_> {
@@ -35,14 +35,14 @@ impl Reporter<'_> {
         let _ = rustix::io::write(self.notice, &[0]);
     }
 
-    /// Called when the worker accepts no more connections.
+    /// Called when the worker stops accepting connections.
     pub(super) fn retires(&self) {
         (self.entitle)(RETIRING);
     }
 }
 
-/// The number of requests after which a context is due, drawn between `min_requests` and `max_requests`, so that workers that
-/// started together do not end together; `None`: never.
+/// Returns the number of requests after which a context is due, drawn between `min_requests` and `max_requests`, so that
+/// workers that started together do not end together; `None`: never.
 pub(super) fn draw_limit(settings: &Settings) -> Option<u64> {
     let most = settings.max_requests?;
     let least = settings.min_requests.unwrap_or(most);
@@ -59,12 +59,12 @@ fn draw(least: u64, most: u64, random: u64) -> u64 {
     }
 }
 
-/// The supply for a worker with one lane: the runtime's own context, which is replaced together with its process.
+/// The supply of a worker with one lane: the runtime's own context, which is replaced together with its process.
 pub(super) struct Single<'a> {
     runtime: &'a dyn Runtime,
     reporter: Reporter<'a>,
     boot: Option<Boot<'a>>,
-    /// See [`Life::shows_load_errors`](oribi_config::Life::shows_load_errors).
+    /// Whether load errors are shown to browsers: see [`Life::shows_load_errors`](oribi_config::Life::shows_load_errors).
     shows_load_errors: bool,
     limit: Option<u64>,
 }
@@ -98,7 +98,7 @@ impl ContextSupply for Single<'_> {
         self.limit.unwrap_or(u64::MAX)
     }
 
-    /// Asks for the replacement of the process. A context that is only due goes on until the replacement is ready.
+    /// Asks for the replacement of the process. A context that is only due continues until the replacement is ready.
     fn renew(&mut self, present: Box<dyn Host>, _answered: u64, after: After) -> Renewal {
         self.reporter.report(WorkerState::Retiring);
         if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
@@ -113,29 +113,29 @@ impl ContextSupply for Single<'_> {
     }
 }
 
-/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all, so the runtime is never asked
-/// for two at once, and no lane waits for that work.
+/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all, so the runtime never has to
+/// make two at once, and no lane waits for that work.
 pub(super) struct Pool {
     state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 struct PoolState {
-    /// Contexts that are ready and not in use.
+    /// Contexts that are ready and unused.
     spares: Vec<Box<dyn Host>>,
     /// Used contexts, to be dropped.
     retired: Vec<Box<dyn Host>>,
-    /// Lanes that wait for a context.
+    /// The number of lanes that wait for a context.
     waiting: usize,
-    /// Lanes that have not ended.
+    /// The number of lanes that have not ended.
     lanes: usize,
-    /// Lanes that have yet to get their first context.
+    /// The number of lanes without their first context so far.
     starting: usize,
-    /// Why no context can be made for a waiting lane: the worker must end.
+    /// The reason why no context can be made for a waiting lane: the worker must end.
     failure: Option<String>,
-    /// A lane accepts no more connections, and this has not been reported yet.
+    /// Whether a lane has stopped accepting connections, and this has not been reported yet.
     retires: bool,
-    /// A lane accepts no more connections.
+    /// Whether a lane has stopped accepting connections.
     retiring: bool,
 }
 
@@ -154,13 +154,13 @@ impl Pool {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// The state is consistent whenever the lock is released, so a lane that panicked has not spoilt it.
+    /// The state is consistent whenever the lock is released, so a lane that panicked has not damaged it.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes contexts until all lanes have ended: one for each waiting lane, and `spares` in advance. Calls `retires` once,
-    /// when the lanes accept no more connections.
+    /// when the lanes stop accepting connections.
     pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize, retires: impl Fn()) {
         let mut state = self.lock();
         let mut retry_later = false;
@@ -174,7 +174,7 @@ impl Pool {
             let ahead = if retry_later || state.starting > 0 { 0 } else { spares };
             if state.failure.is_none() && state.spares.len() < state.waiting + ahead {
                 drop(state);
-                // A panic here would let the lanes wait for ever.
+                // A panic here would make the lanes wait forever.
                 let made = catch_unwind(AssertUnwindSafe(|| runtime.open(true)))
                     .unwrap_or_else(|_| Err("panic while making a context".to_owned()));
                 state = self.lock();
@@ -221,7 +221,7 @@ impl Pool {
         outcome
     }
 
-    /// A spare context, unless there is none or another lane needs it more urgently.
+    /// Returns a spare context, unless there is none or another lane needs it more urgently.
     fn spare(&self) -> Option<Box<dyn Host>> {
         let mut state = self.lock();
         if state.spares.len() <= state.waiting {
@@ -243,7 +243,7 @@ impl Pool {
         state.starting == 0
     }
 
-    /// Records that a lane accepts no more connections, so the worker retires.
+    /// Records that a lane has stopped accepting connections, so the worker retires.
     fn lane_retires(&self) {
         let mut state = self.lock();
         state.retires |= !std::mem::replace(&mut state.retiring, true);
@@ -271,7 +271,7 @@ impl<'a> Pooled<'a> {
         Self { settings, pool, reporter, boot }
     }
 
-    /// The number of answered requests at which a context that starts now is due.
+    /// Returns the number of answered requests at which a context that starts now is due.
     fn due_after(&self, answered: u64) -> u64 {
         draw_limit(self.settings).map_or(u64::MAX, |limit| answered.saturating_add(limit))
     }
@@ -293,7 +293,7 @@ impl ContextSupply for Pooled<'_> {
         self.due_after(0)
     }
 
-    /// Exchanges the context without letting a client wait: the present one goes on until a spare one is ready, unless it has
+    /// Replaces the context without making a client wait: the present one continues until a spare one is ready, unless it has
     /// asked to retire.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal {
         let fresh = if after.retire { self.pool.wait_for_context().map(Some) } else { Ok(self.pool.spare()) };

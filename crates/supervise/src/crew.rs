@@ -1,4 +1,4 @@
-//! A lane that the threads of a language share, because the language has one lock for all of them.
+//! A lane shared by the threads of a language that has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
 use oribi_engine::Engine;
@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// One source for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
-/// while another thread has nothing to do. The language's lock is the source's lock, too; only waiting needs neither.
+/// while another thread is idle. The language's lock protects the source, too; only waiting needs neither.
 pub(super) struct SharedLane<'a, S: Source> {
     lane: Lane<'a, S>,
     lock: &'a dyn GlobalLock,
@@ -28,13 +28,13 @@ pub(super) struct SharedLane<'a, S: Source> {
     answered: Cell<u64>,
     /// The number of answered requests at which the process is to be replaced.
     due: Cell<u64>,
-    /// Its own app has asked to retire it.
+    /// Whether the lane's own app has asked to retire.
     retired: Cell<bool>,
-    /// The lane accepts no more connections, and this has been reported.
+    /// Whether the lane has stopped accepting connections, and has reported that.
     retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
-    /// Its app has answered the boot request.
+    /// Whether the app has answered the boot request.
     booted: Cell<bool>,
 }
 
@@ -43,14 +43,14 @@ pub(super) struct SharedLane<'a, S: Source> {
 enum Turn {
     /// A request was answered, or will be later.
     Answered,
-    /// There is nothing to do for this time, unless events arrive.
+    /// There is no work for this time, unless events arrive.
     Idle(Option<Duration>),
-    /// The worker ends: take no further turn.
+    /// The worker ends, without a further turn.
     End,
 }
 
 impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
-    /// A lane with an engine of its own.
+    /// Creates a lane with an engine of its own.
     pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
         let lane = Lane::new(engine, setup.slot).woken_by(attention).with_settings(setup.settings)?;
@@ -59,7 +59,7 @@ impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
 }
 
 impl<'a> SharedLane<'a, Intake<'a>> {
-    /// A lane behind edges, which answers the requests of `pools`.
+    /// Creates a lane behind edges, which answers the requests of `pools`.
     pub(super) fn behind(
         setup: &LaneSetup<'a>,
         pools: Vec<Worker>,
@@ -92,12 +92,12 @@ impl<'a, S: Source> SharedLane<'a, S> {
         })
     }
 
-    /// Lets the language's threads answer until the worker ends. Called on the thread that loaded the app, with the lock held.
-    /// Before that, its app answers the request of `boot`. Returns only after the last thread has left, even if the main thread
-    /// has ended, because the caller then frees what the threads use.
+    /// Makes the language's threads answer until the worker ends; before that, the app answers the request of `boot`. Called
+    /// on the thread that loaded the app, with the lock held. Returns only after the last thread has left, even if the main
+    /// thread has ended, because the caller then frees the threads' data.
     ///
     /// # Errors
-    /// The app cannot serve, or its threads could not go on.
+    /// The app cannot serve, or its threads could not continue.
     pub(super) fn work(self, boot: Option<Boot<'a>>) -> Result<(), String> {
         let Some(roster) = self.lane.roster() else { return Err("its lane is not shared".to_owned()) };
         self.lock.begin(&self, roster.most());
@@ -115,7 +115,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         }
         while !roster.is_empty() {
             if !roster.rest_main() {
-                // The app has ended the main thread, so it wants the process to end.
+                // The app has ended the main thread, so the process must end.
                 self.retire();
             }
             roster.fill_up();
@@ -123,12 +123,12 @@ impl<'a, S: Source> SharedLane<'a, S> {
         // Gives up the exchanges that the threads have left unanswered.
         self.lane.source().abandon_all();
         self.lock.end();
-        // The language may have kept the address of what has asked until now.
+        // The language may have kept the address of the boot request until now.
         drop(boot);
         if self.failed.get() { Err("its threads could not go on".to_owned()) } else { Ok(()) }
     }
 
-    /// Has the app answer the boot request on the thread that loaded it, while there are no other threads in the crew.
+    /// Makes the app answer the boot request on the thread that loaded it, while the pool has no other threads.
     fn boot(&self, boot: Option<&Boot<'_>>) -> Result<(), String> {
         if let Some(boot) = boot {
             let mut host = self.lock.open()?;
@@ -157,14 +157,14 @@ impl<'a, S: Source> SharedLane<'a, S> {
                 if roster.most() > 1 {
                     return;
                 }
-                // No thread could replace the main thread. The process ends after it has answered what it has accepted.
+                // No thread could replace the main thread. The process ends after it has answered the accepted requests.
                 self.retire();
             }
         }
     }
 
-    /// Answers the next request with the calling thread's own context. Never waits for a request. While the app runs, the lock
-    /// may change hands and other threads may take their turns.
+    /// Answers the next request with the calling thread's own context. Never waits for a request. While the app runs, the
+    /// lock may change hands and other threads may take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The source must not be borrowed while the app runs.
@@ -197,7 +197,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         Turn::End
     }
 
-    /// Asks for the replacement of the process when it has answered its share of requests, or at once if its app asks for it.
+    /// Asks for the replacement of the process after its number of requests, or at once if its app asks for it.
     fn count(&self, retire: bool) {
         self.answered.set(self.answered.get() + 1);
         if retire {
@@ -221,7 +221,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         }
     }
 
-    /// Reports, once, that the worker accepts no more connections.
+    /// Reports, once, that the worker has stopped accepting connections.
     fn tell_of_stop(&self) {
         if self.lane.stops() && !self.retires.replace(true) {
             self.reporter.retires();
@@ -282,7 +282,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// A language whose only thread is the test's, and which counts how often it was asked to start another one.
+    /// A language whose only thread is the test's, and which counts the requests to start another one.
     #[derive(Default)]
     struct Lonely(AtomicUsize);
 
@@ -322,7 +322,7 @@ mod tests {
         String::from_utf8_lossy(&buffer[..size]).into_owned()
     }
 
-    /// Calls `act` with a crew of one, a client and a way to wake the worker.
+    /// Calls `act` with a pool of one thread, a client and a pipe that wakes the worker.
     fn with_crew(
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
@@ -438,7 +438,7 @@ mod tests {
 
     const OK: ResponseHead<'static> = ResponseHead { status: 200, fields: &[] };
 
-    /// An app that looks for its client until another thread is called for the request that `0` sends meanwhile.
+    /// An app that checks its client until another thread is called for the request that `0` sends in the meantime.
     struct Looking<'l>(TcpStream, &'l Lonely);
 
     impl Host for Looking<'_> {
@@ -467,7 +467,7 @@ mod tests {
         });
     }
 
-    /// An app that answers nothing in its call.
+    /// An app that does not answer within its call.
     struct Keeping(Option<ExchangeId>);
 
     impl Host for Keeping {

@@ -1,4 +1,4 @@
-//! Listeners as text, for the environment of a process that inherits them.
+//! Encodes listeners as text, for the environment of a process that inherits them.
 
 use oribi_config::{Offer, Protocol, ProxyProtocol};
 use oribi_listen::Listener;
@@ -8,14 +8,14 @@ use std::os::fd::AsRawFd;
 /// The variable with the descriptors of the listeners.
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 
-/// The beginning of the property of a listener whose connections begin with a PROXY header.
+/// The prefix of the property of a listener whose connections begin with a PROXY header.
 const PROXY: &str = "proxy-";
-/// The beginning of the property of an encrypted listener.
+/// The prefix of the property of an encrypted listener.
 const TLS: &str = "tls:";
-/// The beginning of the property of a listener at which challenges are answered.
+/// The prefix of the property of a listener at which challenges are answered.
 const ACME: &str = "acme:";
 
-/// The value of `ORIBI_LISTENERS` for `listeners`.
+/// Returns the value of `ORIBI_LISTENERS` for `listeners`.
 pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
         let numbers: Vec<_> = listener.sockets().map(|socket| socket.as_raw_fd().to_string()).collect();
@@ -34,10 +34,10 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
 
-/// One listener as the environment describes it.
+/// One listener according to the environment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// At least one.
+    /// The descriptors; at least one.
     pub(super) numbers: Vec<i32>,
     pub(super) display: String,
     pub(super) server_name: String,

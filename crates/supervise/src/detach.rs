@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::sync::OnceLock;
 
-/// The directory that this process was started in, if it has detached.
+/// The original directory of this process, if it has detached.
 static STARTED_IN: OnceLock<WorkingDirectory> = OnceLock::new();
 
 /// The working directory of a process that has detached.
@@ -17,30 +17,31 @@ static STARTED_IN: OnceLock<WorkingDirectory> = OnceLock::new();
 pub enum Directory {
     /// The root directory, as after daemon(3).
     Root,
-    /// The one in which the server was started.
+    /// The original directory of the server.
     Same,
 }
 
-/// The directory that this process was started in.
+/// Returns the original directory of this process.
 pub(super) fn started_in() -> WorkingDirectory {
     STARTED_IN.get().cloned().unwrap_or_else(WorkingDirectory::current)
 }
 
 /// Detaches from the terminal and from the parent process: the caller continues in a new process with its standard streams at
-/// /dev/null. If there is a log file for standard error, that is left alone, whether the file has replaced it already or will.
+/// /dev/null. With a log file for standard error, that stream is left alone, whether the file has replaced it already or
+/// will.
 ///
-/// The original process waits until the server serves, and ends with status 0. If the server ends before, it says where to find
-/// the reason, and ends with status 1.
+/// The original process waits until the server serves, and ends with status 0. If the server ends earlier, it prints where to
+/// find the reason, and ends with status 1.
 ///
 /// Paths of sockets become absolute here; paths of files are absolute already.
 ///
 /// # Errors
 /// An error of the system; then nothing or little has changed.
 pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
-    // Later in this process the path of the app would be looked for in the root directory.
+    // Later this process would look up the path of the app in the root directory.
     STARTED_IN.get_or_init(WorkingDirectory::current);
     if super::inheritance::is_upgrade() {
-        // The process before has detached, and waits for this one.
+        // The previous process has detached, and waits for this one.
         return Ok(());
     }
     for address in &mut settings.listen {

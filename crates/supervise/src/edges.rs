@@ -1,7 +1,8 @@
-//! The keeper's view of the edges: it forks them before any mold or worker, replaces those that die, and stops them first.
+//! The edges, in the process that forks them: it starts them before any mold or worker, replaces those that die, and stops
+//! them first.
 //!
-//! The keeper is the process that has opened the listeners: the master, or a supervisor without one. Each edge has memory of its
-//! own, which it shares with all workers and which outlives it: the next edge takes it over, and no app is restarted.
+//! This process has opened the listeners: it is the master, or a supervisor without one. Each edge has memory of its own,
+//! which it shares with all workers and which outlives it: the next edge takes it over, and no app is restarted.
 
 mod child;
 pub(super) mod pools;
@@ -33,25 +34,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The pause before the next start of edges that fail again and again; the first is replaced at once.
+/// The pause before the next start of edges that fail repeatedly; the first one is replaced at once.
 const PAUSE: Duration = Duration::ZERO;
 
-/// How long to wait for edges that were killed.
+/// The longest wait for edges that were killed.
 const AFTER_KILL: Duration = Duration::from_secs(60);
 
-/// The edges of a server, in the process that keeps them.
+/// The edges of a server, in their parent process.
 pub(super) struct Edges<'a> {
     settings: &'a Settings,
     /// The memory of each edge.
     pools: Vec<Memory>,
     scoreboard: Scoreboard,
-    /// One for each edge.
+    /// The place of each edge.
     places: Vec<Place>,
     pace: Pace,
     stage: Stage,
-    /// Edges of a server before will hand their connections over to these.
+    /// Whether edges of a previous server will hand their connections over to these.
     succeeds: bool,
-    /// An edge that has ended had begun to serve.
+    /// Whether any edge that has ended had begun to serve.
     has_served: bool,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Edges<'a> {
 #[derive(Default)]
 struct Place {
     process: Option<Process>,
-    /// Its memory was used by an edge before.
+    /// Whether an earlier edge has used its memory.
     used: bool,
     turning: Turning,
 }
@@ -67,45 +68,45 @@ struct Place {
 /// An edge that has not been waited for yet.
 struct Process {
     pid: Pid,
-    /// Readable when it has ended; `None` if the system has no descriptors for processes.
+    /// Readable when it has ended; `None`: the system has no pidfds.
     process: Option<OwnedFd>,
     waker: OwnedFd,
-    /// What the edge asks for.
+    /// The requests of the edge to its parent.
     pleas: Pleas,
     born: Instant,
-    /// Where edges of the server before send their connections; taken by whoever tells them.
+    /// The destination for connections of the previous server; taken when it is announced.
     successor: Option<Sender>,
 }
 
 enum Stage {
     Serving,
     Draining {
-        /// When to end edges that have not finished.
+        /// The time when edges that have not finished are killed.
         deadline: Instant,
         closing: Closing,
-        /// The listeners are lent: clients that wait there wait for the next server.
+        /// The command that the edges get. Retire if listeners are lent: clients that wait there wait for the next server.
         command: WorkerCommand,
-        /// Requests had to be cut off.
+        /// Whether requests had to be cut off.
         cut: bool,
     },
 }
 
-/// How far the edges have come with their end.
+/// The progress of the edges' end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drained {
     /// Requests are still being answered.
     NotYet,
     /// No edge is left.
     Done {
-        /// Requests had to be cut off.
+        /// Whether requests had to be cut off.
         cut: bool,
     },
 }
 
-/// What the end of an edge means.
+/// The consequence of the end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The process was no edge.
+    /// It was not an edge.
     NoEdge,
     /// Another edge starts, or none is needed.
     Usual,
@@ -114,8 +115,8 @@ pub(super) enum End {
 }
 
 impl<'a> Edges<'a> {
-    /// Makes memory for the edges that `settings` ask for, and for workers with that many `lanes` each; `None`: there are to be
-    /// no edges. None is started yet.
+    /// Makes memory for the edges of `settings`, and for workers with that many `lanes` each; `None`: there are no edges.
+    /// Does not start any yet.
     pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
@@ -142,12 +143,12 @@ impl<'a> Edges<'a> {
         }))
     }
 
-    /// What the edges do.
+    /// Returns a summary of each edge.
     pub(super) fn rows(&self) -> Vec<Row> {
         self.scoreboard.rows()
     }
 
-    /// What they have counted, and those before them.
+    /// Returns the counters of the edges and of those before them.
     pub(super) fn counts(&self) -> Counts {
         self.scoreboard.counts(true)
     }
@@ -156,18 +157,18 @@ impl<'a> Edges<'a> {
         self.scoreboard.slots()
     }
 
-    /// The memory that workers share with the edges.
+    /// Returns the memory that workers share with the edges.
     pub(super) fn pools(&self) -> &[Memory] {
         &self.pools
     }
 
-    /// The memory, in a new worker, which must not keep anything else of the edges.
+    /// Returns the memory, in a new worker, which must not keep anything else of the edges.
     pub(super) fn into_pools(self) -> Vec<Memory> {
         self.pools
     }
 
-    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns what that edge
-    /// needs; the caller releases what belongs to the keeper alone, and calls [`Birth::live`].
+    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the
+    /// parameters; the caller releases the descriptors of the parent, and calls [`Birth::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
         if !matches!(self.stage, Stage::Serving) {
             return None;
@@ -230,12 +231,13 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// `edge`, or `edge 2` where there are several.
+    /// Returns `edge`, or `edge 2` where there are several.
     fn name(&self, number: usize) -> String {
         child::name(number, self.settings.edges_wanted())
     }
 
-    /// Records the edges that have ended; returns whether the server cannot go on, because none has ever begun to serve.
+    /// Collects the exit status of edges that have ended; returns whether the server cannot continue, because none has ever
+    /// begun to serve.
     pub(super) fn reap(&mut self) -> bool {
         let mut cannot_serve = false;
         let pids: Vec<Pid> = self.places.iter().filter_map(|place| place.process.as_ref()).map(|process| process.pid).collect();
@@ -243,7 +245,7 @@ impl<'a> Edges<'a> {
             let end = match waitpid(Some(pid), WaitOptions::NOHANG) {
                 Ok(None) | Err(Errno::INTR) => continue,
                 Ok(Some((_, status))) => self.ended(pid, Some(status)),
-                // An app may have set SIGCHLD to be ignored: then the system does not tell how it ended.
+                // An app may have set SIGCHLD to be ignored: then the exit status is lost.
                 Err(_) => self.ended(pid, None),
             };
             cannot_serve |= end == End::CannotServe;
@@ -291,8 +293,7 @@ impl<'a> Edges<'a> {
         End::Usual
     }
 
-    /// What the edges ask for: see [`keeper::Reason`]. Nobody has
-    /// checked whether the processes that they name are workers.
+    /// Returns the requests of edges about workers: see [`keeper::Reason`]. The process ids in them have not been checked.
     pub(super) fn pleas(&self) -> Vec<Plea> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
         processes.flat_map(|process| std::iter::from_fn(|| process.pleas.next())).collect()
@@ -308,12 +309,12 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Makes the edges open their logs again.
+    /// Makes the edges reopen their logs.
     pub(super) fn reopen_logs(&self) {
         if self.settings.edge_sandbox != SandboxChoice::Off {
             self.give_logs();
         }
-        // All slots share this count.
+        // All slots share this counter.
         if let Some(slot) = self.slots().first() {
             slot.log_opening.fetch_add(1, Relaxed);
         }
@@ -322,7 +323,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Gives the edges their logs, which no edge in a sandbox can open. The error log of this process is open already.
+    /// Sends the edges their logs, which an edge in a sandbox cannot open. The error log of this process is open already.
     fn give_logs(&self) {
         let access = log_file::open_access_log(self.settings).unwrap_or_else(|message| {
             log::error!("{message}");
@@ -341,7 +342,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Has the edges use the certificates that these listeners have now.
+    /// Sends the edges the present certificates of these listeners.
     pub(super) fn give_certificates(&self, listeners: &[Listener]) {
         let vault = match Vault::fill(listeners) {
             Ok(Some(vault)) => vault,
@@ -357,9 +358,9 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Tells the edges whether the server is about to end.
+    /// Announces to the edges whether the server is about to end.
     pub(super) fn foresee(&self, prospect: Prospect) {
-        // All slots share it.
+        // All slots share this value.
         if let Some(slot) = self.slots().first() {
             slot.foresee(prospect);
         }
@@ -368,7 +369,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Begins to stop: new connections are turned away, and everything that has arrived is answered, until `deadline`.
+    /// Begins to stop: new connections are turned away, and arrived requests are answered, until `deadline`.
     pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
         if !matches!(self.stage, Stage::Serving) {
             return;
@@ -384,12 +385,13 @@ impl<'a> Edges<'a> {
         if awaits_clients { self.foresee(Prospect::Parts) } else { self.tell(command) }
     }
 
-    /// Says that edges of a server before will hand their connections over to these, which have not been started yet.
+    /// Records that edges of a previous server will hand their connections over to these, which have not been started yet.
     pub(super) fn succeed(&mut self) {
         self.succeeds = true;
     }
 
-    /// Where edges of the server before are to send their connections, when all edges here serve; `None`: they do not yet.
+    /// Returns the destinations for the connections of the previous server's edges, when all edges here serve; `None`: they
+    /// do not yet.
     pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
         if !self
             .slots()
@@ -403,8 +405,8 @@ impl<'a> Edges<'a> {
         Some(self.places.iter_mut().filter_map(|place| place.process.as_mut()?.successor.take()).collect())
     }
 
-    /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over, as far
-    /// as that goes until `deadline`. If it has none that could, connections close after their next responses.
+    /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over,
+    /// as far as possible until `deadline`. If it names no edges, connections close after their next responses.
     pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
         if !matches!(self.stage, Stage::Serving) {
             return;
@@ -423,7 +425,7 @@ impl<'a> Edges<'a> {
         self.tell(command);
     }
 
-    /// While draining: tells the edges to finish now, because nobody would answer the clients who still come.
+    /// While draining: commands the edges to finish now, because no process would answer further clients.
     pub(super) fn await_nobody(&mut self) {
         let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
         let command = *command;
@@ -431,8 +433,8 @@ impl<'a> Edges<'a> {
         self.tell(command);
     }
 
-    /// While draining: ends what takes too long, and starts a last edge for connections that have come in the meantime. In that
-    /// edge it returns what the edge needs.
+    /// While draining: ends edges that take too long, and starts a last edge for connections that have arrived in the
+    /// meantime. In that edge it returns the parameters.
     pub(super) fn finish_up(
         &mut self,
         listeners: &[Listener],
@@ -466,7 +468,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Ends all edges at once.
+    /// Kills all edges.
     pub(super) fn end_now(&mut self, reason: &str) {
         let mut connections = 0;
         for (place, slot) in self.places.iter().zip(self.slots()) {
@@ -492,18 +494,18 @@ impl<'a> Edges<'a> {
         self.places.iter().all(|place| place.process.is_none())
     }
 
-    /// Whether every edge is there that there should be.
+    /// Whether no edge is missing.
     pub(super) fn are_all_there(&self) -> bool {
         self.places.iter().all(|place| place.process.is_some())
     }
 
-    /// What the keeper watches: what the edges ask for, and their ends.
+    /// Returns the descriptors for the parent to watch: requests and ends of edges.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
         processes.flat_map(|process| [process.pleas.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
-    /// How long the keeper may sleep at most; `None`: as long as nothing happens.
+    /// Returns the longest time that the parent may sleep; `None`: until something happens.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         let is_unwatched = |process: &Process| process.process.is_none();
         let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);

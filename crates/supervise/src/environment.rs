@@ -1,11 +1,11 @@
-//! The environment of a server whose program does nothing else.
+//! Cleans the environment of a program that is nothing but this server.
 
 use super::inheritance::OWN;
 use super::{adoption, notify};
 use oribi_io::process::environment::hide;
 
-/// Takes the environment as the program has got it, and hides from apps what is meant for the server: what processes of a server hand
-/// down to each other, and what parent programs lend and ask for. Call it before an app is loaded and before there are other threads.
+/// Copies the environment, and hides the server's variables from apps: those that its processes pass to each other, and those
+/// of parent programs. Must be called before an app is loaded and before there are other threads.
 pub fn claim_environment() {
     for variables in [&OWN[..], &adoption::VARIABLES, &notify::VARIABLES] {
         hide(variables);

@@ -1,8 +1,8 @@
 //! The exporter: the process that sends the spans of requests to a collector (`--trace-export`).
 //!
-//! Those who answer requests tell it of each that is sampled, by a socket that all of them have inherited ([`oribi_ipc::spans`]), and wait for
-//! nobody. The process that has opened the socket keeps it open, so that what is told while there is no exporter waits for the next. It
-//! ends after all others: what was answered last is to be seen, too.
+//! Processes that answer requests send it each sampled one, without waiting, by a socket that all of them have inherited
+//! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages sent while there is no
+//! exporter wait for the next one. It ends after all others, so that the last requests are exported, too.
 
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
@@ -22,31 +22,31 @@ use std::time::{Duration, Instant};
 /// The pause before the next start of an exporter that has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long it may take at the end for what it still has.
+/// The time in which it may export its last spans at the end.
 const LAST: Duration = Duration::from_millis(1500);
 
-/// How long its parent waits for that.
+/// The time that its parent waits for that.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// Messages that are read before there is a look at anything else: more than the socket holds.
+/// The number of messages read before everything else is checked: more than the socket holds.
 const IN_A_ROW: usize = 1000;
 
-/// The exporter, in the process that has started it.
+/// The exporter, in its parent process.
 #[derive(Debug)]
 pub(super) struct Exporter {
     companion: Companion,
-    /// Where spans come from.
+    /// The source of spans.
     receiver: OwnedFd,
 }
 
-/// What a new exporter gets.
+/// The parameters of a new exporter.
 pub(super) struct Newborn {
     birth: Birth,
     receiver: OwnedFd,
 }
 
 impl Exporter {
-    /// Opens the socket for spans; `None`: they go nowhere.
+    /// Opens the socket for spans; `None`: spans are not exported.
     ///
     /// # Errors
     /// The system has no socket.
@@ -57,8 +57,8 @@ impl Exporter {
         Ok(Some(Self { companion: Companion::new("the process that exports spans", PAUSE), receiver }))
     }
 
-    /// Starts it if it is missing. In the new process it returns what that needs; the caller releases what belongs to the parent,
-    /// and calls [`Newborn::live`].
+    /// Starts the exporter if it is missing. In the new process it returns the parameters; the caller releases the
+    /// descriptors of the parent, and calls [`Newborn::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
         let birth = self.companion.keep_running(fork)?;
         match self.receiver.try_clone() {
@@ -70,32 +70,32 @@ impl Exporter {
         }
     }
 
-    /// See [`Companion::reap`].
+    /// Collects its exit status: see [`Companion::reap`].
     pub(super) fn reap(&mut self) {
         self.companion.reap();
     }
 
-    /// See [`Companion::ended`].
+    /// Records that a process has ended: see [`Companion::ended`].
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
         self.companion.ended(pid, status)
     }
 
-    /// See [`Companion::reopen_logs`].
+    /// Makes it reopen its log: see [`Companion::reopen_logs`].
     pub(super) fn reopen_logs(&self) {
         self.companion.reopen_logs();
     }
 
-    /// All others have ended: it delivers what it has, and ends.
+    /// Makes it export its last spans and end. Called when all others have ended.
     pub(super) fn finish(self) {
         self.companion.finish(PATIENCE);
     }
 
-    /// See [`Companion::descriptor`].
+    /// Returns the descriptor to watch: see [`Companion::descriptor`].
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.companion.descriptor()
     }
 
-    /// See [`Companion::patience`].
+    /// Returns the longest time to sleep: see [`Companion::patience`].
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         self.companion.patience(now)
     }
@@ -110,7 +110,8 @@ impl Newborn {
 }
 
 fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privileges) -> Result<(), String> {
-    // It starts a thread, which has the rights that this one has then. The file of authorities may be readable for root alone.
+    // Before the privileges are dropped, because the file of authorities may be readable for root alone; the thread of the
+    // deliverer is started after that, because it keeps the rights that this one has then.
     let prepared = oribi_otlp::Collector::new(&settings.trace_export, environment::variable)?;
     privileges.drop_in_exporter()?;
     life.follow_parent(Orphan::Finishes)?;
@@ -123,12 +124,12 @@ fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privi
         {
             log::error!("cannot open the error log again: {error}");
         }
-        // What was sent before this is told is still read.
+        // Messages sent before the signal to finish are still read.
         let ends = life.is_to_end();
         for _ in 0..IN_A_ROW {
             match recv(receiver, message.as_mut_slice(), RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {
-                    // Somebody has shut it down who has it, too.
+                    // Another process with a copy of the socket has shut it down.
                     log::error!(
                         "spans: the socket for them was shut down, and nothing more is exported until the server is started anew"
                     );
@@ -149,7 +150,7 @@ fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privi
     }
 }
 
-/// What is said of this server to the collector.
+/// Returns the attributes of this server for the collector.
 fn resource(settings: &Settings) -> Vec<(&'static str, String)> {
     let file = Path::new(&settings.app_name).file_name().and_then(|name| name.to_str());
     let name = match (settings.trace_export.service.as_str(), file) {

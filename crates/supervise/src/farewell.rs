@@ -1,30 +1,31 @@
-//! The time between the signal to stop and the end of accepting: `--shutdown-delay`.
+//! The drain period between the signal to stop and the end of accepting: `--shutdown-delay`.
 //!
-//! Load balancers learn from a probe, or from whoever has sent the signal, that this server is about to end, and that takes them
-//! some time. Until then they send requests here, so the server goes on as before and only says *draining* when it is probed. In the
-//! second half of the time, when new clients mostly go elsewhere, responses say `Connection: close`: a client that gets one sends
-//! nothing more on this connection (RFC 9112, section 9.6), so it leaves without a request that crosses the server's close. Whoever
-//! is still idle after the delay gets a second more, because a close that crosses a request is what section 9.3.1 warns of.
+//! Load balancers learn from a probe, or from the sender of the signal, that this server is about to end, which takes them
+//! some time. Until then they send requests here, so the server continues and only answers *draining* to probes. In the
+//! second half of the period, when new clients mostly go elsewhere, responses contain `Connection: close`: a client that gets
+//! one sends no further request on this connection (RFC 9112, section 9.6), so it leaves without a request that crosses the
+//! server's close. Connections that are still idle after the period get another second, because section 9.3.1 warns of a
+//! close that crosses a request.
 
 use super::signals::{self, Wish, Wishes};
 use oribi_stats::scoreboard::Prospect;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// What the signals that stop a server ask for.
+/// The request of the signals that stop a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Nothing,
-    /// To stop, after the time that others are given to learn of it.
+    /// To stop after the drain period.
     Farewell,
-    /// To stop without that time, or without the rest of it.
+    /// To stop without the drain period, or without the rest of it.
     Stop,
     /// To end at once.
     EndNow,
 }
 
 impl Asked {
-    /// What has been asked for since the last call, of a process that says farewell or is stopping for any reason.
+    /// Evaluates the signals since the last call, for a process that is in its drain period or is stopping for any reason.
     pub(super) fn by_signals(wishes: &mut Wishes, says_farewell: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
         match wishes.heard(term + interrupt, says_farewell || stops, now) {
@@ -33,7 +34,7 @@ impl Asked {
                 Self::Stop
             }
             Wish::EndNow => Self::EndNow,
-            // A person at a terminal is no load balancer.
+            // INT comes from a person at a terminal, not from a load balancer.
             Wish::Stop if interrupt > 0 => Self::Stop,
             Wish::Stop => Self::Farewell,
             Wish::Nothing if quit > 0 => Self::Farewell,
@@ -42,17 +43,17 @@ impl Asked {
     }
 }
 
-/// A server's farewell, which has begun.
+/// A drain period that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Farewell {
     parting: Instant,
     end: Instant,
-    /// What the other processes have been told.
+    /// The last announcement to the other processes.
     told: Prospect,
 }
 
 impl Farewell {
-    /// A farewell that takes `delay`.
+    /// Begins a drain period of `delay`.
     pub(super) fn begin(now: Instant, delay: Duration) -> Self {
         log::info!("stopping in {} s, and serving until then (--shutdown-delay)", delay.as_secs_f64());
         Self { parting: now + delay / 2, end: now + delay, told: Prospect::Stays }
@@ -63,7 +64,7 @@ impl Farewell {
         now >= self.end
     }
 
-    /// What the other processes are to be told now; `None`: they know.
+    /// Returns the next announcement to the other processes; `None`: there is none now.
     pub(super) fn news(&mut self, now: Instant) -> Option<Prospect> {
         let prospect = if now >= self.parting { Prospect::Parts } else { Prospect::Ends };
         (prospect != self.told).then(|| {
@@ -72,12 +73,12 @@ impl Farewell {
         })
     }
 
-    /// What the other processes have been told.
+    /// Returns the last announcement.
     pub(super) fn told(&self) -> Prospect {
         self.told
     }
 
-    /// How long nothing is to be done.
+    /// Returns the time until the next step.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         let next = if now < self.parting { self.parting } else { self.end };
         next.saturating_duration_since(now)

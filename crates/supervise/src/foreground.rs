@@ -1,5 +1,5 @@
-//! Reports a failed start to the user: by the process that stays in the foreground while a server goes to the background, or on the
-//! standard error that a log file has replaced.
+//! Reports a failed start to the user: by the process that stays in the foreground while a server goes to the background, or
+//! on the standard error that a log file has replaced.
 
 use oribi_config::{LogTarget, Settings};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read, write};
@@ -7,20 +7,20 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Until the server serves: the way on which to report.
+/// The channel of the report, until the server serves.
 static REPORT: Mutex<Option<Report>> = Mutex::new(None);
 
 enum Report {
     /// In the background: the pipe to the process in the foreground, which waits.
     Foreground(OwnedFd),
-    /// The standard error before a log file took its place, and the line for a failed start.
+    /// The standard error before a log file replaced it, and the line for a failed start.
     StandardError(OwnedFd, String),
 }
 
-/// What the process in the foreground is told.
+/// The message to the process in the foreground when the server serves.
 const SERVES: &[u8] = b"1";
 
-/// The exit status of the process in the foreground.
+/// Returns the exit status of the process in the foreground.
 pub(super) fn wait(outcome: &OwnedFd, error_log: &LogTarget) -> i32 {
     let mut told = [0; 1];
     let size = loop {
@@ -48,13 +48,13 @@ fn failed_start(error_log: &LogTarget) -> String {
     format!("oribi: the server could not start; {advice}\n")
 }
 
-/// In the background: keeps the pipe on which to report.
+/// In the background: stores the pipe for the report.
 pub(super) fn report_to(report: OwnedFd) {
     keep(Some(Report::Foreground(report)));
 }
 
-/// Keeps standard error for [`report_failed_start`], if the error log is to go elsewhere and nobody waits in the foreground. Call it
-/// before the log is opened.
+/// Stores standard error for [`report_failed_start`], if the error log goes elsewhere and no process waits in the foreground.
+/// Must be called before the log is opened.
 ///
 /// # Errors
 /// The process has no descriptor left.
@@ -71,24 +71,24 @@ pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// Says on the standard error before the log that the server could not start, and where the reason is. Returns `false`, and says
-/// nothing, if the server has served, or if [`keep_standard_error`] kept nothing.
+/// Prints on the original standard error that the server could not start, and where the reason is. Returns `false`, and
+/// prints nothing, if the server has served, or if [`keep_standard_error`] stored nothing.
 pub fn report_failed_start() -> bool {
     let Some(Report::StandardError(standard_error, line)) = report().take() else { return false };
-    // If nobody reads any more, the log has the reason.
+    // If standard error has no reader any more, the log has the reason.
     let _ = write(&standard_error, line.as_bytes());
     true
 }
 
-/// Reports, where somebody waits for it, that the server serves.
+/// Reports to a waiting process that the server serves.
 pub(super) fn report_serving() {
     if let Some(Report::Foreground(foreground)) = report().take() {
-        // If nobody waits any more, nobody wants to know.
+        // It fails if no process waits any more.
         let _ = write(&foreground, SERVES);
     }
 }
 
-/// In a process that was forked: leaves it to the first process to report.
+/// Leaves the report to the first process. Called in a process that was forked.
 pub(super) fn leave_report() {
     keep(None);
 }

@@ -4,7 +4,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Descriptors that a program executed while this exists inherits.
+/// Descriptors that are inherited by a program executed while this exists.
 pub(super) struct Inheritable<'a>(Vec<BorrowedFd<'a>>);
 
 impl<'a> Inheritable<'a> {

@@ -1,22 +1,22 @@
-//! What a mold inherits from its master: the listeners, and a socket for messages.
+//! The inheritance of a mold from its master: the listeners, and a socket for messages.
 //!
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
 //! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: for each listener
-//!   its
-//!   descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use FastCGI;
-//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these instead of the
-//!   listeners if edges have the connections;
+//!   its descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients
+//!   use FastCGI;
+//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these
+//!   instead of the listeners if edges have the connections;
 //! - `ORIBI_BOARD=8`: a file in memory for the mold's scoreboard, which the master reads;
 //! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
-//!   right to
-//!   read (see `listen/secure.rs`);
+//!   right to read (see `listen/secure.rs`);
 //! - `ORIBI_SPANS=10`: a socket to the process that exports spans, if workers have connections (see [`oribi_ipc::spans`]);
-//! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics (`--metrics-path`);
+//! - `ORIBI_INQUIRIES=11`: a socket to the first process, on which workers that have connections ask for metrics
+//!   (`--metrics-path`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
-//! They are read once and hidden from the app before it is loaded (see [`OWN`]), and are used only if the socket exists and the process
-//! that they name made its other end.
+//! They are read once and hidden from the app before it is loaded (see [`OWN`]). They are used only if the socket exists and
+//! its other end was made by the process that they name.
 
 use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
@@ -37,17 +37,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const MASTER: &str = "ORIBI_MASTER";
-/// Names the socket to a master before this one: see [`super::upgrade`].
+/// Names the socket to the master of the previous server: see [`super::upgrade`].
 pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
 /// Names the socket to the first process of a server that has been upgraded.
 pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
 /// Names the file with the totals of that server.
 pub(super) const TOTALS: &str = "ORIBI_TOTALS";
-/// Names the file with those of its routes.
+/// Names the file with its totals by route.
 pub(super) const ROUTE_TOTALS: &str = "ORIBI_ROUTE_TOTALS";
-/// Names the file with the figures that its apps have counted.
+/// Names the file with its app metrics.
 pub(super) const FIGURES: &str = "ORIBI_FIGURES";
-/// Names the listeners for metrics of that server: their address, a space, and the same as in [`LISTENERS`].
+/// Names the metrics listeners of that server: their address, a space, and the same as in [`LISTENERS`].
 pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
 /// Names the file with the history of that server's dashboard.
 pub(super) const HISTORY: &str = "ORIBI_HISTORY";
@@ -56,17 +56,17 @@ pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 pub(super) const BOARD: &str = "ORIBI_BOARD";
 /// Names the file with the certificates and keys.
 pub(super) const VAULT: &str = "ORIBI_TLS";
-/// Names the file with what authorities are shown in handshakes.
+/// Names the file with the proofs for authorities in handshakes.
 pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 /// Names the socket for spans.
 pub(super) const SPANS: &str = "ORIBI_SPANS";
 /// Names the socket for inquiries.
 pub(super) const INQUIRIES: &str = "ORIBI_INQUIRIES";
-/// Names the number of workers that was set while the server before served: see [`super::scaled`].
+/// Names the number of workers that was set while the previous server served: see [`super::scaled`].
 pub(super) const SCALED: &str = "ORIBI_SCALED";
 
-/// All variables by which processes of a server hand something down. Apps see none of them, and an upgrade passes none on: it sets
-/// those that the new program needs.
+/// All variables by which processes of a server pass something on. Apps see none of them, and an upgrade passes none on: it
+/// sets those that the new program needs.
 pub(super) const OWN: [&str; 18] = [
     MASTER,
     UPGRADE,
@@ -85,7 +85,7 @@ pub(super) const OWN: [&str; 18] = [
     SPANS,
     INQUIRIES,
     SCALED,
-    // A service manager's word about the process that it has started.
+    // A service manager's information about the process that it has started.
     "WATCHDOG_PID",
 ];
 
@@ -95,27 +95,27 @@ pub(super) const OWN: [&str; 18] = [
 pub(super) enum Word {
     /// Mold to master: the app is loaded, and workers are started.
     Loaded = b'm',
-    /// Mold to master: this generation serves; it may replace the one before.
+    /// Mold to master: this generation serves; it may replace the previous one.
     Ready = b'r',
     /// Master to mold: the whole server stops; finish running and waiting requests.
     Stop = b's',
-    /// Master to mold: the whole server stops soon; tell probes.
+    /// Master to mold: the whole server stops soon; fail readiness probes.
     Announce = b'a',
-    /// Master to mold: the same, and responses are the last on their connections.
+    /// Master to mold: in addition, responses are the last on their connections.
     Part = b'p',
     /// Master to mold: end now.
     Quit = b'q',
     /// Master to mold: another generation has taken over; finish running requests.
     Retire = b'x',
-    /// Master to mold: open the log files again.
+    /// Master to mold: reopen the log files.
     Reopen = b'l',
-    /// Master to mold: the listeners are this server's own from now on; until then they were another server's as well.
+    /// Master to mold: the listeners belong to this server alone from now on; until then another server shared them.
     Own = b'o',
-    /// Master to mold: another server serves, so say that this generation does when all its workers do.
+    /// Master to mold: another server serves, so report this generation as ready only when all its workers are.
     Complete = b'c',
-    /// Mold to master: some workers of this generation serve and others cannot start; the reason was told before.
+    /// Mold to master: some workers of this generation serve and others cannot start; the reason was sent before.
     Incomplete = b'i',
-    /// Mold to master: this process was told to end by a signal, and there are edges. The master has it replaced, or is stopping
+    /// Mold to master: this process was asked by a signal to end, and there are edges. The master replaces it, or is stopping
     /// anyway.
     Told = b't',
 }
@@ -142,14 +142,14 @@ const SCALE: u8 = b'n';
 /// The first byte of a message with the number of the order that was carried out, which follows.
 const SETTLED: u8 = b'=';
 
-/// The first byte of a message that says why a generation cannot serve. Two bytes with the length of the text follow, least
-/// significant first, and the text.
+/// The first byte of a message with the reason why a generation cannot serve. Two bytes with the length of the text follow,
+/// least significant first, and the text.
 const TROUBLE: u8 = b'w';
 
-/// The longest text of such a message: enough for an error with its backtrace.
+/// The longest text of such a message in bytes: enough for an error with its backtrace.
 const LONGEST_TROUBLE: usize = 16 << 10;
 
-/// The message that says why a generation cannot serve.
+/// Encodes the reason why a generation cannot serve.
 fn trouble(text: &str) -> Vec<u8> {
     let mut end = text.len().min(LONGEST_TROUBLE);
     while !text.is_char_boundary(end) {
@@ -161,8 +161,8 @@ fn trouble(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The first byte of a message with a time, which follows as so many decimal digits, in milliseconds. No digit is a word, so a
-/// mold of another version that does not know the message skips all of it.
+/// The first byte of a message with a time, which follows as this number of decimal digits, in milliseconds. No digit is a
+/// word, so a mold of another version that does not know the message skips all of it.
 const TIME: u8 = b'd';
 const DIGITS: usize = 12;
 
@@ -170,13 +170,13 @@ const DIGITS: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Word(Word),
-    /// Master to mold: an edge asks for something about this process, which may be one of the mold's workers.
+    /// Master to mold: the request of an edge about this process, which may be one of the mold's workers.
     Plea(Plea),
-    /// Mold to master: why this generation cannot serve.
+    /// Mold to master: the reason why this generation cannot serve.
     Trouble(String),
-    /// Master to mold: how much time is left for the stop that follows.
+    /// Master to mold: the time left for the stop that follows.
     TimeLeft(Duration),
-    /// Master to mold: have that many workers. Each of these orders has a number of its own.
+    /// Master to mold: the target number of workers. Each of these orders has a number of its own.
     Scale {
         workers: u32,
         order: u32,
@@ -187,7 +187,7 @@ pub(super) enum News {
     },
     /// The other process has ended.
     End,
-    /// No message now.
+    /// There is no message now.
     None,
 }
 
@@ -248,14 +248,14 @@ impl Link {
         }
     }
 
-    /// A number that was sent together with the first byte of its message.
+    /// Reads a number that was sent together with the first byte of its message.
     fn hear_number(&self) -> Option<u32> {
         let mut bytes = [0; 4];
         recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).ok()?;
         Some(u32::from_ne_bytes(bytes))
     }
 
-    /// The rest of a message of this kind, which was sent together with its first byte.
+    /// Reads the rest of such a message, which was sent together with its first byte.
     fn hear_trouble(&self) -> Option<String> {
         let mut length = [0; 2];
         recv(&self.0, &mut length, RecvFlags::DONTWAIT).ok()?;
@@ -265,26 +265,26 @@ impl Link {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Says why this generation cannot serve.
+    /// Sends the reason why this generation cannot serve.
     pub(super) fn tell_trouble(&self, text: &str) {
         let _ = send(&self.0, &trouble(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Passes on what an edge has asked for.
+    /// Passes on the request of an edge.
     pub(super) fn pass_on(&self, plea: Plea) {
         let mut bytes = [PLEA; 1 + Plea::SIZE];
         bytes[1..].copy_from_slice(&plea.to_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Tells a mold to stop and how much time is left for that.
+    /// Tells a mold to stop, and sends the time left for that.
     pub(super) fn stop_within(&self, left: Duration) {
         let most = 10_u128.pow(DIGITS as u32) - 1;
         let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
         let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Sends how many workers there should be, by the order with this number.
+    /// Sends the target number of workers, by the order with this number.
     pub(super) fn scale(&self, workers: u32, order: u32) {
         let mut bytes = [SCALE; 9];
         bytes[1..5].copy_from_slice(&workers.to_ne_bytes());
@@ -292,7 +292,7 @@ impl Link {
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Says that there are as many workers as this order has asked for.
+    /// Reports that there are as many workers as this order has set.
     pub(super) fn say_settled(&self, order: u32) {
         let mut bytes = [SETTLED; 5];
         bytes[1..].copy_from_slice(&order.to_ne_bytes());
@@ -305,7 +305,7 @@ impl Link {
     }
 }
 
-/// What a mold inherits.
+/// The inheritance of a mold.
 #[derive(Debug)]
 pub(super) struct Inheritance {
     pub(super) master: Link,
@@ -313,27 +313,28 @@ pub(super) struct Inheritance {
     pub(super) listeners: Vec<Listener>,
     /// The memory that workers share with edges; empty if there are none.
     pub(super) pools: Vec<Memory>,
-    /// Where the scoreboard is to be.
+    /// The file for the scoreboard.
     pub(super) board: Option<OwnedFd>,
     /// The certificates and keys of encrypted listeners.
     pub(super) vault: Option<Vault>,
-    /// The file with what authorities are shown in handshakes.
+    /// The file with the proofs for authorities in handshakes.
     pub(super) proof: Option<OwnedFd>,
-    /// How many times the app has been loaded, including this time.
+    /// The number of loads of the app so far, including this one.
     pub(super) generation: u64,
 }
 
-/// Hides what the master, or the server before, left for this process from programs that the app starts while it is loaded: they would
-/// hold the listeners until they end, perhaps for days. Has this process end if the master dies before the app is loaded: it would hold
-/// the listeners, too, as long as that takes. Call this as early as possible; otherwise [`supervise`](super::supervise) does it, but
-/// without a master each descriptor stays open twice then. Hides the variables that name all this, too, if the process inherits anything.
+/// Hides the descriptors from the master, or from the previous server, from programs that the app starts while it is loaded:
+/// they would hold the listeners until they end, perhaps for days. Makes this process end if the master dies before the app
+/// is loaded: it would hold the listeners, too, for that time. Hides the variables that name all this, if the process
+/// inherits anything. Should be called as early as possible; otherwise [`supervise`](super::supervise) does it, but then
+/// without a master each descriptor stays open twice.
 pub fn claim_inheritance() {
     if claim_descriptors() {
         environment::hide(&OWN);
     }
 }
 
-/// Returns whether the process inherits anything.
+/// Hides the descriptors. Returns whether the process inherits anything.
 fn claim_descriptors() -> bool {
     let socket = |name: &str| variable(name).and_then(|value| number_of_master(&value));
     let (master, before) = (socket(MASTER), socket(UPGRADE));
@@ -344,7 +345,7 @@ fn claim_descriptors() -> bool {
     if let Some((number, process)) = variable(MASTER).and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
         let _ = survive_own_signals();
-        // What the app says while it is loaded must not end this process because nobody reads the log any more.
+        // Output of the app during its load must not end this process if the log has no reader any more.
         let _ = survive_failing_writes_while_loading();
     }
     if let Some(value) = variable(POOLS)
@@ -366,17 +367,17 @@ fn claim_descriptors() -> bool {
     for number in
         numbers.chain(board).chain(vault).chain(proof).chain(lines).chain(master).chain(before).chain(guardian).chain(totals)
     {
-        // The later take-over reports what is wrong.
+        // The later take-over reports errors.
         let _ = claim(number);
     }
     true
 }
 
-/// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started this
-/// process and stays its parent, that is found out only later.
+/// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started
+/// this process and stays its parent, that is noticed only later.
 fn end_with(master: i32, socket: i32) {
     if getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == master) {
-        // An app that is being loaded may have changed what the gentler signals do.
+        // An app that is being loaded may have changed the handlers of other signals.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     if has_hung_up(socket).unwrap_or(false) {
@@ -391,13 +392,13 @@ pub fn is_loaded_anew() -> bool {
     has_master && number_of_generation() > 1
 }
 
-/// How many times the app has been loaded, including this time.
+/// Returns the number of loads of the app so far, including this one.
 fn number_of_generation() -> u64 {
     variable(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(1)
 }
 
-/// Tells the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing in a
-/// process without a master.
+/// Reports to the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing
+/// in a process without a master.
 pub fn report_load_failure(text: &str) {
     if let Some(number) = variable(MASTER).and_then(|value| number_of_master(&value)) {
         // The log has the text as well.
@@ -405,7 +406,7 @@ pub fn report_load_failure(text: &str) {
     }
 }
 
-/// Takes over what the master left for this process; `None` if there is no master.
+/// Takes over the inheritance of this process; `None` if there is no master.
 ///
 /// # Errors
 /// There is a master, but its listeners cannot be used.
@@ -421,7 +422,8 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
     line(SPANS).into_iter().for_each(Way::adopt);
     line(INQUIRIES).into_iter().for_each(Line::adopt);
-    // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
+    // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
+    // then.
     let _ = set_parent_process_death_signal(None);
     master.say(Word::Loaded);
     Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
@@ -430,12 +432,12 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 /// Takes over the listeners that the environment names.
 ///
 /// # Errors
-/// Says which one cannot be used, and why.
+/// A listener is unusable; the message says which, and why.
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     adopt_listeners(&variable(LISTENERS).ok_or_else(|| format!("there is no {LISTENERS}"))?)
 }
 
-/// The listeners for metrics of the server before, and the name of their address.
+/// Takes over the metrics listeners of the previous server, with the name of their address.
 pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
     let (address, listeners) = metrics_left()?;
     let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened anew")).ok()?;
@@ -444,7 +446,7 @@ pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
 
 fn metrics_left() -> Option<(String, String)> {
     let value = variable(METRICS)?;
-    // What describes listeners has no spaces, and the path of a socket may.
+    // The description of listeners has no spaces, and the path of a socket may have some.
     value.rsplit_once(' ').map(|(address, listeners)| (address.to_owned(), listeners.to_owned()))
 }
 
@@ -468,55 +470,55 @@ fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     Ok(listeners)
 }
 
-/// Whether a master has started this process to take its place. Until the socket is inherited.
+/// Whether a master has started this process as its successor. Valid until the socket is inherited.
 pub(super) fn is_upgrade() -> bool {
     variable(UPGRADE).is_some_and(|value| number_of_master(&value).is_some())
 }
 
-/// The descriptor of the file for the scoreboard.
+/// Returns the descriptor of the file for the scoreboard.
 fn number_of_board() -> Option<i32> {
     variable(BOARD)?.parse().ok()
 }
 
-/// The descriptor of the file with the certificates and keys.
+/// Returns the descriptor of the file with the certificates and keys.
 fn number_of_vault() -> Option<i32> {
     variable(VAULT)?.parse().ok()
 }
 
-/// The descriptor of the file with what authorities are shown.
+/// Returns the descriptor of the file with the proofs for authorities.
 fn number_of_proof() -> Option<i32> {
     variable(PROOF)?.parse().ok()
 }
 
-/// The descriptor of a socket to another process of the server, which this variable names.
+/// Returns the descriptor of a socket to another process of the server, named by this variable.
 fn number_of_line(variable: &str) -> Option<i32> {
     environment::variable(variable)?.parse().ok()
 }
 
-/// The certificates and keys that another process has left for this one.
+/// Reads the certificates and keys that another process has left for this one.
 pub(super) fn inherit_vault() -> Option<Vault> {
     let file = adopt(number_of_vault()?).ok()?;
     Vault::open(file.as_fd())
 }
 
-/// The socket to the master, if `value` names a real one.
+/// Takes over the socket to the master; `None`: `value` does not name one.
 fn find_master(value: &str) -> Option<Link> {
     inherit_socket(value).map(|(socket, _)| Link(socket))
 }
 
-/// The socket that `value` names, and the process at its other end; `None` if there is no such socket.
+/// Takes over the socket that `value` names; returns it with the process at its other end. `None`: there is no such socket.
 pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
     let number = number_of_master(value)?;
     Some((adopt(number).ok()?, peer(number).ok()?))
 }
 
-/// The descriptor that `value` names, if it is a socket to the master. Otherwise a program further up has passed the variable
-/// on.
+/// Returns the descriptor that `value` names, if it is a socket to the master. Otherwise a program in between has passed the
+/// variable on.
 fn number_of_master(value: &str) -> Option<i32> {
     socket_of_master(value).map(|(number, _)| number)
 }
 
-/// The same, and the process of the master.
+/// Returns that descriptor and the process of the master.
 fn socket_of_master(value: &str) -> Option<(i32, i32)> {
     let (number, process) = value.split_once(':')?;
     let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);

@@ -4,11 +4,11 @@ use oribi_config::{IoModel, Settings};
 use oribi_host::Runtime;
 use oribi_io::Uring;
 
-/// Checks, in the process that will fork the workers, whether the workers can have the I/O model that the settings ask for.
-/// Returns a line for the log.
+/// Checks, in the process that will fork the workers, whether the workers can use the I/O model of the settings. Returns a
+/// line for the log.
 ///
 /// # Errors
-/// They cannot; says what to do. Never an error if the settings leave the choice to the server.
+/// They cannot; the message says how to proceed. Never an error if the settings leave the choice to the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     // Behind edges no lane has connections.
     let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;
@@ -21,8 +21,8 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         },
         IoModel::Libevent if shares_connections => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
-        // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. Nobody knows the
-        // clients beforehand.
+        // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. The load is not
+        // known in advance.
         IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
             Ok(_) => {
@@ -100,7 +100,7 @@ mod tests {
             let auto = explain(IoModel::Auto, runtime).expect("it never fails");
             assert!(auto.starts_with("I/O by epoll: "), "{auto}");
         }
-        // What the kernel refuses is tested with the whole server, in a process of its own.
+        // Refusals by the kernel are tested with the whole server, in a process of its own.
         for (model, name) in [(IoModel::Uring, "--io io_uring"), (IoModel::Libevent, "--io libevent")] {
             let refused = explain(model, &Sharing).expect_err("threads share a lane");
             assert!(refused.contains("threads") && refused.contains(name), "{refused}");

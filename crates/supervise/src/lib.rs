@@ -1,9 +1,9 @@
-//! The life of the processes.
+//! The life of the server's processes.
 //!
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
 //! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
-//! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets its
-//! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
+//! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets
+//! its commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
 mod adoption;
@@ -75,7 +75,7 @@ fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {
     }
 }
 
-/// Opens the error log of this process again. New files that log rotation has put in place are given to the workers' user, too.
+/// Reopens the error log of this process. New files that log rotation has created are given to the workers' user, too.
 fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     if let Err(message) = privileges.hand_over_logs(settings) {
         log::error!("{message}");
@@ -86,14 +86,15 @@ fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     }
 }
 
-/// How often to look for ended processes if the system has no descriptors for processes (Linux before 5.3).
+/// The interval of checks for ended processes on systems without pidfds (Linux before 5.3).
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 
-/// How often a stopping process without workers, or without edges, checks whether clients have finished their handshakes; no
-/// event reports it.
+/// The interval at which a stopping process without workers, or without edges, checks whether clients have finished their
+/// handshakes, which no event reports.
 const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
 
-/// How many descriptors a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for the app.
+/// The number of descriptors that a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for
+/// the app.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Raises the limit of descriptors of this process and its children to the maximum, because each connection needs one. Returns
@@ -109,7 +110,7 @@ fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// A warning if a worker may open fewer files than it may have connections.
+/// Returns a warning if a worker may open fewer files than it may have connections.
 fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
     let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
     Some(format!(
@@ -118,7 +119,7 @@ fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String>
     ))
 }
 
-/// How a process ended, in words that follow its name.
+/// Describes how a process ended, in words that follow its name.
 fn describe_end(status: WaitStatus) -> String {
     match (status.terminating_signal(), status.exit_status()) {
         (Some(signal), _) => format!("was killed by signal {signal}{}", meaning(signal)),
@@ -127,7 +128,7 @@ fn describe_end(status: WaitStatus) -> String {
     }
 }
 
-/// The meaning of signals that end processes unexpectedly.
+/// Returns the usual reason for a signal that ends a process unexpectedly.
 fn meaning(signal: i32) -> &'static str {
     match Signal::from_named_raw(signal) {
         Some(Signal::KILL) => " (KILL: by hand, or by the system when memory ran out)",

@@ -1,9 +1,9 @@
-//! Why an app cannot be loaded, as a page for the browser of its developer.
+//! Shows the reason why an app cannot be loaded as a page in the browser of its developer.
 
 use oribi_host::{After, Host, Reply, Request};
 use oribi_message::ResponseHead;
 
-/// Answers every request with status 500 and the reason.
+/// A host that answers every request with status 500 and the reason.
 pub(crate) struct LoadError {
     page: String,
 }
@@ -20,11 +20,11 @@ impl Host for LoadError {
         let fields: [(&[u8], &[u8]); 4] = [
             (b"Content-Type", b"text/html; charset=utf-8"),
             (b"Content-Length", length.as_bytes()),
-            // The next request may find that the app works.
+            // The app may work at the next request.
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
         ];
-        // A client that has gone needs no answer.
+        // It fails if the client has gone.
         let _ = reply.send(ResponseHead { status: 500, fields: &fields }, &[self.page.as_bytes()]);
         After::default()
     }

@@ -1,5 +1,5 @@
-//! The master: a small process without a language. It opens the listeners and starts a mold, which loads the app and forks the
-//! workers. It starts another mold if that one dies, or when it is told to reload the app.
+//! The master: a small process without a language. It opens the listeners and starts a mold, which loads the app and forks
+//! the workers. It starts another mold if that one dies, or to reload the app.
 
 mod books;
 mod certifying;
@@ -51,21 +51,22 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How much longer than its workers a mold may take to stop.
+/// The time that a mold may take to stop, beyond that of its workers.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
 
-/// How many molds that had served are replaced at once, and the time in which one more is. To load an app takes a processor.
+/// The number of molds that had served and are replaced at once, and the time after which one more is. To load an app
+/// occupies a processor.
 const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
-/// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its environment,
-/// and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the app could not
-/// be loaded at the start, the listeners could not be opened, or requests had to be cut off.
+/// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its
+/// environment, and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the
+/// app could not be loaded at the start, the listeners could not be opened, or requests had to be cut off.
 ///
-/// Signals have the same meaning as for [`supervise`](super::supervise), except that HUP loads the app anew, in another mold;
-/// when that mold's workers accept connections, the old ones retire. The master may run as process 1. The process must have
-/// only one thread. A worker of the mold has that many `lanes`: threads that take requests by themselves.
+/// Signals have the same meaning as for [`supervise`](super::supervise), except that HUP loads the app again, in another
+/// mold; when that mold's workers accept connections, the old ones retire. The master may run as process 1. The process must
+/// have only one thread. A worker of the mold has `lanes` threads that take requests by themselves.
 ///
-/// If there are edges, this process keeps them. They stop first, and workers only when no request is left.
+/// If there are edges, this process forks them. They stop first, and workers only when no request is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
     let mut master = match Master::start(settings, mold, lanes) {
         Ok(master) => master,
@@ -95,38 +96,38 @@ struct Master<'a> {
     notifier: Notifier,
     /// The serving generation, the one being loaded, and those that are finishing.
     generations: Vec<Generation>,
-    /// How many generations have been started.
+    /// The number of generations started.
     started: u64,
-    /// What has become of reloads.
+    /// The outcomes of reloads.
     reloads: Reloads,
-    /// A reload that takes over one worker after the other.
+    /// A reload that replaces one worker after the other.
     rolling: Option<Rolling>,
     /// Whether any generation has been ready.
     served: bool,
     pace: Pace,
     stage: Stage,
-    /// It has been told to stop, and still serves.
+    /// The drain period, during which it still serves.
     farewell: Option<Farewell>,
     restart_file: Option<RestartFile<'a>>,
     certificates: CertificateFiles,
     /// `None`: no certificate is ordered.
     certifier: Option<Certifier>,
-    /// `None`: spans go nowhere.
+    /// `None`: spans are not exported.
     exporter: Option<Exporter>,
     control: Option<Control>,
     metrics: Option<Metrics>,
     books: Books,
     born: Instant,
-    /// How many workers each generation should have.
+    /// The target number of workers of each generation.
     wanted: usize,
-    /// Threads of a worker that take requests by themselves.
+    /// The number of threads of a worker that take requests by themselves.
     lanes: usize,
     change: changing::Changing,
     pid_file: Option<PidFile>,
     succession: Succession,
-    /// The files of the app, if it is loaded anew when one of them changes.
+    /// The files of the app, if it is reloaded when one of them changes.
     watch: Option<Watch>,
-    /// The app is loaded in it.
+    /// The directory in which the app is loaded.
     directory: Directory,
 }
 
@@ -138,14 +139,14 @@ fn entitle(settings: &Settings, state: &str) {
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Serving,
-    /// The edges finish what they have begun. Workers serve as before.
+    /// The edges finish their requests. Workers serve as before.
     Draining {
-        /// When everything must have ended.
+        /// The time when everything must have ended.
         deadline: Instant,
     },
     Stopping {
         deadline: Instant,
-        /// Requests had to be cut off.
+        /// Whether requests had to be cut off.
         cut: bool,
     },
     /// Everything has ended.
@@ -176,7 +177,7 @@ impl<'a> Master<'a> {
             .and_then(|()| settings.pid_file.as_deref().filter(|_| is_first).map(PidFile::write).transpose())
             .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let made = Edges::new(settings, lanes).and_then(|edges| {
-            // The socket for orders is that of the server before until this one takes over.
+            // The control socket belongs to the previous server until this one takes over.
             let control = if is_first { Control::open(settings, is_any_lent(&listeners))? } else { None };
             Ok((edges, control, upgrade::metrics(settings, is_first, &listeners)?, Exporter::new(settings)?))
         });
@@ -236,7 +237,7 @@ impl<'a> Master<'a> {
             self.signals.rearm();
             self.obey_signals();
             self.go_on_with_farewell();
-            // Who reaps a mold listens to all of them, so what follows from their words comes behind it.
+            // Reaping a mold also reads the messages of all others, so their effects are handled after it.
             self.reap();
             self.listen_to_molds();
             self.roll();
@@ -304,7 +305,7 @@ impl<'a> Master<'a> {
 
     /// While serving: starts the edges that are missing.
     fn keep_edges(&mut self) {
-        // As long as another server serves, clients are not to wait here until the app is loaded.
+        // While another server serves, clients must not wait here until the app is loaded.
         let serves = self.served || !self.succession.is_not_ready();
         if let Some(edges) = self.edges.as_mut().filter(|_| serves)
             && let Some(birth) = edges.keep_running(fork)
@@ -313,9 +314,9 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// In a new edge: releases what belongs to the master.
+    /// In a new edge: releases the descriptors of the master.
     fn become_edge(&mut self, birth: Birth) -> ! {
-        // If an edge kept the sockets to the molds, these would not learn of the master's death.
+        // If an edge kept the sockets to the molds, these would not notice the master's death.
         self.generations.clear();
         (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
         self.succession.close();
@@ -326,7 +327,7 @@ impl<'a> Master<'a> {
         birth.live(self.settings, &self.listeners, pools, &self.privileges, &mut self.signals, entitle)
     }
 
-    /// Tells the service manager that this server is alive, as long as its edges and a mold are there.
+    /// Reports to the service manager that this server is alive, while its edges and a mold are there.
     fn keep_watchdog(&mut self) {
         let Self { notifier, generations, edges, stage, .. } = self;
         let has_mold = generations.iter().any(Generation::stays);
@@ -334,7 +335,8 @@ impl<'a> Master<'a> {
         notifier.keep_watchdog(Instant::now(), alive);
     }
 
-    /// Forwards the requests of edges about a worker, such as to end it, to all molds. Each mold leaves out workers of others.
+    /// Forwards the requests of edges about a worker, such as to end it, to all molds. Each mold ignores the workers of
+    /// others.
     fn pass_on_pleas(&self) {
         for plea in self.edges.iter().flat_map(Edges::pleas) {
             self.generations.iter().for_each(|generation| generation.link.pass_on(plea));

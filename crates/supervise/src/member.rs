@@ -1,4 +1,4 @@
-//! The supervisor's view of a worker.
+//! A worker, in its supervisor.
 
 use oribi_stats::scoreboard::running::Sighting;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
@@ -8,41 +8,42 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How long the other threads of a worker may take to finish when one of them is stuck.
+/// The time that the other threads of a worker have to finish when one of them is stuck.
 const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 
 /// A worker that has not been waited for yet.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) slot: WorkerSlot,
-    /// Counted from 1.
+    /// Its number, counted from 1.
     pub(super) number: usize,
     pub(super) pid: Pid,
     /// The number of its seat.
     pub(super) seat: usize,
     pub(super) waker: OwnedFd,
-    /// Its program has ended or was replaced by another one: nobody reads what is written to `waker`.
+    /// Whether its program has ended or was replaced by another one: then `waker` has no reader.
     pub(super) left: bool,
-    /// Readable when the process has ended; `None` if the system has no descriptors for processes.
+    /// Readable when the process has ended; `None`: the system has no pidfds.
     pub(super) process: Option<OwnedFd>,
     pub(super) born: Instant,
-    /// Why it ends, if that was decided here.
+    /// The reason for its end, if that was decided here.
     pub(super) cause: Option<Counter>,
-    /// The worker is to be replaced by a fresh one.
+    /// Whether the worker is to be replaced by a new one.
     pub(super) outdated: bool,
-    /// When to end the worker if it has not finished by then.
+    /// The time when the worker is killed if it has not finished.
     pub(super) end_by: Option<Instant>,
-    /// When it is old enough to be replaced.
+    /// The time when it is old enough to be replaced.
     pub(super) due: Option<Instant>,
-    /// When to look at its memory again.
+    /// The time of the next look at its memory.
     pub(super) next_weighing: Instant,
-    /// Its resident and its own memory when they were last counted exactly, and until when that is good enough if it has not grown.
+    /// Its resident and its own memory at the last exact measurement, and the time until which that is valid if it has not
+    /// grown.
     pub(super) weighed: Option<(Instant, u64, u64)>,
-    /// It was ended because it took too long to start.
+    /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
-    /// What its threads were last seen doing.
+    /// The last observations of its threads.
     pub(super) sightings: Vec<Sighting>,
-    /// How many of them are stuck: if any is, the worker ends when the others have finished.
+    /// The number of stuck threads: if there is any, the worker ends when the others have finished.
     pub(super) stuck: usize,
 }
 
@@ -78,18 +79,18 @@ impl Member {
         }
     }
 
-    /// The state of a worker that has not been told to stop; `None` if it has.
+    /// Returns the state of a worker that has not been told to stop; `None` if it has.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
     }
 
-    /// Whether it ends because it cannot serve. Another one starts when it has ended: only then is it known that it has failed.
+    /// Whether it ends because it cannot serve. Another one starts when it has ended: only then is the failure certain.
     pub(super) fn has_given_up(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_none();
         retires && self.slot.state() == WorkerState::Starting
     }
 
-    /// Whether it was told to finish before it could serve, because another worker was asked for in its place.
+    /// Whether it was told to finish before it could serve, because another worker was requested in its place.
     pub(super) fn was_given_up(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
         retires && self.slot.state() == WorkerState::Starting
@@ -118,7 +119,7 @@ impl Member {
         self.tell(WorkerCommand::Retire);
     }
 
-    /// One of its threads is stuck: the others get a moment to finish, but no longer than `graceful`.
+    /// Ends a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
     pub(super) fn end_soon(&mut self, now: Instant, graceful: Duration) {
         let end_by = now + OTHERS_MAY_FINISH.min(graceful);
         self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
@@ -127,7 +128,7 @@ impl Member {
         }
     }
 
-    /// Ends it at once. Returns the number of its open connections.
+    /// Kills it. Returns the number of its open connections.
     pub(super) fn end(&self) -> u32 {
         let connections = self.slot.connections.load(Relaxed);
         self.slot.set_command(WorkerCommand::Quit);

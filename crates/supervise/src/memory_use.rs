@@ -1,10 +1,10 @@
-//! How much memory a process uses, as the kernel counts it in /proc.
+//! Reads the memory use of a process from /proc.
 
 use std::fs;
 use std::io;
 
-/// Resident memory in bytes, all of what is shared included. The kernel has this number ready. It is never less than
-/// [`proportional`].
+/// Returns the resident memory in bytes, including all shared memory. The kernel has this number at hand. It is never less
+/// than [`proportional`].
 ///
 /// # Errors
 /// There is no such process.
@@ -12,8 +12,8 @@ pub(super) fn resident(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, _]| resident)
 }
 
-/// Resident memory that belongs to no file and is not shared by intent: an estimate for systems that refuse [`proportional`]. Pages
-/// that a fork has in common with its parent count fully.
+/// Returns the resident memory in bytes that belongs to no file and is not shared memory: an estimate for systems that refuse
+/// [`proportional`]. Pages that a fork has in common with its parent count fully.
 ///
 /// # Errors
 /// There is no such process.
@@ -21,11 +21,11 @@ pub(super) fn resident_of_its_own(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, shared]| resident.saturating_sub(shared))
 }
 
-/// Memory in bytes, each shared page divided by the number of its users (PSS). The kernel walks through all pages for it, which
-/// takes about ten milliseconds for a gigabyte.
+/// Returns the memory in bytes, each shared page divided by the number of its users (PSS). The kernel walks through all
+/// pages, which takes about ten milliseconds for a gigabyte.
 ///
 /// # Errors
-/// There is no such process, or the system refuses: the process runs as another user, and this one has no right to look into it
+/// There is no such process, or the system refuses: the process runs as another user, and this one may not inspect it
 /// (CAP_SYS_PTRACE).
 pub(super) fn proportional(process: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
@@ -34,12 +34,13 @@ pub(super) fn proportional(process: u32) -> io::Result<u64> {
     kibibytes.map(|number| number << 10).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Memory in bytes as it is shown: [`proportional`], or else [`resident_of_its_own`]. `None`: there is no such process.
+/// Returns the memory in bytes for display: [`proportional`], or else [`resident_of_its_own`]. `None`: there is no such
+/// process.
 pub(super) fn of(process: u32) -> Option<u64> {
     proportional(process).or_else(|_| resident_of_its_own(process)).ok()
 }
 
-/// Resident memory, and the part of it that belongs to files or is shared by intent (proc(5), statm).
+/// Returns the resident memory, and the part of it that belongs to files or is shared memory (proc(5), statm).
 fn pages(process: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
     let mut numbers = text.split(' ').skip(1).map(|number| number.parse::<u64>().ok());
@@ -56,14 +57,14 @@ mod tests {
 
     #[test]
     fn memory_that_is_used_is_counted() {
-        // Other tests in this process take memory and give it back meanwhile, so only its ballast is sure.
+        // Other tests allocate and free memory in this process at the same time, so only the ballast is certain.
         let ballast = vec![7_u8; 64 << 20];
         let own = std::process::id();
         let (whole, part) = (resident_of_its_own(own).expect("it is here"), proportional(own).expect("it is here"));
         assert!(whole >= 60 << 20 && part >= 60 << 20, "{whole} {part} {}", ballast[12345]);
         let mut small = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is everywhere");
         let (mut input, mut output) = small.stdin.take().zip(small.stdout.take()).expect("both are pipes");
-        // When it answers, it has loaded what it needs.
+        // When it answers, it has loaded its code and data.
         input.write_all(b"a").and_then(|()| output.read_exact(&mut [0])).expect("it answers");
         let (part, whole) = (proportional(small.id()).expect("it is here"), resident(small.id()).expect("it is here"));
         drop(input);

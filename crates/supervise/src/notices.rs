@@ -1,11 +1,11 @@
-//! Notices: a pipe by which workers wake their supervisor.
+//! The pipe by which workers wake their supervisor.
 
 use super::signals;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What this process has of the pipe: a supervisor has both ends, for itself and for workers that are forked later.
+/// The ends of the pipe in this process: a supervisor has both, for itself and for workers that are forked later.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     reader: Option<OwnedFd>,
@@ -20,20 +20,21 @@ impl Notices {
         Ok(Self { reader: Some(reader), writer: Some(writer) })
     }
 
-    /// In the supervisor: readable when a worker has something to say.
+    /// In the supervisor: returns the end that is readable when a worker has changed its state.
     pub(super) fn arrival(&self) -> Option<BorrowedFd<'_>> {
         self.reader.as_ref().map(AsFd::as_fd)
     }
 
-    /// In the supervisor: waits for the next notice.
+    /// In the supervisor: empties the pipe, and waits for the next wake-up.
     pub(super) fn rearm(&self) {
         self.reader.iter().for_each(signals::empty);
     }
 
-    /// In a worker: the end to write to. The other end is closed, or the app could take notices away from the supervisor.
+    /// In a worker: returns the end to write to. The other end is closed, because otherwise the app could consume wake-ups of
+    /// the supervisor.
     ///
     /// # Errors
-    /// This process has it no more.
+    /// This process does not have it any more.
     pub(super) fn into_writer(self) -> io::Result<OwnedFd> {
         self.writer.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }

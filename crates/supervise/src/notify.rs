@@ -1,7 +1,7 @@
-//! Tells a service manager how this server does, as systemd asks for it (sd_notify(3)): messages of lines `NAME=value`, each in
-//! one datagram to the socket that `NOTIFY_SOCKET` names.
+//! Notifies a service manager of the state of this server, as systemd defines it (sd_notify(3)): messages of lines
+//! `NAME=value`, each in one datagram to the socket that `NOTIFY_SOCKET` names.
 //!
-//! Only the first process of a server tells anything: systemd believes no other one (`NotifyAccess=main`).
+//! Only the first process of a server sends messages: systemd accepts them from no other (`NotifyAccess=main`).
 
 mod channel;
 mod watchdog;
@@ -19,29 +19,29 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use watchdog::Watchdog;
 
-/// How many descriptors the service manager keeps for the service (`FileDescriptorStoreMax=`). systemd sets this variable
-/// since version 254; units for earlier versions may set it themselves.
+/// The number of descriptors that the service manager keeps for the service (`FileDescriptorStoreMax=`). systemd sets this
+/// variable since version 254; units for earlier versions may set it themselves.
 const FDSTORE: &str = "FDSTORE";
 
-/// The names of stored listeners begin with this.
+/// The prefix of the names of stored listeners.
 const PREFIX: &str = "oribi-";
 
-/// The longest name that systemd permits.
+/// The longest name that systemd permits, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Tells the service manager what happens to this server, or nobody if there is none.
+/// Notifies the service manager of the state of this server; does nothing if there is none.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     channel: Option<Channel>,
     watchdog: Option<Watchdog>,
-    /// It was told that this server is reloading, and not yet that it has finished.
+    /// Whether a reload has been reported, and not yet its end.
     reloading: bool,
-    /// It was told that this server serves.
+    /// Whether it has been reported that this server serves.
     served: bool,
 }
 
 impl Notifier {
-    /// The service manager that the environment names.
+    /// Connects to the service manager that the environment names.
     pub(super) fn of_environment() -> Self {
         let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) else {
             return Self::default();
@@ -56,37 +56,37 @@ impl Notifier {
         }
     }
 
-    /// The app is being loaded for the first time.
+    /// Reports that the app is being loaded for the first time.
     pub(super) fn loading(&self) {
         self.say("STATUS=loading the app");
     }
 
-    /// This process serves, for the first time or again after a reload, of which `outcome` tells.
+    /// Reports that this process serves, for the first time or again after a reload with this `outcome`.
     pub(super) fn ready(&mut self, outcome: &str) {
         self.reloading = false;
         self.served = true;
         self.say(&format!("READY=1\nMAINPID={}\nSTATUS={}", std::process::id(), one_line(outcome)));
     }
 
-    /// Whether a service manager wants to be told.
+    /// Whether a service manager expects notifications.
     pub(super) fn is_wanted() -> bool {
         environment::variable_os(channel::SOCKET).is_some_and(|address| !address.is_empty())
     }
 
-    /// Another process serves from now on, and tells the rest.
+    /// Reports that another process serves from now on, which sends all further messages.
     pub(super) fn yields_to(&mut self, pid: Pid) {
         self.say(&format!("READY=1\nMAINPID={pid}\nSTATUS=serving"));
         *self = Self::default();
     }
 
-    /// The reload that was told of has ended, if there was one.
+    /// Reports the end of a reload, if its begin has been reported.
     pub(super) fn reloaded(&mut self, outcome: &str) {
         if self.reloading {
             self.ready(outcome);
         }
     }
 
-    /// The app is loaded anew. Call this also if that has begun before and begins again.
+    /// Reports that the app is being loaded again. May be repeated if that starts over.
     pub(super) fn reloading(&mut self) {
         if self.served {
             self.reloading = true;
@@ -94,26 +94,26 @@ impl Notifier {
         }
     }
 
-    /// The server begins to stop.
+    /// Reports that the server begins to stop.
     pub(super) fn stopping(&self) {
         self.say("STOPPING=1\nSTATUS=finishing what has begun");
     }
 
-    /// Says that the server is alive if it is time for that. `alive` says whether everything runs that the server needs; if
-    /// not, the service manager hears nothing, and starts the server again when it has heard nothing for too long.
+    /// Reports that the server is alive, when it is time for that. `alive` returns whether everything that the server needs
+    /// runs; if not, nothing is sent, and the service manager restarts the server after too long a silence.
     pub(super) fn keep_watchdog(&mut self, now: Instant, alive: impl FnOnce() -> bool) {
         if self.watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now)) && alive() {
             self.say("WATCHDOG=1");
         }
     }
 
-    /// How long the process may sleep at most; `None`: as long as nothing happens.
+    /// Returns the longest time that the process may sleep; `None`: until something happens.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         self.watchdog.as_ref().map(|watchdog| watchdog.wait(now))
     }
 
-    /// Has the service manager keep the listeners, if it has room for them. Then they stay open while the server is restarted,
-    /// and clients wait. From now on they count as lent.
+    /// Stores the listeners in the service manager, if it has room for them. Then they stay open while the server is
+    /// restarted, and clients wait. From now on they count as lent.
     pub(super) fn store(&self, listeners: &mut [Listener], settings: &Settings) {
         let Some(channel) = &self.channel else { return };
         let room = variable(FDSTORE).and_then(|room| room.trim().parse::<usize>().ok()).unwrap_or(0);
@@ -140,7 +140,7 @@ impl Notifier {
     }
 }
 
-/// The name of a listener in the store of the service manager: it may have no colon.
+/// Returns the name of a listener in the store of the service manager, which must not contain a colon.
 fn name_in_store(display: &str) -> String {
     let mut name = PREFIX.to_owned();
     name.extend(display.chars().map(|letter| if letter.is_ascii_graphic() && letter != ':' { letter } else { '_' }));
@@ -148,19 +148,19 @@ fn name_in_store(display: &str) -> String {
     name
 }
 
-/// Whether a descriptor with this name was stored by a server before.
+/// Whether a descriptor with this name was stored by an earlier server.
 pub(super) fn is_name_in_store(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Has the service manager close what it keeps under `name`.
+/// Makes the service manager close the descriptors stored under `name`.
 pub(super) fn remove_from_store(name: &str) {
     if let Some(channel) = variable(channel::SOCKET).and_then(|address| Channel::open(&address)) {
         channel.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None);
     }
 }
 
-/// Messages have one line for each value.
+/// Escapes control characters: messages have one line for each value.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for letter in text.chars() {
@@ -174,7 +174,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// The clock by which systemd tells a reload that follows its signal from one before.
+/// Returns the time of the clock by which systemd distinguishes a reload that follows its signal from an earlier one.
 fn monotonic_microseconds() -> u128 {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::try_from(now).unwrap_or_default().as_micros()

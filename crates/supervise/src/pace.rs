@@ -1,8 +1,9 @@
-//! When the next process may be started.
+//! Limits the pace at which processes are started.
 //!
 //! A process that dies before it can serve is likely to have a successor that does the same, so pauses between starts double.
-//! The death of a process that has served says nothing about its successor, which starts at once: a request that ends its worker
-//! must not keep others waiting. Only a number of such starts that would burden the machine is held back, by an [`Allowance`].
+//! The death of a process that has served does not predict the fate of its successor, which starts at once: a request that
+//! ends its worker must not keep others waiting. An [`Allowance`] only limits such starts to a number that does not burden
+//! the machine.
 
 use super::allowance::Allowance;
 use std::time::{Duration, Instant};
@@ -14,37 +15,37 @@ const GOOD_LIFE: Duration = Duration::from_secs(10);
 /// repair to take effect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The first pause if none is set.
+/// The first pause by default.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many processes that had served are replaced at once, and the time in which one more is.
+/// The number of processes that had served and are replaced at once, and the time after which one more is.
 const REPLACEMENTS: (u32, Duration) = (20, Duration::from_millis(100));
 
-/// The same of log lines about the ends of such processes.
+/// The same limits for log lines about the ends of such processes.
 const LINES: (u32, Duration) = (20, Duration::from_secs(5));
 
-/// The time between two warnings that replacements have to wait.
+/// The shortest interval between two warnings that replacements have to wait.
 const WARNINGS: Duration = Duration::from_secs(60);
 
-/// Spaces starts; the pauses grow while processes go on failing.
+/// Spaces starts; the pauses grow while processes keep failing.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Time between two starts.
+    /// The time between two starts.
     between: Duration,
-    /// When that time is over.
+    /// The end of that time.
     spaced_until: Option<Instant>,
-    /// Pause after the first failure.
+    /// The pause after the first failure.
     first_pause: Duration,
-    /// When the last pause ended or will end, and its length.
+    /// The end of the last pause, and its length.
     last_pause: Option<(Instant, Duration)>,
     not_before: Option<Instant>,
-    /// Pauses since something went well.
+    /// The number of pauses since the last success.
     in_a_row: u32,
-    /// How many of the processes that are missing had served. Their replacements wait for no pause.
+    /// The number of missing processes that had served. Their replacements wait for no pause.
     lost: u32,
     replacements: Allowance,
     lines: Allowance,
-    /// Ends since the last line about one.
+    /// The number of ends since the last line about one.
     left_out: u32,
     warnings: Allowance,
 }
@@ -66,20 +67,20 @@ impl Pace {
         }
     }
 
-    /// Replaces at most `burst` processes at once, and then one in each `interval`.
+    /// Limits replacements to `burst` processes at once, and then one in each `interval`.
     pub(super) const fn replacing(mut self, burst: u32, interval: Duration) -> Self {
         self.replacements = Allowance::new(burst, interval);
         self
     }
 
-    /// How long to wait before the next start; zero if it is allowed now.
+    /// Returns the time to wait before the next start; zero if it is permitted now.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         let until = |moment: Option<Instant>| moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(now));
         let pause = if self.lost > 0 { self.replacements.wait(now) } else { until(self.not_before) };
         pause.max(until(self.spaced_until))
     }
 
-    /// A process has been started.
+    /// Records the start of a process.
     pub(super) fn started(&mut self, now: Instant) {
         self.spaced_until = self.spaced_until.max(Some(now + self.between));
         if self.lost > 0 {
@@ -88,18 +89,20 @@ impl Pace {
         }
     }
 
-    /// A process that had served has ended, and is to be replaced. Returns whether to warn that its replacement has to wait.
+    /// Records the end of a process that had served and must be replaced. Returns whether to warn that its replacement has to
+    /// wait.
     pub(super) fn lost(&mut self, now: Instant) -> bool {
         self.lost = self.lost.saturating_add(1);
         !self.replacements.wait(now).is_zero() && self.warnings.try_take(now)
     }
 
-    /// No process is missing.
+    /// Records that no process is missing.
     pub(super) fn is_complete(&mut self) {
         self.lost = 0;
     }
 
-    /// The end of a line about the end of a process that had served; `None`: there were too many of them for another line.
+    /// Returns the end of a log line about the end of a process that had served; `None`: there were too many for another
+    /// line.
     pub(super) fn end_of_line(&mut self, now: Instant) -> Option<String> {
         if !self.lines.try_take(now) {
             self.left_out += 1;
@@ -111,7 +114,7 @@ impl Pace {
         })
     }
 
-    /// Whether the last end had no line.
+    /// Whether the last end got no line.
     pub(super) const fn leaves_lines_out(&self) -> bool {
         self.left_out > 0
     }
@@ -122,8 +125,8 @@ impl Pace {
         self.failed(now, Duration::ZERO);
     }
 
-    /// Records that a process has failed after `lived`. Returns the pause that begins now; `None` if
-    /// one is running already, because several simultaneous failures count as one.
+    /// Records that a process has failed after `lived`. Returns the pause that begins now; `None` if one has begun already,
+    /// because several simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
         let (pause, before) = match self.last_pause {
             Some((until, _)) if now < until => return None,
@@ -138,13 +141,13 @@ impl Pace {
         Some(pause)
     }
 
-    /// In words that follow the length of a pause: how often processes have failed without a good life in between; empty for the
-    /// first time.
+    /// Describes how often processes have failed without a good life in between, in words that follow the length of a pause;
+    /// empty for the first time.
     pub(super) fn how_often(&self) -> String {
         if self.in_a_row > 1 { format!(" (failure {} in a row)", self.in_a_row) } else { String::new() }
     }
 
-    /// What has failed is forgotten: the next start may be made now.
+    /// Forgets failures, so that the next start is permitted now.
     pub(super) fn forgive(&mut self) {
         (self.last_pause, self.not_before, self.spaced_until, self.in_a_row) = (None, None, None, 0);
     }

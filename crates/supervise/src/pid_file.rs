@@ -1,9 +1,9 @@
-//! The file that tells other programs which process to send signals to.
+//! The file with the id of the process to which other programs send signals.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file with a process id. When the process that wrote it drops this, it removes the file if that still holds the id.
+/// A file with a process id. It is removed when the process that wrote it drops this, if it still holds the id.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
@@ -16,7 +16,7 @@ impl PidFile {
     /// An error of the system.
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let describe = |error: io::Error| format!("cannot write the pid file {}: {error}", path.display());
-        // A daemon may change its directory; the path must stay the same.
+        // The path must stay the same even if a daemon changes its directory.
         let path = oribi_config::directory::absolute(path).map_err(describe)?;
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}", std::process::id()));

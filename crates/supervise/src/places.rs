@@ -5,31 +5,31 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often a worker looks for a free place: another worker must end first.
+/// The interval at which a worker looks for a free place, for which another worker must end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker needs
-/// no more of it than these.
+/// The memory that a worker shares with each edge. It is dropped when all lanes have taken their places, because a worker
+/// needs nothing else of it.
 #[derive(Debug)]
 pub(super) struct Pools {
-    /// The memory, and the lanes that have yet to take their places.
+    /// The memory, and the number of lanes that have not taken their places yet.
     memory: Mutex<(Vec<Memory>, usize)>,
     edges: usize,
 }
 
 impl Pools {
-    /// For a worker with that many lanes.
+    /// Creates it for a worker with that many lanes.
     pub(super) fn new(pools: Vec<Memory>, lanes: usize) -> Self {
         Self { edges: pools.len(), memory: Mutex::new((pools, lanes)) }
     }
 
-    /// Whether there are no edges: the worker has its own connections.
+    /// Whether there are no edges: the worker has connections of its own.
     pub(super) const fn is_empty(&self) -> bool {
         self.edges == 0
     }
 
-    /// Takes a place for a lane in the pool of each edge. If all are in use, which can be only if workers take long to end, it
-    /// waits as long as `serves` says that the worker is needed; `None`: it is not.
+    /// Takes a place for a lane in the pool of each edge. If all are in use, which is only possible while workers take long
+    /// to end, it waits while `serves` returns that the worker is needed; `None`: it is not.
     ///
     /// # Errors
     /// The system refuses the memory.

@@ -1,10 +1,10 @@
-//! Gives up what processes do not need: the rights of root, where `--user` and `--edge-user` ask for it, and the way to get more.
+//! Drops privileges: the rights of root, where `--user` and `--edge-user` ask for it, and the ways to gain more.
 //!
-//! The supervising process keeps root's privileges for what needs them, as with Unicorn: it opens ports below 1024, writes the
-//! pid file, removes its Unix socket files, and opens its logs again. A mold starts as the user, before it loads the app. A
-//! supervisor that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open a
-//! context. Edges are forked by the process that keeps the rights of root, so they may become another user than the workers: then
-//! no worker, whatever its app has been made to do, can send an edge a signal or trace it.
+//! The supervising process keeps root's privileges where it needs them, as with Unicorn: it opens ports below 1024, writes
+//! the pid file, removes its Unix socket files, and reopens its logs. A mold starts as the user, before it loads the app. A
+//! supervisor that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open
+//! a context. Edges are forked by the process with the rights of root, so they may become another user than the workers: then
+//! no worker, even under an attacker's control, can send an edge a signal or trace it.
 
 use oribi_config::Settings;
 use oribi_edge::sandbox::Sandbox;
@@ -21,12 +21,12 @@ pub(super) struct Privileges {
     edges: Option<Identity>,
     /// Whether edges, and not workers, write the access log.
     has_edges: bool,
-    /// Whether programs that an app starts may get more rights than it has.
+    /// Whether programs that an app starts may gain more rights than it has.
     new_privileges: bool,
 }
 
 impl Privileges {
-    /// Reads what workers are to have from `settings`. Sets the umask, too.
+    /// Reads the identity of workers from `settings`. Sets the umask, too.
     ///
     /// # Errors
     /// The user or group does not exist, or this process may not change to it. Then it must not serve, because the operator
@@ -39,7 +39,7 @@ impl Privileges {
         Ok(Self { edges: None, workers, has_edges: false, new_privileges: settings.new_privileges })
     }
 
-    /// Reads what edges are to have, in the process that forks them.
+    /// Reads the identity of edges, in the process that forks them.
     ///
     /// # Errors
     /// The same as for [`Privileges::of`].
@@ -61,10 +61,10 @@ impl Privileges {
         Ok(())
     }
 
-    /// Lets the users of workers and edges write to the logs, and that of the workers connect to the Unix sockets.
+    /// Permits the users of workers and edges to write to the logs, and that of the workers to connect to the Unix sockets.
     ///
     /// # Errors
-    /// Says what cannot be handed over, and why.
+    /// A file cannot be handed over; the message says which, and why.
     pub(super) fn hand_over(&self, settings: &Settings, listeners: &[Listener]) -> Result<(), String> {
         if let Some(workers) = &self.workers {
             listeners.iter().try_for_each(|listener| listener.give_to(workers.user(), workers.group()))?;
@@ -72,13 +72,13 @@ impl Privileges {
         self.hand_over_logs(settings)
     }
 
-    /// Like [`Privileges::hand_over`], only for log files: when they are opened again.
+    /// As [`Privileges::hand_over`] for log files only, when they are reopened.
     ///
     /// # Errors
-    /// Says which file cannot be handed over, and why.
+    /// A file cannot be handed over; the message says which, and why.
     pub(super) fn hand_over_logs(&self, settings: &Settings) -> Result<(), String> {
         let only = |identity: &Identity| Writers { user: identity.user(), group: identity.group(), with_group: false };
-        // Whoever serves clients writes the access log; workers and edges alike write errors.
+        // The processes that serve clients write the access log; workers and edges alike write errors.
         let (access, error) = match (&self.workers, &self.edges) {
             (None, None) => return Ok(()),
             (Some(workers), None) if self.has_edges => (None, Some(only(workers))),
@@ -103,40 +103,40 @@ impl Privileges {
         }
     }
 
-    /// Gives up the privileges in this process, a worker.
+    /// Drops the privileges of this process, a worker.
     ///
     /// # Errors
-    /// The process must end then.
+    /// The process must end.
     pub(super) fn drop_here(&self) -> Result<(), String> {
         assume(self.workers.as_ref())?;
         if self.new_privileges { Ok(()) } else { forbid() }
     }
 
-    /// Gives up the way to more privileges in this process, which orders certificates: it starts no program, and it has keys in its
-    /// memory. It keeps the rights of the process that has started it, which reads and keeps the keys.
+    /// Prevents this process, which orders certificates, from gaining privileges: it starts no program, and it has keys in
+    /// its memory. It keeps the rights of its parent, which reads and stores the keys.
     ///
     /// # Errors
-    /// The process must end then.
+    /// The process must end.
     pub(super) fn hold_in_certifier() -> Result<(), String> {
         forbid()?;
         hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
     }
 
-    /// Gives up the privileges in this process, which exports spans: it starts no program, and it may have secrets of the collector in its
-    /// memory, which is none of the app's business, whose user it becomes.
+    /// Drops the privileges of this process, which exports spans. It starts no program, and its memory, which may contain
+    /// secrets of the collector, is hidden from the app, whose user it becomes.
     ///
     /// # Errors
-    /// The process must end then.
+    /// The process must end.
     pub(super) fn drop_in_exporter(&self) -> Result<(), String> {
         assume(self.workers.as_ref())?;
         Self::hold_in_certifier()
     }
 
-    /// Gives up the privileges in this process, an edge. It starts no program, so it never needs more rights; and what it has in its
-    /// memory belongs to its clients.
+    /// Drops the privileges of this process, an edge. It starts no program, so it never needs more rights; and its memory
+    /// contains data of its clients.
     ///
     /// # Errors
-    /// The process must end then.
+    /// The process must end.
     pub(super) fn drop_in_edge(&self) -> Result<(), String> {
         assume(self.edges.as_ref())?;
         forbid()?;
@@ -155,7 +155,7 @@ fn forbid() -> Result<(), String> {
     forbid_new_privileges().map_err(|error| format!("cannot give up the way to new privileges: {error}"))
 }
 
-/// The identity that is named; `None` if none is, or if this process has it. Each name comes with that of its setting.
+/// Looks an identity up; `None`: none is named, or this process has it. Each name comes with that of its setting.
 fn identity(user: (&str, Option<&str>), group: (&str, Option<&str>)) -> Result<Option<Identity>, String> {
     if user.1.is_none() && group.1.is_none() {
         return Ok(None);

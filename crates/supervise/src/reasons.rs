@@ -1,22 +1,22 @@
-//! Why a worker cannot serve, in its own words: a pipe from the workers to their supervisor.
+//! The pipe by which workers report to their supervisor why they cannot serve.
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The longest reason. A write of so many bytes is not mixed with those of other workers (PIPE_BUF, pipe(7)).
+/// The longest reason in bytes. A write of this size is not mixed with those of other workers (PIPE_BUF, pipe(7)).
 const LONGEST: usize = 4096;
 
-/// How many reasons are kept that were not asked for.
+/// The number of reasons kept that have not been queried.
 const KEPT: usize = 64;
 
-/// What this process has of the pipe: the supervisor has both ends, a worker the second, an edge none.
+/// The ends of the pipe in this process: the supervisor has both, a worker the second, an edge none.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
-    /// Reasons that were read and not asked for: the process, and its words.
+    /// Reasons that were read and not queried: process id and text.
     kept: Vec<(u32, String)>,
 }
 
@@ -33,7 +33,7 @@ impl Reasons {
         self.reader = None;
     }
 
-    /// In a worker: leaves a reason for the supervisor. If the pipe is full, the log alone has it.
+    /// In a worker: writes a reason for the supervisor. If the pipe is full, only the log has it.
     pub(super) fn leave(&self, process: u32, reason: &str) {
         let mut end = reason.len().min(LONGEST - 16);
         while !reason.is_char_boundary(end) {
@@ -45,8 +45,8 @@ impl Reasons {
         }
     }
 
-    /// In the supervisor: the reason that this process, which has ended, has left. Only the last few are kept that nobody asks
-    /// for.
+    /// In the supervisor: returns the reason of this process, which has ended. Keeps only the last reasons of other
+    /// processes.
     pub(super) fn of(&mut self, process: u32) -> Option<String> {
         let mut bytes = Vec::new();
         let mut buffer = [0; LONGEST];

@@ -1,18 +1,18 @@
-//! What has become of the reloads that were asked for.
+//! The outcomes of requested reloads.
 
 use std::collections::VecDeque;
 
-/// How many are remembered: whoever asks for one wants to know soon.
+/// The number of reloads remembered: their clients query the outcome soon.
 const REMEMBERED: usize = 32;
 
-/// The result of a reload.
+/// The outcome of a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The new generation is loading or starting.
     UnderWay,
     /// The new generation serves.
     TakenOver,
-    /// The new generation cannot serve, for this reason; the one before serves on.
+    /// The new generation cannot serve, for this reason; the previous one continues.
     Failed(String),
     /// It was given up for a later one, or because the server stops.
     GivenUp,
@@ -23,14 +23,15 @@ pub(super) enum Outcome {
 pub(super) struct Reloads(VecDeque<(u64, Outcome)>);
 
 impl Reloads {
-    /// Generation `number` was started to replace the present one.
+    /// Records that generation `number` was started to replace the present one.
     pub(super) fn begin(&mut self, number: u64) {
         self.0.push_back((number, Outcome::UnderWay));
         let excess = self.0.len().saturating_sub(REMEMBERED);
         self.0.drain(..excess);
     }
 
-    /// Records the result for this generation; only the first one counts. Does nothing if the generation is not a reload's.
+    /// Records the outcome for this generation; only the first one counts. Does nothing if the generation does not belong to
+    /// a reload.
     pub(super) fn end(&mut self, number: u64, result: Outcome) {
         if let Some((_, outcome)) = self.0.iter_mut().find(|(known, outcome)| *known == number && *outcome == Outcome::UnderWay)
         {
@@ -38,7 +39,7 @@ impl Reloads {
         }
     }
 
-    /// The result for this generation; `None` if it is not a reload's, or was so long ago that it is forgotten.
+    /// Returns the outcome for this generation; `None` if it does not belong to a reload, or is forgotten already.
     pub(super) fn outcome(&self, number: u64) -> Option<&Outcome> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, outcome)| outcome)
     }

@@ -1,7 +1,6 @@
-//! Which requests are in the server, as its first process sees it.
+//! Lists the requests in the server, in its first process.
 //!
-//! It looks into memory that edges and workers write to, and believes nothing of what stands there: it is shown, and nothing is decided
-//! by it.
+//! It reads memory that edges and workers write, and does not trust it: the data are displayed and have no other effect.
 
 use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
 use oribi_admin::metrics::Traffic;
@@ -14,14 +13,14 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
-/// Why requests are not known.
+/// The error if the requests are not known.
 const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
                        --request-warning: each worker would have to say for each request what it runs";
 
-/// How many bytes of a request are copied at first. The heads of most requests are shorter.
+/// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
 const FIRST_LOOK: usize = 4096;
 
-/// The requests in the pools of all edges, of workers that are among `processes`.
+/// Returns the requests in the pools of all edges, of workers among `processes`.
 ///
 /// # Errors
 /// The system refuses.
@@ -40,7 +39,7 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         }
         match about(&pools[*edge], sighting).map_err(failed)? {
             Some(about) => shown.push(report(sighting, *edge, about, settings, processes, now)),
-            // It has ended meanwhile, or what stands there is no request.
+            // It has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
         }
     }
@@ -48,10 +47,10 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
     Ok(Requests { shown, more })
 }
 
-/// The requests that `processes` are seen to run, where workers have their own connections.
+/// Returns the requests that `processes` run, where workers have connections of their own.
 ///
 /// # Errors
-/// Nobody looks at what they run.
+/// Their apps are not watched.
 pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
     if settings.watched_threads() == 0 {
         return Err(UNKNOWN.to_owned());
@@ -87,7 +86,7 @@ pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[Pr
     Ok(Requests { shown, more })
 }
 
-/// How many requests are in the pools of all edges. What cannot be read is not counted.
+/// Returns the number of requests in the pools of all edges. Pools that cannot be read are not counted.
 pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
     for sighting in pools.iter().filter_map(|memory| memory.survey().ok()).flatten() {
@@ -102,12 +101,12 @@ pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     Traffic { queue: Some((queued, waited)), running: Some(running) }
 }
 
-/// The same where workers have their own connections, and are seen to run that many.
+/// Returns the number where workers have connections of their own, and run `running` requests.
 pub(super) fn traffic_in_workers(running: usize, settings: &Settings) -> Traffic {
     Traffic { queue: None, running: (settings.watched_threads() > 0).then_some(running) }
 }
 
-/// The time on the clock of the edges.
+/// Returns the time of the edges' clock.
 fn clock() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
@@ -117,7 +116,7 @@ fn position(sighting: &Sighting) -> Option<usize> {
     if let Stage::Queued(before) = sighting.stage { Some(before + 1) } else { None }
 }
 
-/// What the request is about; `None`: nobody can tell any more.
+/// Returns the summary of a request; `None`: it has ended.
 fn about(memory: &Memory, sighting: &Sighting) -> io::Result<Option<About>> {
     let Some(mut bytes) = memory.look_at(sighting, FIRST_LOOK)? else { return Ok(None) };
     match size_for_glance(&bytes) {
@@ -157,12 +156,12 @@ fn report(
     let quiet = taken.then(|| now.saturating_sub(sighting.progress.unwrap_or(sighting.since)).min(age));
     let deadline = match state {
         "queued" => after(settings.queue_timeout, age),
-        // The time in which a client is waited for does not count.
+        // The time of waiting for a client does not count.
         "sending" => None,
         _ => {
             let all = AppDeadlines::of(settings);
             let AppDeadlines { timeout, kill, .. } = sighting.asked.map_or(all, |asked| all.moved(asked));
-            // The edge counts from when it has seen that a worker has the request.
+            // The edge counts from the moment when it saw that a worker has the request.
             let passed = sighting.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress));
             after(if state == "interrupted" { kill } else { timeout }, passed)
         }
@@ -170,7 +169,7 @@ fn report(
     RequestReport { state, edge: Some(edge + 1), position: position(sighting), about, age, quiet, deadline, worker }
 }
 
-/// What is left of a time; `None`: it never ends.
+/// Returns the rest of a time; `None`: it is unlimited.
 fn after(time: Duration, passed: Duration) -> Option<Duration> {
     (time < Timeouts::NEVER).then(|| time.saturating_sub(passed))
 }
@@ -226,7 +225,7 @@ mod tests {
         let mut taker = Worker::attach(&memory, 1).expect("a place");
         edge.arrivals();
         tell_time(&mut edge);
-        // The end of a long head is looked for where it is.
+        // The end of a long head is found at its place.
         submit(&mut edge, "/long", 10_000);
         let taken = taker.take().expect("it waits");
         for number in 0..MOST_REQUESTS + 4 {

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the file is checked.
+/// The interval at which the file is checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The file, and when it was last touched. It need not exist.
+/// The file, and the time of its last change. It need not exist.
 #[derive(Debug)]
 pub(super) struct RestartFile<'a> {
     path: &'a Path,
@@ -15,7 +15,7 @@ pub(super) struct RestartFile<'a> {
 }
 
 impl<'a> RestartFile<'a> {
-    /// Earlier changes of the file do not count.
+    /// Ignores earlier changes of the file.
     pub(super) fn new(path: &'a Path, now: Instant) -> Self {
         Self { path, touched: touched(path), next_look: now + INTERVAL }
     }
@@ -30,7 +30,7 @@ impl<'a> RestartFile<'a> {
         self.touched.is_some() && self.touched != before
     }
 
-    /// The time until the next check.
+    /// Returns the time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.next_look.saturating_duration_since(now)
     }

@@ -1,4 +1,4 @@
-//! The number of workers that was set while the server before served. It holds for the new server, too.
+//! The number of workers that was set while the previous server served. It applies to the new server, too.
 //!
 //! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured to have 2 workers, and 4 were set since.
 
@@ -6,7 +6,7 @@ use super::inheritance::SCALED;
 use oribi_config::Settings;
 use oribi_io::process::environment::variable;
 
-/// A number of workers, and the configured one that it has replaced.
+/// A number of workers, and the configured one that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) configured: usize,
@@ -14,24 +14,25 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// The number for the next server, of a process that is to have `wanted` workers; `None`: it is the configured one.
+    /// Returns the number for the next server, from a process with a target of `wanted` workers; `None`: it is the configured
+    /// one.
     pub(super) fn of(settings: &Settings, wanted: usize) -> Option<Self> {
         let configured = settings.workers.max(1);
         (wanted != configured).then_some(Self { configured, wanted })
     }
 
-    /// The number that the server before, process `before`, has left.
+    /// Returns the number that the previous server, process `before`, has left.
     pub(super) fn left_by(before: i32) -> Option<Self> {
         parse(&variable(SCALED)?, before)
     }
 
-    /// The value of the variable in the environment of the next server.
+    /// Returns the value of the variable in the environment of the next server.
     pub(super) fn describe(self) -> String {
         format!("{}:{}:{}", std::process::id(), self.configured, self.wanted)
     }
 }
 
-/// A server of another version may have passed on what it did not understand: then it names another process.
+/// A server of another version may have passed on a variable that it does not know: then it names another process.
 fn parse(value: &str, before: i32) -> Option<Scaled> {
     let mut numbers = value.split(':');
     let named: i32 = numbers.next()?.parse().ok()?;

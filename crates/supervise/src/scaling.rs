@@ -1,26 +1,26 @@
-//! How many workers there may be, and what has become of a change of that number.
+//! Limits of the number of workers, and the progress of a change of that number.
 
 use oribi_admin::control::Progress;
 use oribi_config::Settings;
 use rustix::process::Pid;
 
-/// A server may always grow to that many workers: their places are memory that costs nothing until it is used.
+/// The number to which a server may always be scaled: the places are memory that costs nothing until it is used.
 const ALWAYS: usize = 64;
 
-/// The most workers that may be wanted of a server that was started with `workers`: twice as many, or [`ALWAYS`].
+/// Returns the highest number of workers for a server that was started with `workers`: twice as many, or [`ALWAYS`].
 pub(super) fn most(workers: usize) -> usize {
     workers.saturating_mul(2).max(ALWAYS)
 }
 
-/// Room for workers on the scoreboard: twice as many as may be wanted, for replacements that start next to the workers that they
-/// replace, and as many again as there are at the start, for workers with slow requests to finish.
+/// Returns the number of slots for workers on the scoreboard: twice the highest number, for replacements that start beside
+/// the workers that they replace, plus the number at the start, for workers that finish slow requests.
 pub(super) fn room(workers: usize) -> usize {
     most(workers).saturating_mul(2).saturating_add(workers)
 }
 
-/// Places for workers in the memory of each edge, for workers with that many `lanes`, each of which needs one: as many as the
-/// scoreboard has room for, but no more than `descriptors` allow, of which a place needs [`DESCRIPTORS`]; and in any case for a
-/// few more workers than at the start, and for their replacements.
+/// Returns the number of places in the memory of each edge, for workers with `lanes` each, of which each needs a place: as
+/// many as the scoreboard has room for, but no more than `descriptors` permit, of which a place needs [`DESCRIPTORS`]; in any
+/// case enough for a few more workers than at the start, and for their replacements.
 pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>) -> usize {
     let (workers, lanes) = (settings.workers.max(1), lanes.max(1));
     let least = workers.saturating_mul(4).saturating_add(16).saturating_mul(lanes);
@@ -32,25 +32,25 @@ pub(super) fn places(settings: &Settings, lanes: usize, descriptors: Option<u64>
     all.min(affordable).max(least)
 }
 
-/// Descriptors of a place in the memory of an edge.
+/// The number of descriptors of a place in the memory of an edge.
 const DESCRIPTORS: usize = 3;
 
-/// The most workers that may be wanted if the memory of an edge has that many `places`, where one worker needs `lanes` of them: when
-/// all are replaced, there are twice as many for a moment.
+/// Returns the highest number of workers if the memory of an edge has this number of `places`, of which a worker needs
+/// `lanes`: when all workers are replaced, there are temporarily twice as many.
 pub(super) fn most_with(settings: &Settings, places: Option<usize>, lanes: usize) -> usize {
     let most = most(settings.workers);
     places.map_or(most, |places| most.min(places / lanes.max(1) / 2).max(settings.workers).max(1))
 }
 
-/// How many workers are wanted, of now `present` and at most `most`, after signals that ask for one more and for one fewer.
+/// Returns the target number of workers after signals for `more` and `fewer`, from `present` on, up to `most`.
 pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) -> usize {
     present.saturating_add(more).saturating_sub(fewer).clamp(1, most.max(1))
 }
 
-/// Whether there can be that many `workers`, of at most `most`; returns the number.
+/// Checks a target number of workers, `most` being the highest one; returns it.
 ///
 /// # Errors
-/// Says why not, and how many there can be.
+/// The number is not possible; the message says why, and which one is.
 pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<usize, String> {
     if settings.edges_wanted() == 0 && settings.sockets_of_address() > 1 {
         let opened = settings.workers;
@@ -66,12 +66,12 @@ pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<
     }
 }
 
-/// The last change of the number of workers that somebody waits for.
+/// The last change of the number of workers that a client waits for.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     number: u64,
     outcome: Outcome,
-    /// Those who were leaving when there were as many workers as there should be for the first time.
+    /// The workers that were leaving when the target number was reached for the first time.
     awaited: Option<Vec<Pid>>,
 }
 
@@ -81,49 +81,49 @@ enum Outcome {
     Done,
     /// Workers are starting or finishing.
     UnderWay,
-    /// Some worker cannot start, for this reason.
+    /// A worker cannot start, for this reason.
     Failed(String),
 }
 
 impl Change {
-    /// The number of workers was changed; returns the number of this change.
+    /// Begins a change of the number of workers; returns the number of this change.
     pub(super) fn begin(&mut self) -> u64 {
         (self.number, self.outcome) = (self.number + 1, Outcome::UnderWay);
         self.awaited = None;
         self.number
     }
 
-    /// There are as many workers as there should be, and these are still leaving. The change is complete when they have left; who
-    /// leaves later is replaced, which may go on for ever where workers live shortly.
+    /// Records that the target number is reached, and that these workers are still leaving. The change is complete when they
+    /// have left; workers that leave later are replaced, which may go on forever where workers have short lives.
     pub(super) fn await_ends_of(&mut self, leaving: impl Iterator<Item = Pid>) {
         self.awaited.get_or_insert_with(|| leaving.collect());
     }
 
-    /// Whether the change is not complete before this worker has ended.
+    /// Whether the change is incomplete until this worker has ended.
     pub(super) fn awaits_end_of(&self, worker: Pid) -> bool {
         self.awaited.as_ref().is_some_and(|awaited| awaited.contains(&worker))
     }
 
-    /// Whether somebody may wait for it.
+    /// Whether the change is incomplete.
     pub(super) fn is_under_way(&self) -> bool {
         self.outcome == Outcome::UnderWay
     }
 
-    /// There are as many workers as there should be.
+    /// Records that the target number is reached.
     pub(super) fn end(&mut self) {
         if self.is_under_way() {
             self.outcome = Outcome::Done;
         }
     }
 
-    /// Some worker could not start. Others are tried, but nobody should wait for that.
+    /// Records that a worker could not start. Others are tried, but clients should not wait for that.
     pub(super) fn fail(&mut self, why: &str) {
         if self.is_under_way() {
             self.outcome = Outcome::Failed(why.to_owned());
         }
     }
 
-    /// How far the change with this number has come, after which there are to be that many `workers`.
+    /// Returns the progress of the change with this number; `workers` is the present target.
     pub(super) fn progress(&self, number: u64, workers: usize) -> Progress {
         match &self.outcome {
             _ if number != self.number => {

@@ -14,7 +14,7 @@ pub(super) const NO_UPGRADE: &str = "not upgraded: this server is part of a prog
      what that program has done before cannot be done a second time beside it: run the program under start_server, whose HUP starts \
      a new one and then stops this one, or run the app by `oribi`, which can be upgraded";
 
-/// How often each signal has arrived since the last look. Signals belong to the whole process, hence a static.
+/// The number of each signal since the last look. Signals concern the whole process, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::TERM, AtomicU32::new(0)),
     (Signal::INT, AtomicU32::new(0)),
@@ -27,10 +27,10 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::CHILD, AtomicU32::new(0)),
 ];
 
-/// The number of signals that come with an error of a write, which nobody reads.
+/// The number of signals that accompany an error of a write, which is never read.
 static FAILING_WRITES: AtomicU32 = AtomicU32::new(0);
 
-/// Handlers for the signals of a server process. They also count in a new worker until it has set its own handlers. An app's
+/// The signal handlers of a server process. They also count in a new worker until it has set its own handlers. An app's
 /// children have the default actions, with or without exec.
 #[derive(Debug)]
 pub(super) struct Signals {
@@ -40,7 +40,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Sets the handlers. `children` says whether to handle SIGCHLD: not in a process that runs an app's code, because the app
+    /// Sets the handlers. `children`: whether to handle SIGCHLD. Not in a process that runs an app's code, because the app
     /// may ignore SIGCHLD, and the signal could interrupt its sleep.
     ///
     /// # Errors
@@ -57,12 +57,12 @@ impl Signals {
         Ok(Self { arrival: Some(arrival), watches })
     }
 
-    /// Readable when a signal has arrived.
+    /// Returns the descriptor that is readable when a signal has arrived.
     pub(super) fn arrival(&self) -> Option<BorrowedFd<'_>> {
         self.arrival.as_ref().map(AsFd::as_fd)
     }
 
-    /// Makes [`Signals::arrival`] wait for the next signal. Call this before taking the signals.
+    /// Makes [`Signals::arrival`] wait for the next signal. Must be called before the signals are taken.
     pub(super) fn rearm(&self) {
         self.arrival.iter().for_each(empty);
     }
@@ -74,10 +74,10 @@ impl Signals {
     }
 }
 
-/// What the arrival of TERM or INT means.
+/// The request of TERM or INT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing has arrived, or only an echo of an earlier signal.
+    /// None, or only the echo of an earlier signal.
     Nothing,
     /// Stop.
     Stop,
@@ -85,24 +85,24 @@ pub(super) enum Wish {
     EndNow,
 }
 
-/// Distinguishes a second request to stop from an echo of the first. timeout(1) and many wrappers send a signal to their child
-/// and then to the whole group, so it arrives twice within a moment; that must not cut off requests. A person takes longer.
+/// Distinguishes a second request to stop from an echo of the first. timeout(1) and many wrappers send a signal to their
+/// child and then to the whole group, so it arrives twice within a short time; that must not cut off requests. A person takes
+/// longer.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     first: Option<Instant>,
 }
 
-/// About as long as a quick double press of Ctrl-C.
+/// The window of an echo, about as long as a quick double press of Ctrl-C.
 const ECHO: Duration = Duration::from_millis(250);
 
 impl Wishes {
-    /// The first wish has got its answer: another one counts from `now` on.
+    /// Marks the first request as handled: another one counts from `now` on.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         self.first = Some(now);
     }
 
-    /// `arrived` signals have been taken at the time `now`; `stopping` says that the process is stopping already, for any
-    /// reason.
+    /// Evaluates `arrived` signals at the time `now`; `stopping`: the process is stopping already, for any reason.
     pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {
         if arrived == 0 {
             return Wish::Nothing;
@@ -118,13 +118,13 @@ impl Wishes {
     }
 }
 
-/// How often `signal` has arrived since the last call.
+/// Returns how often `signal` has arrived since the last call.
 pub(super) fn take(signal: Signal) -> u32 {
     ARRIVED.iter().find(|(known, _)| *known == signal).map_or(0, |(_, count)| count.swap(0, SeqCst))
 }
 
-/// Keeps SIGPIPE and SIGXFSZ from ending the process, by a handler that does nothing: the write returns an error anyway. Ignoring the
-/// signals would be inherited by programs that an app executes, and many of these rely on them.
+/// Prevents SIGPIPE and SIGXFSZ from ending the process, by a handler that does nothing: the write returns an error anyway.
+/// If the signals were ignored, programs that an app executes would inherit that, and many of these rely on them.
 ///
 /// # Errors
 /// An error of the system.

@@ -62,14 +62,15 @@ use stopping::Stage;
 /// cut off. In a worker it does not return. The process must have only one thread.
 ///
 /// On TERM, INT and QUIT it finishes running requests, and on a second TERM or INT it ends at once. HUP replaces the workers,
-/// USR1 opens the logs again (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Under a
-/// master, it leaves INT and HUP to the master, and only the master can make it end at once.
+/// USR1 reopens the logs (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Under a master,
+/// it leaves INT and HUP to the master, and only the master can make it end at once.
 pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     run(Supervisor::start(settings, runtime, false))
 }
 
-/// The same, in a process whose program does nothing else, and does this again whenever it is executed with the same arguments. On
-/// USR2 it is, to take the place of this process: see the folder `upgrade`. The process must have no children of its own.
+/// As [`supervise`], in a process whose program does nothing else, and does the same whenever it is executed with the same
+/// arguments. On USR2 it is executed again, to replace this process: see the folder `upgrade`. The process must have no
+/// children of its own.
 pub fn supervise_program(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     run(Supervisor::start(settings, runtime, true))
 }
@@ -93,7 +94,7 @@ fn run(started: Result<Supervisor<'_>, String>) -> i32 {
     status
 }
 
-/// How many threads of a worker take requests by themselves.
+/// Returns the number of threads of a worker that take requests by themselves.
 fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usize {
     if runtime.global_lock().is_some() { 1 } else { settings.threads.max(1) }
 }
@@ -116,45 +117,45 @@ struct Supervisor<'a> {
     runtime: &'a dyn Runtime,
     /// Empty in a mold if there are edges.
     listeners: Vec<Listener>,
-    /// The edges, if this process keeps them.
+    /// The edges, if this process forks them.
     edges: Option<Edges<'a>>,
     /// The memory that workers share with the edges of the master; empty: there are none.
     pools: Vec<Memory>,
     privileges: Privileges,
-    /// The link to the process that opened the listeners and decides; `None`: this process does.
+    /// The link to the process that opened the listeners and leads; `None`: this process does.
     master: Option<Link>,
-    /// How many times the master has loaded the app, including this time.
+    /// The number of loads of the app by the master so far, including this one.
     generation: u64,
     signals: Signals,
     wishes: Wishes,
-    /// Tells nobody if this process has a master.
+    /// Does nothing if this process has a master.
     notifier: Notifier,
-    /// Workers write to it when their state changes.
+    /// The pipe to which workers write when their state changes.
     notices: Notices,
-    /// In which workers say why they cannot serve.
+    /// The pipe on which workers report why they cannot serve.
     reasons: Reasons,
     scoreboard: Scoreboard,
     books: Books,
-    /// Why workers end when this process does.
+    /// The reason why workers end when this process does.
     ends_for: Counter,
     members: Vec<Member>,
-    /// How many workers should accept connections.
+    /// The target number of workers that accept connections.
     wanted: usize,
     /// The last change of that number.
     change: scaling::Change,
-    /// The order of the master that is to be told when there are so many.
+    /// The order of the master that is to be reported as done when the number is reached.
     owes_settled: Option<u32>,
     pace: Pace,
     stage: Stage,
-    /// It has been told to stop, and still serves. A master decides that for its molds.
+    /// The drain period, during which it still serves. A master handles that for its molds.
     farewell: Option<Farewell>,
-    /// When everything must have ended, if a stop has begun here or the master has said so.
+    /// The time when everything must have ended, if a stop has begun here or the master has sent it.
     stop_by: Option<Instant>,
-    /// Workers are to be replaced by fresh ones.
+    /// Whether workers are to be replaced by new ones.
     replacing: bool,
-    /// The system does not tell exactly how much memory workers use.
+    /// Whether the system does not show the exact memory use of workers.
     weighs_roughly: bool,
-    /// How many workers have ended before they could serve, until the start has been reported.
+    /// The number of workers that ended before they could serve, until the start has been reported.
     failed_starts: usize,
     /// Whether any worker has become ready.
     served: bool,
@@ -162,27 +163,28 @@ struct Supervisor<'a> {
     announced: bool,
     /// `None`: the master watches it, or there is none.
     restart_file: Option<RestartFile<'a>>,
-    /// None: the master watches them, or nothing is encrypted.
+    /// Empty if the master watches the files, or nothing is encrypted.
     certificates: CertificateFiles,
     /// `None`: the master has it, or no certificate is ordered.
     certifier: Option<Certifier>,
-    /// `None`: the master has it, or spans go nowhere.
+    /// `None`: the master has it, or spans are not exported.
     exporter: Option<Exporter>,
     /// `None`: the master has it, or there is none.
     control: Option<Control>,
-    /// The same.
+    /// `None`: the master has them, or they are off.
     metrics: Option<Metrics>,
     born: Instant,
-    /// Why the last replacement of the workers was given up; `None`: it was not.
+    /// The reason why the last replacement of the workers was given up; `None`: it was not.
     replacement_failure: Option<String>,
     /// The files of the app, if workers are replaced when one of them changes.
     watch: Option<Watch>,
     pid_file: Option<PidFile>,
-    /// Where each worker loads the app. `None`: the app was loaded before, and may have changed the working directory.
+    /// The directory in which each worker loads the app. `None`: the app was loaded before, and may have changed the working
+    /// directory.
     directory: Option<Directory>,
     /// The servers before and after this one.
     succession: Succession,
-    /// Another server serves until all workers here do.
+    /// Whether another server serves until all workers here do.
     is_to_be_complete: bool,
 }
 
@@ -225,7 +227,7 @@ impl<'a> Supervisor<'a> {
         let totals =
             if is_program { upgrade::totals(settings, is_first) } else { Ok(Totals::of_this_process(&settings.route_names())) };
         let totals = totals.map_err(|error| failed("share memory with later servers", error))?;
-        // A master has the figures of its molds.
+        // A master has the app metrics of its molds.
         let figures = if master.is_none() { upgrade::figures(settings, is_first) } else { Ok(None) };
         let figures = figures.map_err(|error| failed("share memory with later servers", error))?;
         let notices = Notices::new().map_err(|error| failed("make a pipe", error))?;
@@ -288,7 +290,7 @@ impl<'a> Supervisor<'a> {
                 supervisor.edges = Edges::new(settings, lanes)?;
                 supervisor.exporter = Exporter::new(settings)?;
                 supervisor.metrics = upgrade::metrics(settings, is_first, &supervisor.listeners)?;
-                // The socket for orders and the pid file are those of the server before until this one takes over.
+                // The control socket and the pid file belong to the previous server until this one takes over.
                 if is_first {
                     supervisor.control = Control::open(settings, is_any_lent(&supervisor.listeners))?;
                     supervisor.pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
@@ -318,7 +320,7 @@ impl<'a> Supervisor<'a> {
         Title { role, generation: self.generation_told(), state }.show(self.settings, Some(self.runtime));
     }
 
-    /// The number of the generation, if there may be others.
+    /// Returns the number of the generation, if there may be others.
     fn generation_told(&self) -> Option<u64> {
         self.master.as_ref().map(|_| self.generation)
     }
@@ -330,7 +332,7 @@ impl<'a> Supervisor<'a> {
 
     fn run(&mut self) -> i32 {
         self.keep_edges();
-        // A reason that prevents the first fork will prevent all others.
+        // An error that prevents the first fork would prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
             let why = explain(&error);
             log::error!("cannot start a worker: {why}");
@@ -356,7 +358,7 @@ impl<'a> Supervisor<'a> {
             self.keep_watchdog();
             upgrade::go_on(self);
             if self.succession.has_yielded() {
-                // The other server shows them.
+                // The other server displays them.
                 self.books();
             }
             self.keep_exporter();
@@ -403,9 +405,9 @@ impl<'a> Supervisor<'a> {
             let (term, quit) = (signals::take(Signal::TERM), signals::take(Signal::QUIT));
             signals::take(Signal::INT);
             // A terminal sends INT to all processes, and a service manager may send TERM to all: the master gets it, too, and
-            // tells how often it was meant. If TERM was only for this process, the master starts another generation.
-            // Requests wait for the workers until the edges have ended, or another generation has taken over. The master may
-            // also give others time to learn of the end.
+            // knows how often it was sent. If TERM was only for this process, the master starts another generation. Requests
+            // wait for the workers until the edges have ended, or another generation has taken over. The master may also be
+            // in its drain period.
             let waits = self.has_edges() || !self.settings.timeouts.farewell.is_zero();
             match term + quit {
                 0 => {}
@@ -415,7 +417,7 @@ impl<'a> Supervisor<'a> {
         } else {
             self.obey_stops();
         }
-        // A terminal sends HUP to the master, too, which then loads the app anew.
+        // A terminal sends HUP to the master, too, which then loads the app again.
         let told = signals::take(Signal::HUP) > 0 && self.master.is_none();
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
         let renewed = self.certificates.have_changed(Instant::now());
@@ -435,7 +437,7 @@ impl<'a> Supervisor<'a> {
         upgrade::obey_signals(self);
     }
 
-    /// Opens the log files again, in all processes.
+    /// Reopens the log files in all processes.
     fn reopen_logs(&mut self) {
         super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
@@ -446,7 +448,7 @@ impl<'a> Supervisor<'a> {
         self.members.iter().for_each(Member::wake);
     }
 
-    /// Tells the service manager that this server is alive, as long as its edges and workers are there.
+    /// Reports to the service manager that this server is alive, while its edges and workers are there.
     fn keep_watchdog(&mut self) {
         let Self { notifier, members, edges, stage, .. } = self;
         let alive =

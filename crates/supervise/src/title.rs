@@ -3,13 +3,13 @@
 use oribi_config::Settings;
 use oribi_host::Runtime;
 
-/// What a process is and does at present.
+/// The role and the present activity of a process.
 pub(super) struct Title<'a> {
-    /// `master`, `worker 3`.
+    /// The role: `master`, `worker 3`.
     pub(super) role: &'a str,
     /// The number of the load of the app; `None`: there is none, or only one.
     pub(super) generation: Option<u64>,
-    /// What it is doing; empty: serving.
+    /// The activity; empty: serving.
     pub(super) state: &'a str,
 }
 

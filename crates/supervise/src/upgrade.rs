@@ -1,21 +1,22 @@
-//! The upgrade of the program itself: a server starts another one from the file that is now in the place of its own, and hands
-//! over to it. Its first process does that: a master, or a supervisor that is the `oribi` command.
+//! The upgrade of the program itself: a server starts another one from the file that is now at its path, and hands over to
+//! it. The first process does that: a master, or a supervisor that is the `oribi` command.
 //!
-//! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners, and a
-//!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It goes on with the counters of the server, which
-//!    are in the file in memory that `ORIBI_TOTALS=9` names (those of routes in another), and with the figures of apps
-//!    (`ORIBI_FIGURES=11`), and inherits the listeners for metrics as well,
-//!    and a file with the history of the dashboard (`ORIBI_HISTORY=10`), and the number of workers, if one was set (see [`super::scaled`]).
+//! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners,
+//!    and a socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It continues the counters of the
+//!    server, which are in the file in memory that `ORIBI_TOTALS=9` names (those of routes in another), and the app metrics
+//!    (`ORIBI_FIGURES=11`). It also inherits the metrics listeners, a file with the history of the dashboard
+//!    (`ORIBI_HISTORY=10`), and the number of workers, if one was set (see [`super::scaled`]).
 //! 2. The new server starts its workers, and edges when these serve. Until then nothing has changed for clients. If the new
-//!    process ends, or takes too long, the old one goes on.
-//! 3. When everything serves, the new server opens the control socket, begins to answer those who ask for metrics, says that it
+//!    process ends, or takes too long, the old one continues.
+//! 3. When everything serves, the new server opens the control socket, begins to answer metrics requests, reports that it
 //!    serves, and names for each edge a socket for connections (see [`predecessor`]).
 //! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
 //!    workers end.
-//! 5. The old process ends, too, if a service manager follows the number of the main process. Otherwise somebody knows this server
-//!    by the number of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and ends
-//!    with the status of the last server, when those before it have ended, too (see [`guardian`]). Each later process is the child of
-//!    the one before, and becomes the guardian's when that one ends, even if a server before that one still finishes.
+//! 5. The old process ends, too, if a service manager follows the id of the main process. Otherwise other programs may know
+//!    this server by the id of its first process, which may be process 1: so that one stays as its guardian, passes signals
+//!    on, and ends with the status of the last server, when the previous ones have ended, too (see [`guardian`]). Each later
+//!    process is the child of the previous one, and becomes the guardian's when that one ends, even if a server before that
+//!    one still finishes.
 
 mod guardian;
 mod predecessor;
@@ -32,13 +33,13 @@ use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_de
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Every message begins with this, in all versions.
+/// The beginning of every message, in all versions.
 const MAGIC: [u8; 8] = *b"OribiUpg";
 
-/// The size of a message: the magic bytes, the version of records that the new edges read, and what the message says.
+/// The size of a message: the magic bytes, the version of records that the new edges read, and the kind.
 const SIZE: usize = 8 + 2 + 1;
 
-/// What the new server says.
+/// The kinds of messages of the new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -56,7 +57,7 @@ fn say(link: &OwnedFd, kind: Kind, edge: Option<&Sender>) -> io::Result<()> {
     send_with_descriptor(link, &bytes, edge.map(AsFd::as_fd))
 }
 
-/// What was heard from the new server.
+/// A message of the new server.
 #[derive(Debug)]
 enum Heard {
     Edge(Sender),

@@ -29,13 +29,13 @@ use std::sync::{Mutex, PoisonError};
 /// Stack size of a lane's thread: the usual size for the first thread of a process, because apps recurse.
 const LANE_STACK: usize = 8 << 20;
 
-/// What the supervisor gives to a worker that it forks.
+/// The parameters of a worker that the supervisor forks.
 pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
-    /// The memory that the worker shares with each edge; empty: it has its own connections.
+    /// The memory that the worker shares with each edge; empty: it has connections of its own.
     pub(super) pools: Pools,
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
@@ -43,22 +43,22 @@ pub(super) struct Post<'a> {
     /// The worker's seat among all workers.
     pub(super) seat: Seat,
     pub(super) slot: WorkerSlot,
-    /// Counted from 1.
+    /// The number of the worker, counted from 1.
     pub(super) number: usize,
-    /// The pipe that tells the worker to read its command. The worker's own signal handlers write to it, too.
+    /// The pipe that makes the worker read its command. The worker's own signal handlers write to it, too.
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: OwnedFd,
     pub(super) reasons: &'a Reasons,
-    /// Nobody has been served yet: see [`LaneSetup::must_log`].
+    /// Whether no client has been served yet: see [`LaneSetup::must_log`].
     pub(super) must_log: bool,
     pub(super) supervisor: Pid,
 }
 
 impl Post<'_> {
-    /// Whether TERM only makes the worker ask for its replacement: TERM that is sent to all processes must not end it while the
-    /// server goes on serving, for its edges or for its farewell.
+    /// Whether TERM only makes the worker ask for its replacement: TERM that is sent to all processes must not end it while
+    /// the server continues to serve, for its edges or in its drain period.
     fn stays_when_told(&self) -> bool {
         !self.pools.is_empty() || !self.settings.timeouts.farewell.is_zero()
     }
@@ -104,21 +104,21 @@ fn end(post: &Post<'_>, status: i32) {
 fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
     let _watches =
         take_over_signals(post, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
-    // Nothing of the app runs as root.
+    // The app must not run as root.
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
     if post.settings.tells_metrics() {
         figures::begin(post.slot.figures);
     }
     post.runtime.worker_started(post.number);
-    // A hook may have changed the user, and then the system forgets the signal (prctl(2), PR_SET_PDEATHSIG).
+    // A hook may have changed the user, and then the system cancels the signal (prctl(2), PR_SET_PDEATHSIG).
     follow_supervisor(post)?;
     let outcome = match post.runtime.global_lock() {
         Some(lock) => run_crew(post, lock),
         None if post.settings.threads > 1 => run_lanes(post),
         None => run_lane(post),
     };
-    // The app's hooks and handlers may take time.
+    // The app's hooks and handlers may take long.
     post.entitle("ending");
     post.runtime.worker_stopping(post.number);
     outcome
@@ -126,18 +126,18 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
 
 /// Makes the worker stop when its supervisor dies.
 fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
-    // Without its supervisor nobody would replace or end this worker. It cannot leave the queue of the listeners to others,
-    // which are stopping, too. Hence QUIT and not TERM.
+    // Without its supervisor no process would replace or end this worker. It cannot leave the queue of the listeners to other
+    // workers, which are stopping, too. Hence QUIT and not TERM.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
     if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
-/// The signals that a terminal or a service manager sends to all processes do nothing in a worker, because the supervisor
-/// decides. A child that the app forks has the default actions.
+/// The signals that a terminal or a service manager sends to all processes. They do nothing in a worker, because the
+/// supervisor decides. A child that the app forks has the default actions.
 const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
-/// The count of ignored signals, which nobody reads.
+/// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
 /// Replaces the supervisor's signal handlers by a worker's: TERM retires it, QUIT drains it.
@@ -147,15 +147,15 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
         let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
         watch(signal, post.slot.command, effect, wake, last_resort)
     };
-    // Nobody else may be left to end a worker whose app is stuck.
+    // No process may be left to end a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let (terminate, orphaned) = if post.stays_when_told() {
-        // Requests may wait for this worker, also when TERM is sent to all processes to stop the server. So it serves until
+        // Requests may wait for this worker, even if TERM is sent to all processes to stop the server. So it serves until
         // another one has taken its place, or until the edges have ended.
         let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
         let terminate = watch(Signal::TERM, post.slot.state, effect, vec![post.notice.try_clone()?], None)?;
-        // If its mold dies, the requests that wait are for the workers of the next one.
+        // If its mold dies, the waiting requests are for the workers of the next one.
         let behind = !post.pools.is_empty() && post.generation.is_some();
         let command = if behind { WorkerCommand::Retire } else { WorkerCommand::Drain };
         (terminate, command)
@@ -172,7 +172,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     }
     backtrace::hear(post.slot.backtraces, post.runtime.tracing(), post.settings.threads == 1)?;
     supervisor_signals.release();
-    // The supervisor's handlers have counted what arrived between the fork and here.
+    // The supervisor's handlers have counted the signals between the fork and here.
     let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();
     if signals::take(Signal::QUIT) > 0 || told {
         post.slot.retire_if_serving();
@@ -181,7 +181,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     Ok(watches)
 }
 
-/// The setup of a lane that accepts at `doors` and whose threads are watched at `running`.
+/// Returns the setup of a lane that accepts at `doors` and whose threads are watched on `running`.
 fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
     let Post { settings, listeners, slot, wake, must_log, .. } = post;
     LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd(), must_log: *must_log }
@@ -193,28 +193,28 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
     run(post, post.seat, post.slot.running, &mut supply)
 }
 
-/// Runs a lane, which answers for its own connections or for those of the edges.
+/// Runs a lane with connections of its own or behind edges.
 fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mut dyn ContextSupply) -> Result<(), String> {
     let outcome = if post.pools.is_empty() {
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
-        // The edges keep the deadlines of apps until these have answered, and then the supervisor does.
+        // The edges keep the deadlines of apps until these have answered; after that, the supervisor does.
         let Some(places) = places(post)? else { return Ok(()) };
         lane::run_behind(&setup(post, &[], running), places, supply)
     };
     outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
 
-/// The request that each lane answers before all others; `None`: there is none.
+/// Returns the request that each lane answers before all others; `None`: there is none.
 fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
     Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
-/// Takes a place in the pool of each edge; `None`: while it waited for one, it was told to end.
+/// Takes a place in the pool of each edge; `None`: it was told to end while it waited for one.
 fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
     let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
     if post.settings.has_app_deadlines() {
-        // The edge calls on the line when an app takes too long.
+        // The edge signals on this socket when an app takes too long.
         for place in places.iter().flatten() {
             orders::signal_on_input(place.line())
                 .map_err(|error| format!("cannot be told of an app that takes too long: {error}"))?;
@@ -223,7 +223,7 @@ fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
     Ok(places)
 }
 
-/// Lets the threads of a language with one lock share one lane.
+/// Makes the threads of a language with one lock share one lane.
 fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
@@ -280,7 +280,7 @@ fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), Str
     }
 }
 
-/// Called when a lane has failed: the others finish their requests, and the worker is replaced meanwhile.
+/// Handles the failure of a lane: the others finish their requests, and the worker is replaced in the meantime.
 fn give_up(post: &Post<'_>, failed: &Mutex<Option<String>>, message: String) {
     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
     post.slot.retire_if_serving();

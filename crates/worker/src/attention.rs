@@ -1,8 +1,8 @@
-//! Everything that makes a lane turn from its connections: a command for its worker, its waker, its timer, and the descriptors
+//! The event sources of a lane beside its connections: commands for its worker, its waker, its timer, and the descriptors
 //! that its app watches.
 //!
 //! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A lane
-//! behind an edge has no backend: it waits for this instance itself, and its pools are in there, too.
+//! behind an edge has no backend: it waits for this instance itself, which then contains its pools, too.
 //!
 //! The timer, the watched descriptors and the waker, which any thread and any signal handler may use, make the lane call
 //! `Host::attend` between two exchanges. The waker also interrupts an `Outlet::write` that waits for a slow client, so that a
@@ -21,23 +21,23 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// The worker's pipe, after which the lane reads its command.
+/// The worker's pipe, which makes the lane read its command.
 const COMMAND: u64 = 0;
 /// The waker's eventfd.
 const BELL: u64 = 1;
-/// The sources for which the host is called: the timer and the watched descriptors.
+/// The sources that cause a call of the host: the timer and the watched descriptors.
 const APP: u64 = 2;
-/// The bell of a pool: it has requests, or room for answers.
+/// The eventfd of a pool, readable when there are requests, or room for answers.
 const POOL: u64 = 3;
-/// The line of a pool: it has descriptors, or calls.
+/// The socket of a pool, readable when descriptors or calls of the edge have arrived.
 const LINE: u64 = 4;
 /// Sockets on which another process of the server answers.
 const ANSWER: u64 = 5;
 
-/// How many events are taken at once.
+/// The number of events taken at once.
 const EVENTS: usize = 8;
 
-/// The sources of a lane's attention. Each reports a change once, whether or not it is read.
+/// The event sources of a lane. Each reports a change once, whether or not it is read.
 #[derive(Debug)]
 pub struct Attention {
     sources: Arc<Sources>,
@@ -49,23 +49,23 @@ pub struct Attention {
 #[derive(Debug)]
 pub(crate) struct Sources {
     epoll: OwnedFd,
-    /// The timer or a watched descriptor has changed, and the host has not been called for that yet.
+    /// Whether the timer or a watched descriptor has changed since the last call of the host for it.
     news: AtomicBool,
 }
 
-/// What [`Sources::wait`] has found.
+/// The events found by [`Sources::wait`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Something else than news of a pool.
+    /// Whether there was any event of another source than a pool.
     pub(crate) other: bool,
-    /// Something has come on the line of a pool.
+    /// Whether there was an event of a pool's socket.
     pub(crate) line: bool,
-    /// There may be more.
+    /// Whether there may be more.
     more: bool,
 }
 
 impl Sources {
-    /// Waits for at most `timeout` (`None`: without limit). May return without having found anything.
+    /// Waits for at most `timeout` (`None`: without limit). May return without any event.
     ///
     /// # Errors
     /// An error of the system.
@@ -88,7 +88,7 @@ impl Sources {
 #[derive(Debug)]
 struct LaneWaker {
     bell: OwnedFd,
-    /// It was rung, and the lane has not handled that yet.
+    /// Whether it has been woken, and the lane has not handled that yet.
     rung: AtomicBool,
 }
 
@@ -97,16 +97,16 @@ impl Wake for LaneWaker {
         self.wake_by_ref();
     }
 
-    /// Signal handlers may call this: an atomic, and a system call that preserves errno.
+    /// Signal handlers may call this: it uses an atomic, and a system call that preserves errno.
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, SeqCst) {
-            // It never blocks, because the count has room for 2^64 - 2; beyond that a lost ring would not matter.
+            // It never blocks, because the counter has room for 2^64 - 2; beyond that a lost wake-up would not matter.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
 }
 
-/// Has whoever waits for the lane's news come back from that, and no host called. From any thread and from signal handlers.
+/// Ends the wait for the lane's events without a call of the host. Usable from any thread and from signal handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Nudge(Arc<LaneWaker>);
 
@@ -118,7 +118,7 @@ impl Nudge {
 }
 
 impl Attention {
-    /// Listens to `command`, the read end of the worker's pipe, and to a waker.
+    /// Creates the sources `command`, the read end of the worker's pipe, and a waker.
     ///
     /// # Errors
     /// An error of the system.
@@ -132,7 +132,7 @@ impl Attention {
         Ok(attention)
     }
 
-    /// Listens to the bell and the line of a pool, too.
+    /// Adds the eventfd and the socket of a pool.
     ///
     /// # Errors
     /// An error of the system.
@@ -141,45 +141,45 @@ impl Attention {
         self.add(line, LINE)
     }
 
-    /// The sources, for a thread that waits for them itself.
+    /// Returns the sources, for a thread that waits for them itself.
     pub(crate) fn sources(&self) -> Arc<Sources> {
         Arc::clone(&self.sources)
     }
 
-    /// The descriptor for the lane's backend to watch.
+    /// Returns the descriptor for the lane's backend.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.sources.epoll.as_fd()
     }
 
-    /// See [`oribi_host::Outlet::waker`].
+    /// Returns the waker: see [`oribi_host::Outlet::waker`].
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.waker))
     }
 
-    /// A way to end a wait.
+    /// Returns a handle that ends a wait.
     pub(crate) fn nudge(&self) -> Nudge {
         Nudge(Arc::clone(&self.waker))
     }
 
-    /// Clears the reported changes, so that the next change is reported. Call this whenever the backend has reported the
+    /// Clears the reported changes, so that the next change is reported. Must be called whenever the backend has reported the
     /// descriptor.
     pub(crate) fn look(&self) {
         while self.sources.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
     }
 
-    /// Whether the waker has rung since the last call.
+    /// Whether the waker has been used since the last call.
     #[inline]
     pub(crate) fn take_ring(&self) -> bool {
         self.waker.rung.load(SeqCst) && self.waker.rung.swap(false, SeqCst)
     }
 
-    /// Whether to call the host: its waker has rung, or the timer or a watched descriptor has changed.
+    /// Whether to call the host: the waker has been used, or the timer or a watched descriptor has changed.
     #[inline]
     pub fn take(&self) -> bool {
         self.take_ring() | (self.sources.news.load(SeqCst) && self.sources.news.swap(false, SeqCst))
     }
 
-    /// See [`oribi_host::Outlet::watch`].
+    /// Watches a descriptor: see [`oribi_host::Outlet::watch`].
     ///
     /// # Errors
     /// An error of the system.
@@ -187,7 +187,7 @@ impl Attention {
         self.add(descriptor, APP)
     }
 
-    /// Wakes the lane when something comes on `socket`, until [`Attention::unwatch`]; no host is called for that.
+    /// Wakes the lane, without a call of the host, when data arrives on `socket`, until [`Attention::unwatch`].
     ///
     /// # Errors
     /// An error of the system.
@@ -195,7 +195,7 @@ impl Attention {
         self.add(socket, ANSWER)
     }
 
-    /// See [`oribi_host::Outlet::unwatch`].
+    /// Stops watching a descriptor: see [`oribi_host::Outlet::unwatch`].
     ///
     /// # Errors
     /// An error of the system.
@@ -203,7 +203,7 @@ impl Attention {
         Ok(epoll::delete(&self.sources.epoll, descriptor)?)
     }
 
-    /// See [`oribi_host::Outlet::wake_after`].
+    /// Sets the timer: see [`oribi_host::Outlet::wake_after`].
     pub(crate) fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
         let timer = match self.timer.get() {
             Some(timer) => timer,
@@ -221,7 +221,7 @@ impl Attention {
         Ok(())
     }
 
-    /// Reports each change of `source` once, even if it is not read.
+    /// Adds a source that reports each change once, even if it is not read.
     fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
         Ok(epoll::add(&self.sources.epoll, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
     }
@@ -233,11 +233,11 @@ mod tests {
     use oribi_io::{Backend, Epoll, Event};
     use std::io::Write;
 
-    /// An attention, the worker's end of its pipe, and a backend that watches the attention.
+    /// Returns the sources, the worker's end of the pipe, and a backend that watches the sources.
     fn watched() -> (Attention, io::PipeWriter, Epoll) {
         let (command, worker) = io::pipe().expect("a pipe is to be had");
         let attention = Attention::new(command.as_fd()).expect("epoll works");
-        // The worker keeps its end open as long as it lives.
+        // The worker keeps its end open for life.
         std::mem::forget(command);
         let mut backend = Epoll::new().expect("epoll works");
         backend.watch(attention.descriptor()).expect("it can be watched");
@@ -265,7 +265,7 @@ mod tests {
                 waker.wake();
             });
             assert!(is_woken(&mut backend, None));
-            // Its second call, too, comes before the lane looks.
+            // Its second wake-up, too, comes before the lane looks.
             thread.join().expect("the thread ends");
             attention.look();
             assert!(attention.take() && !attention.take());

@@ -1,5 +1,5 @@
-//! The request that a new worker answers to itself before it takes any other: it shows whether the app can answer, and has the
-//! app load what it loads with its first request. No client sees the answer.
+//! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and makes
+//! the app load the parts that it loads with its first request. The answer is not sent anywhere.
 
 use crate::attention::{Attention, Nudge, Sources};
 use oribi_config::{Settings, SocketAddress};
@@ -13,27 +13,27 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The only exchange.
+/// The id of the only exchange.
 const EXCHANGE: ExchangeId = ExchangeId(u64::MAX);
 
-/// How long to wait before the app is asked once more whether it has something to do: Ruby runs some of its work only then.
+/// The interval after which the app is asked again for deferred work: Ruby runs some of its work only then.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How far the answer has come.
+/// The progress of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// There is none yet.
+    /// It has not begun.
     Waiting,
-    /// Its content is on its way.
+    /// Its content has begun.
     Started(u16),
     /// It is complete.
     Done(u16),
-    /// The app gave it up.
+    /// The app has given it up.
     GivenUp,
 }
 
-/// The boot request of a lane, and the outlet of its answer. If a host may have kept the outlet's address, this must live until
-/// the host is gone; then everything that is said for the exchange is too late.
+/// The boot request of a lane, and the outlet of its answer. If a host may have kept the outlet's address, this must live
+/// until the host is gone; every call for the exchange then comes too late.
 pub struct Boot<'a> {
     settings: &'a Settings,
     target: &'a str,
@@ -43,8 +43,7 @@ pub struct Boot<'a> {
 }
 
 impl<'a> Boot<'a> {
-    /// The boot request that `settings` ask for; `None`: they ask for none. A write to `wake` makes it read the command in
-    /// `slot`.
+    /// Creates the boot request of `settings`; `None`: there is none. A write to `wake` makes it read the command in `slot`.
     ///
     /// # Errors
     /// An error of the system.
@@ -54,16 +53,16 @@ impl<'a> Boot<'a> {
         Ok(Some(Self { settings, target, slot, attention, progress: Cell::new(Progress::Waiting) }))
     }
 
-    /// Has `host` answer, which nobody else uses, and waits for the end of the answer; without `lock`, if the language has one.
-    /// Nothing here ends an app that takes too long: the supervisor ends its worker.
+    /// Makes `host`, which nobody else uses, answer, and waits for the end of the answer; without `lock`, if the language has
+    /// one. No deadline applies here: the supervisor ends a worker that takes too long.
     ///
     /// # Errors
-    /// Why the app is not fit to serve.
+    /// The app is not fit to serve; the message says why.
     pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
         host.enter();
         host.begin(self);
         let outcome = self.answer(host, lock);
-        // From now on the exchange is over, whatever the app says.
+        // The exchange is over from here on, whatever the app does.
         self.progress.set(Progress::GivenUp);
         host.leave();
         outcome.map_err(|why| format!("the boot request, GET {}, {why}", self.target))
@@ -120,7 +119,7 @@ impl<'a> Boot<'a> {
         }
     }
 
-    /// Waits until something happens.
+    /// Waits until an event occurs.
     fn wait(&self, lock: Option<&dyn GlobalLock>) {
         let sources = self.attention.sources();
         let news = News { sources: &sources, nudge: self.attention.nudge() };
@@ -134,7 +133,7 @@ impl<'a> Boot<'a> {
         }
     }
 
-    /// Moves the answer on, if it can still be.
+    /// Advances the answer, unless it has ended.
     fn advance(&self, exchange: ExchangeId, next: impl FnOnce(Progress) -> Option<Progress>) -> Result<(), ReplyError> {
         let open = exchange == EXCHANGE && matches!(self.progress.get(), Progress::Waiting | Progress::Started(_));
         let next = open.then(|| next(self.progress.get())).flatten().ok_or(ReplyError::Gone)?;
@@ -151,7 +150,7 @@ impl<'a> Boot<'a> {
     }
 }
 
-/// Waits for the news of a boot request.
+/// Waits for the events of a boot request.
 struct News<'a> {
     sources: &'a Sources,
     nudge: Nudge,
@@ -159,7 +158,7 @@ struct News<'a> {
 
 impl Wait for News<'_> {
     fn wait(&self) {
-        // An error would come again, and the supervisor ends a worker that does not get on.
+        // An error would occur again, and the supervisor ends a worker without progress.
         let _ = self.sources.wait(Some(LONGEST_WAIT));
     }
 
@@ -193,7 +192,7 @@ impl Outlet for Boot<'_> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        // A client would get a 500 if nothing was sent. It may be over already.
+        // A client would get a 500 if nothing had been sent. The exchange may be over already.
         let _ = self.advance(exchange, |progress| match progress {
             Progress::Waiting => Some(Progress::Done(500)),
             _ => Some(Progress::GivenUp),
@@ -208,7 +207,7 @@ impl Outlet for Boot<'_> {
         self.advance(exchange, Some)
     }
 
-    /// Work for idle times can wait for the first pause between clients.
+    /// Returns 1, so that work for idle times waits for the first pause between clients.
     fn waiting(&self) -> usize {
         1
     }
@@ -241,7 +240,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsFd;
 
-    /// Answers in its own way, and says how it was called.
+    /// An app with this function as its answer, which records the calls.
     struct App<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send>(F, Vec<&'static str>);
 
     impl<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send> Host for App<F> {
@@ -271,7 +270,7 @@ mod tests {
         ResponseHead { status, fields: &[] }
     }
 
-    /// The result for an app that answers in this way, in a worker that gets `command` meanwhile.
+    /// Returns the result for an app with this answer, in a worker that gets `command` in the meantime.
     fn boot_told(command: WorkerCommand, answer: impl FnMut(&Request<'_>, Reply<'_>) -> After + Send) -> Result<(), String> {
         let _deadline = oribi_test_support::waits_for("the answer to the boot request");
         let mut settings = Settings::default();

@@ -40,7 +40,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a lane needs from its worker.
+/// The parameters of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSetup<'a> {
     /// All settings.
@@ -49,18 +49,18 @@ pub struct LaneSetup<'a> {
     pub listeners: &'a [Listener],
     /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
     pub doors: &'a [Door<'a>],
-    /// The worker's part of the scoreboard.
+    /// The worker's slot in the scoreboard.
     pub slot: &'a WorkerSlot,
-    /// Lines on which the supervisor sees what the threads of the lane are running; empty: none.
+    /// Lines on which the supervisor sees the apps that the threads of the lane run; empty: apps are not watched.
     pub running: &'static [RunningLine],
     /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
     pub wake: BorrowedFd<'a>,
-    /// Whether an access log that cannot be opened prevents the start. A server that serves already goes on without.
+    /// Whether an access log that cannot be opened prevents the start. A server that serves already continues without it.
     pub must_log: bool,
 }
 
 impl<'a> LaneSetup<'a> {
-    /// An engine over `backend`, one of `lanes` in all workers, and its attention.
+    /// Creates an engine over `backend`, one of `lanes` in all workers, and its event sources.
     ///
     /// # Errors
     /// An error of the system.
@@ -94,7 +94,7 @@ impl<'a> LaneSetup<'a> {
         Ok((engine, attention))
     }
 
-    /// The requests of `pools`, and an attention that listens to them.
+    /// Creates the source for the requests of `pools`, and its event sources.
     ///
     /// # Errors
     /// An error of the system.
@@ -107,17 +107,16 @@ impl<'a> LaneSetup<'a> {
 
 /// Supplies a lane with contexts.
 pub trait ContextSupply {
-    /// The first context.
+    /// Returns the first context.
     ///
     /// # Errors
     /// A message for the log.
     fn first(&mut self) -> Result<Box<dyn Host>, String>;
 
-    /// After how many requests to call [`ContextSupply::renew`] for the first time.
+    /// Returns the number of requests after which to call [`ContextSupply::renew`] for the first time.
     fn due(&self) -> u64;
 
-    /// Called with a context that no thread uses, when that many requests have been answered or when the context has asked to
-    /// be retired.
+    /// Renews a context that no thread uses, after that many requests, or when the context has asked to be retired.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
     /// Whether a context that asks to be retired ends its process.
@@ -125,19 +124,19 @@ pub trait ContextSupply {
         false
     }
 
-    /// Called once, when the lane accepts no more connections.
+    /// Called once, when the lane stops accepting connections.
     fn retires(&mut self) {}
 }
 
 /// The decision of a supply.
 pub enum Renewal {
-    /// Go on with this context, the old one or a new one, and ask again at this total number of requests.
+    /// Continue with this context, the old one or a new one, and ask again at this total number of requests.
     Serve(Box<dyn Host>, u64),
-    /// Accept no more connections and end; this context answers what has been accepted.
+    /// Accept no more connections and end; this context answers the requests accepted so far.
     Stop(Box<dyn Host>),
 }
 
-/// Answers requests until the worker's command says otherwise and everything that was accepted is answered.
+/// Answers requests until the worker is commanded to end and everything that was accepted has been answered.
 ///
 /// # Errors
 /// The system refuses something essential, or there is no context.
@@ -152,7 +151,7 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     }
 }
 
-/// The same for a lane behind edges: answers the requests of `pools`, which has one place in the pool of each edge.
+/// Runs a lane behind edges, which answers the requests of `pools`: one place in the pool of each edge.
 ///
 /// # Errors
 /// The same as for [`run`].
@@ -195,12 +194,12 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
         } else {
             break;
         };
-        // A context that has only answered its share keeps the exchanges that it has not answered yet.
+        // A context that has only reached its number of requests keeps its unanswered exchanges.
         if retire || (answered >= due && lane.source().answering() == 0) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
-                    // This does nothing if the context is the old one, because then nothing was left to answer.
+                    // This does nothing for the old context, which had nothing left to answer.
                     lane.source().abandon_all();
                     host = next;
                     due = until;
@@ -222,20 +221,20 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
     Ok(())
 }
 
-/// A source as the outlet of its host. Every call borrows the source only as long as it takes.
+/// A lane as the outlet of its host. Every call borrows the source only for its duration.
 pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
-    /// What the source watches; declared after the source. `None`: the source watches the worker's pipe itself, and there is no
-    /// waker.
+    /// The event sources that the source watches; declared after the source. `None`: the source watches the worker's pipe
+    /// itself, and there is no waker.
     attention: Option<Attention>,
     slot: &'a WorkerSlot,
-    /// What [`WorkerSlot::log_opening`] was when the log files were opened; `None`: others open them again.
+    /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None`: another process reopens them.
     logs_opened: Cell<Option<u32>>,
-    /// What the supervisor watches; `None`: nothing.
+    /// The apps that the supervisor watches; `None`: it watches none.
     running: Option<RunningApps>,
-    /// Passes orders to apps that take too long; `None`: they may take as long as they like.
+    /// Passes orders to apps that take too long; `None`: apps have no deadlines.
     deadlines: Option<Deadlines>,
-    /// How threads wait, if several share the lane.
+    /// The state of threads that share the lane; `None`: there is one thread.
     aside: Option<Aside<'a, S>>,
     /// Handlers that answer without the host.
     front: Front<S>,
@@ -252,24 +251,25 @@ pub struct Lane<'a, S: Source> {
     app_chunks: AppChunks,
 }
 
-/// What a lane needs where threads share it.
+/// The state of a lane that threads share.
 struct Aside<'a, S: Source> {
     /// Locked by the thread that is waiting.
     waiter: Mutex<S::Waiter>,
     roster: Roster<'a>,
     nudge: Nudge,
-    /// Threads that run an app.
+    /// The number of threads that run an app.
     busy: Cell<usize>,
-    /// What the host is being called with. Any other exchange was kept, and is answered by a thread that has no turn.
+    /// The exchanges with which the host is being called. Any other exchange was kept, and is answered by a thread that has
+    /// no turn.
     called: RefCell<Vec<ExchangeId>>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
-    /// What was due next when a thread was last told how long nothing is due: the waiting thread looks by then.
+    /// The next deadline when a thread last began to wait, which the waiting thread observes.
     foreseen: Cell<Option<Duration>>,
 }
 
 impl<'a, S: Source> Lane<'a, S> {
-    /// A lane that answers through `source`, in the worker of `slot`.
+    /// Creates a lane that answers through `source`, in the worker of `slot`.
     pub fn new(source: S, slot: &'a WorkerSlot) -> Self {
         Self {
             source: RefCell::new(source),
@@ -289,8 +289,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Applies `settings` to the lane: files in front of its host, files that the host may name, which fields the host gets,
-    /// and deadlines of apps.
+    /// Applies `settings` to the lane: files in front of its host, files that the host may name, the fields that the host
+    /// gets, and deadlines of apps.
     ///
     /// # Errors
     /// A folder of files cannot be opened.
@@ -305,15 +305,15 @@ impl<'a, S: Source> Lane<'a, S> {
         Ok(Self { front, named, underscores, chosen_name, tells_queue_times, deadlines, ..self })
     }
 
-    /// Sets the attention that its source watches.
+    /// Sets the event sources that its source watches.
     pub fn woken_by(self, attention: Attention) -> Self {
         Self { attention: Some(attention), ..self }
     }
 
-    /// The same lane, which between `least` and `most` threads of a language with this `lock` share.
+    /// Shares the lane between `least` and `most` threads of a language with this `lock`.
     ///
     /// # Errors
-    /// The lane has no attention, or an error of the system.
+    /// The lane has no event sources, or an error of the system.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
@@ -328,12 +328,12 @@ impl<'a, S: Source> Lane<'a, S> {
         Ok(Self { aside: Some(aside), ..self })
     }
 
-    /// The threads that share the lane, if they do.
+    /// Returns the thread pool, if threads share the lane.
     pub fn roster(&self) -> Option<&Roster<'a>> {
         self.aside.as_ref().map(|aside| &aside.roster)
     }
 
-    /// Has the calling thread, which has found nothing to do, wait or rest. `false`: it is not needed any more.
+    /// Makes the calling thread, which is idle, wait or rest. `false`: it is not needed any more.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
         self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
     }
@@ -343,24 +343,24 @@ impl<'a, S: Source> Lane<'a, S> {
         News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
     }
 
-    /// Sets the lines that show what its threads are running.
+    /// Sets the lines that show the apps that its threads run.
     pub fn watched(self, lines: &'static [RunningLine], settings: &Settings) -> Self {
         Self { running: RunningApps::on(lines, settings.request_id.as_ref()), ..self }
     }
 
-    /// Leaves it to others to open log files again.
+    /// Leaves the reopening of log files to other processes.
     pub fn leave_logs_to_others(&self) {
         self.logs_opened.set(None);
     }
 
-    /// The source, with the events that a waiting thread has found.
+    /// Returns the source, with the events that a waiting thread has found.
     pub fn source_with_news(&self) -> RefMut<'_, S> {
         let mut source = self.source.borrow_mut();
         self.take_news(&mut source);
         source
     }
 
-    /// Passes the events that a waiting thread has found to the source; none while the thread is still waiting.
+    /// Passes the events that a waiting thread has found to the source; none while that thread is still waiting.
     fn take_news(&self, source: &mut S) {
         if let Some(aside) = &self.aside
             && let Ok(mut waiter) = aside.waiter.try_lock()
@@ -369,7 +369,7 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Lets `host` answer; returns whether it asks to be retired.
+    /// Makes `host` answer; returns whether it asks to be retired.
     pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
         if let Some(named) = &self.named {
@@ -406,7 +406,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.run_deferred(host, after)
     }
 
-    /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.
+    /// Calls `host` if the lane was woken for it; returns whether the host asks to be retired.
     pub fn attend(&self, host: &mut dyn Host) -> bool {
         if !self.attention.as_ref().is_some_and(Attention::take) {
             return false;
@@ -423,8 +423,8 @@ impl<'a, S: Source> Lane<'a, S> {
         after.retire | host.run_deferred().retire
     }
 
-    /// Call this before an app is called, and while it waits: summons another thread if there is more to do, or if something is
-    /// due earlier than the waiting thread expects.
+    /// Wakes another thread if there is more work, or if a deadline is earlier than the waiting thread expects. Called before
+    /// an app is called, and while it waits.
     pub fn summon_another(&self) {
         let Some(aside) = &self.aside else { return };
         let source = self.source.borrow();
@@ -436,24 +436,24 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Records until when a thread is told that nothing is due.
+    /// Records the next deadline, until which a thread may wait.
     pub fn note_next_due(&self) {
         if let Some(aside) = &self.aside {
             aside.foreseen.set(self.source.borrow().due());
         }
     }
 
-    /// The source. No reply may be used while it is borrowed.
+    /// Returns the source. No reply may be used while it is borrowed.
     pub fn source(&self) -> RefMut<'_, S> {
         self.source.borrow_mut()
     }
 
-    /// What its source watches beside connections.
+    /// Returns the event sources beside connections.
     pub fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
     }
 
-    /// Whether the lane accepts no more connections.
+    /// Whether the lane has stopped accepting connections.
     pub fn stops(&self) -> bool {
         self.source.borrow().stops()
     }
@@ -485,8 +485,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
-    /// thread may have handled them.
+    /// Resumes the apps whose clients have caught up or gone. Must be called whenever events have been handled, because
+    /// another thread may have handled them.
     pub fn resume_held_apps(&self) {
         let Some(aside) = &self.aside else { return };
         let mut held = aside.held.borrow_mut();
@@ -501,8 +501,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` of its output waits for
-    /// its client. `None`: interrupt the app.
+    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` bytes of its output
+    /// wait for its client. `None`: interrupt the app.
     fn wait_for_client<'e>(
         &'e self,
         mut source: RefMut<'e, S>,
@@ -518,7 +518,7 @@ impl<'a, S: Source> Lane<'a, S> {
         }
         self.take_news(&mut source);
         let timeout = source.attend()?;
-        // Handling the events may have sent everything that there was to wait for.
+        // Handling the events may have sent all output that was waiting.
         let released = source.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(source);
         self.resume_held_apps();
@@ -536,16 +536,16 @@ impl<'a, S: Source> Lane<'a, S> {
         Ok(go_on.then(|| self.source()))
     }
 
-    /// Sends pending output before an app takes its time.
+    /// Sends pending output before an app continues, which may take long.
     #[inline]
     fn send_pending(&self, exchange: ExchangeId) {
         self.source.borrow_mut().submit();
         self.tell_of_use(exchange);
     }
 
-    /// Call this when something was sent for `exchange`. If the exchange was kept, the calling thread may have no turn of its own
-    /// soon, so another thread must look for what there is to do now: the client's next request may have come, a deadline may
-    /// have been set for a slow client, or the lane may be finished.
+    /// Wakes another thread after something was sent for `exchange`. If the exchange was kept, the calling thread may have no
+    /// turn of its own soon, and there may be work now: the client's next request may have arrived, a deadline may have been
+    /// set for a slow client, or the lane may be finished.
     #[inline]
     fn tell_of_use(&self, exchange: ExchangeId) {
         if let Some(aside) = &self.aside
@@ -555,7 +555,7 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// The app has done something for its client.
+    /// Records progress of the app for its client.
     #[inline]
     fn note_progress(&self, exchange: ExchangeId) {
         if let Some(running) = &self.running {
@@ -563,13 +563,14 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Sends the file that the head of a response names, if it names one.
+    /// Sends the file that the head of a response names; `None`: it names none.
     #[inline]
     fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
         self.named.as_ref()?.respond(self, exchange, head)
     }
 
-    /// The source, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
+    /// Returns the source, for a response that begins. The app may have taken long, and a command may have arrived in the
+    /// meantime.
     #[inline]
     fn source_after_app(&self, exchange: ExchangeId) -> RefMut<'_, S> {
         self.note_progress(exchange);

@@ -1,4 +1,5 @@
-//! The inside of a worker: a [`lane`] is a source of requests with a host's context, which the threads of a [`crew`] may share.
+//! The inside of a worker: a [`lane`] is a source of requests with a host's context, which the threads of a [`crew`] may
+//! share.
 #![forbid(unsafe_code)]
 
 pub mod attention;

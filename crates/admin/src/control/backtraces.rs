@@ -1,8 +1,9 @@
-//! Asks workers where their apps are, for clients that want to know.
+//! Asks workers for the backtraces of their apps, on behalf of clients.
 //!
-//! This process never waits for a worker. It asks, looks at the memory of those that were asked whenever it comes by, and tells after
-//! [`PATIENCE`] what it has: of those that have not answered, what the system shows. Clients that come meanwhile are served together by
-//! the next round, because a worker answers one question at a time and nobody is to be told what was before his question.
+//! This process never waits for a worker. A round asks the workers, looks at their memory from time to time, and answers the
+//! clients after [`PATIENCE`] at the latest; for workers that have not answered, it reports the kernel's view of their
+//! threads. Clients that come in the meantime share the next round, because a worker answers one question at a time, and an
+//! answer must not be older than its client's request.
 
 use super::clients::Caller;
 use super::json::{Array, Object, quoted};
@@ -13,16 +14,16 @@ use oribi_io::process::asking::ask;
 use oribi_stats::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
 use std::time::{Duration, Instant};
 
-/// How long a round lasts at most. Two of them fit into a tenth of a second, which a person takes for at once.
+/// The longest duration of a round. Two of them fit into a tenth of a second, which seems immediate to people.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// How often a round looks for answers.
+/// The interval at which a round looks for answers.
 const LOOKS: Duration = Duration::from_millis(2);
-/// How long the system is asked about threads, all in all; with thousands of threads that would take time.
+/// The time in which threads are read from /proc, in total: thousands of them would take long.
 const SYSTEM: Duration = Duration::from_millis(20);
-/// Bytes of frames in an answer, all in all.
+/// Bytes of frames in an answer, in total.
 const BYTES: usize = 1 << 20;
 
-/// Those who want to know, and the round that is under way.
+/// The clients that wait for backtraces, and the present round.
 #[derive(Debug, Default)]
 pub(super) struct Backtraces {
     waiting: Vec<Wish>,
@@ -31,7 +32,7 @@ pub(super) struct Backtraces {
     question: u32,
 }
 
-/// A client, and the worker that it means, by its number or its process; `None`: all.
+/// A client and the worker that it asks for, by its number or its process id; `None`: all.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     caller: Caller,
@@ -56,13 +57,13 @@ struct Worker {
 
 #[derive(Debug)]
 enum Stage {
-    /// It was not asked: its app was in a system call whenever this process looked.
+    /// It was not asked: its app has been in a system call at each look.
     Waiting,
     /// It was asked.
     Asked,
-    /// It has told everything.
+    /// It has answered completely.
     Told(Told),
-    /// It cannot be asked: how that is called, and why.
+    /// It cannot be asked: a word for the reason, and its explanation.
     Not(&'static str, String),
 }
 
@@ -71,12 +72,12 @@ impl Backtraces {
         self.waiting.push(Wish { caller, worker });
     }
 
-    /// How long this process may wait at most.
+    /// Returns the longest time that this process may wait; `None`: any.
     pub(super) fn patience(&self) -> Option<Duration> {
         (self.round.is_some() || !self.waiting.is_empty()).then_some(LOOKS)
     }
 
-    /// Forgets those who have gone.
+    /// Removes clients that have disconnected.
     pub(super) fn retain(&mut self, knows: impl Fn(Caller) -> bool) {
         self.waiting.retain(|wish| knows(wish.caller));
         if let Some(round) = &mut self.round {
@@ -84,13 +85,13 @@ impl Backtraces {
         }
     }
 
-    /// Ends with this process: those who are left.
+    /// Drops everything at the end of this process; returns the clients that still wait.
     pub(super) fn left(&mut self) -> Vec<Caller> {
         let round = self.round.take().map(|round| round.wishes).unwrap_or_default();
         std::mem::take(&mut self.waiting).into_iter().chain(round).map(|wish| wish.caller).collect()
     }
 
-    /// Goes on; returns answers that are due.
+    /// Advances the round; returns the answers that are due.
     pub(super) fn go_on(&mut self, server: &impl Steered, now: Instant) -> Vec<(Caller, String)> {
         if self.round.is_none() && !self.waiting.is_empty() {
             self.question = self.question.wrapping_add(1).max(1);
@@ -196,7 +197,7 @@ impl Worker {
         self.stage = stage;
     }
 
-    /// What became of it, and in words.
+    /// Returns the outcome as a word, and its explanation.
     fn outcome(&self, told: &Told, idle: bool) -> (&'static str, String) {
         let busy = "it may be in a system call, or in code that cannot be interrupted";
         match &self.stage {
@@ -214,7 +215,7 @@ impl Worker {
         }
     }
 
-    /// All that it has told.
+    /// Returns the answers of its threads so far.
     fn told_at_last(&self, server: &impl Steered, question: u32) -> Told {
         match &self.stage {
             Stage::Told(told) => told.clone(),
@@ -255,7 +256,7 @@ impl Worker {
     }
 }
 
-/// What the system and its app tell of a thread. What is beyond `room` is left out and counted.
+/// Describes a thread, from the kernel and from its app. Frames beyond `room` are left out and counted.
 fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadTold>, room: &mut usize) -> String {
     let mut object = Object::new().raw("thread", thread);
     if let Some(SystemThread { name, state, call, place, .. }) = seen {

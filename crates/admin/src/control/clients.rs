@@ -1,7 +1,7 @@
-//! Those who are connected to the control socket.
+//! The clients of the control socket.
 //!
-//! A client sends one line and gets one line back. It has a few seconds for each; meanwhile nobody waits for it. An answer may come
-//! much later: then the client waits for this process, not the other way round.
+//! A client sends one line and gets one line back. It has a few seconds for each, during which the process does other work.
+//! An answer may come much later: then the client waits for this process, not the other way round.
 
 use super::json::Object;
 use super::order::Order;
@@ -14,18 +14,18 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The longest line of a client: orders are short words.
+/// The longest line of a client in bytes: orders are short words.
 const LINE: usize = 256;
-/// The most clients at a time. Those beyond are turned away, because each costs a descriptor.
+/// The number of clients at most. Further ones are turned away, because each costs a descriptor.
 const CLIENTS: usize = 32;
-/// How many clients are accepted at a time, before the process goes on with its own work.
+/// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// How long a client may take to send its line, and to take its answer.
+/// The time that a client may take to send its line, and again to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the log tells of strangers, who could fill it otherwise.
+/// The interval at which the log mentions unauthorized clients, which could fill it otherwise.
 const STRANGERS_TOLD: Duration = Duration::from_secs(10);
 
-/// A client, for as long as it is connected. No other one gets the same number.
+/// The identity of a client while it is connected. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller(u64);
 
@@ -38,13 +38,13 @@ struct Client {
 
 #[derive(Debug)]
 enum Stage {
-    /// Its line has not come completely.
+    /// Its line has not arrived completely.
     Asking { line: Vec<u8>, until: Instant },
     /// Its order is being carried out.
     Waiting,
-    /// Its answer has not left completely.
+    /// Its answer has not been sent completely.
     Answered(Outgoing),
-    /// It has its answer, and waits for the end of this process.
+    /// It has its answer, and the connection stays open until this process ends.
     Done,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
     entrance: Entrance,
-    /// When the log was last told of a stranger, and how many have come since.
+    /// The last log line about an unauthorized client, and the number of such clients since.
     strangers: Option<(Instant, u32)>,
 }
 
@@ -63,22 +63,22 @@ impl Clients {
         self.connected.iter().map(Attended::polled)
     }
 
-    /// Whether new ones are accepted.
+    /// Whether new clients are accepted.
     pub(super) fn are_welcome(&self) -> bool {
         self.entrance.is_open()
     }
 
-    /// When the first of them has waited long enough for, or new ones are accepted again.
+    /// Returns the earliest deadline of a client, or the end of a pause of accepting.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
 
-    /// Whether it is still connected.
+    /// Whether this client is still connected.
     pub(super) fn knows(&self, caller: Caller) -> bool {
         self.connected.iter().any(|client| client.caller == caller)
     }
 
-    /// Accepts those who wait at `listener`.
+    /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let consequence = "orders to the control socket wait for a moment";
@@ -86,7 +86,7 @@ impl Clients {
             if let Err(why) = self.admit(&socket, now) {
                 let mut line = Object::failure(&why);
                 line.push('\n');
-                // It is short, so it fits; if not, the client sees the end.
+                // The line is short, so it fits; otherwise the client sees the connection end.
                 let _ = send(&socket, line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
                 continue;
             }
@@ -96,7 +96,7 @@ impl Clients {
         }
     }
 
-    /// Whether a client may ask for anything.
+    /// Checks whether a client may send an order: its user, and the number of clients.
     fn admit(&mut self, socket: &OwnedFd, now: Instant) -> Result<(), String> {
         let refused = "only the user of the server and root may use its control socket";
         let Ok(peer) = socket_peercred(socket) else { return Err(refused.to_owned()) };
@@ -124,19 +124,19 @@ impl Clients {
         self.strangers = Some((now, 0));
     }
 
-    /// Goes on with all clients; returns the orders that have come.
+    /// Serves all clients; returns the orders that have arrived.
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(Caller, Order)> {
         self.entrance.open_if_due(now);
         attended::attend(&mut self.connected, now)
     }
 
-    /// Gives a client its answer, one line of JSON, after which its connection ends.
+    /// Sends a client its answer, one line of JSON, after which its connection ends.
     pub(super) fn answer(&mut self, caller: Caller, answer: String) {
         self.answer_finally(caller, answer);
         self.connected.retain(|client| client.caller != caller || !matches!(client.stage, Stage::Done));
     }
 
-    /// Gives a client its answer, one line of JSON. Its connection ends with this process.
+    /// Sends a client its answer, one line of JSON. Its connection ends with this process.
     pub(super) fn answer_finally(&mut self, caller: Caller, mut answer: String) {
         answer.push('\n');
         let Some(client) = self.connected.iter_mut().find(|client| client.caller == caller) else { return };
@@ -144,7 +144,7 @@ impl Clients {
         client.send();
     }
 
-    /// Leaves the connections open that are open now: they close with this process.
+    /// Leaves the present connections open; they close with this process.
     pub(super) fn leave_open(&mut self) {
         std::mem::forget(std::mem::take(&mut self.connected));
     }
@@ -155,7 +155,7 @@ impl Stage {
         match self {
             Self::Asking { .. } => PollFlags::IN,
             Self::Answered(_) => PollFlags::OUT,
-            // The system reports a client that has gone whatever is asked for.
+            // The system reports a hang-up even if no event is requested.
             Self::Waiting | Self::Done => PollFlags::empty(),
         }
     }
@@ -222,7 +222,7 @@ impl Client {
         }
     }
 
-    /// Sends what its socket takes of its answer.
+    /// Sends as much of its answer as the socket takes.
     fn send(&mut self) {
         if let Stage::Answered(answer) = &mut self.stage
             && answer.send(&self.socket)
@@ -239,11 +239,11 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    /// A listening socket with a name that the system chooses.
+    /// Opens a listening socket with a name chosen by the system.
     fn listener() -> OwnedFd {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket");
-        // An address without a name asks for one (unix(7), autobind).
+        // Binding to an unnamed address requests a name (unix(7), autobind).
         bind(&socket, &rustix::net::SocketAddrUnix::new_unnamed()).expect("a name");
         listen(&socket, 64).expect("it listens");
         socket

@@ -3,7 +3,7 @@
 use oribi_log::append_json;
 use std::fmt::{Display, Write as _};
 
-/// An object that is being written.
+/// An object being written.
 #[derive(Debug)]
 pub(crate) struct Object(String);
 
@@ -12,17 +12,17 @@ impl Object {
         Self("{".to_owned())
     }
 
-    /// The answer to an order that has been carried out.
+    /// Begins the answer to a successful order.
     pub(crate) fn well() -> Self {
         Self::new().raw("ok", "true")
     }
 
-    /// The answer to one that has not.
+    /// Returns the answer to a failed order.
     pub(crate) fn failure(why: &str) -> String {
         Self::new().raw("ok", "false").text("error", why).end()
     }
 
-    /// Adds a number, or anything else that is JSON already.
+    /// Adds a number, or any other value that is JSON already.
     pub(crate) fn raw(mut self, name: &str, value: impl Display) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         // Writing to a String cannot fail.
@@ -35,7 +35,7 @@ impl Object {
         self.raw(name, text)
     }
 
-    /// A time in seconds, to the millisecond.
+    /// Adds a time in seconds, to the millisecond.
     pub(crate) fn seconds(self, name: &str, time: std::time::Duration) -> Self {
         self.raw(name, format_args!("{:.3}", time.as_secs_f64()))
     }
@@ -46,12 +46,12 @@ impl Object {
     }
 }
 
-/// An array that is being written.
+/// An array being written.
 #[derive(Debug, Default)]
 pub(crate) struct Array(String);
 
 impl Array {
-    /// Adds what is JSON already.
+    /// Adds a value that is JSON already.
     pub(crate) fn push(&mut self, value: &str) {
         if !self.0.is_empty() {
             self.0.push(',');
@@ -70,7 +70,7 @@ impl Array {
     }
 }
 
-/// Bytes as a JSON string. What is not UTF-8 becomes U+FFFD.
+/// Returns bytes as a JSON string. Invalid UTF-8 becomes U+FFFD.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let mut text = vec![b'"'];
     append_json(bytes, &mut text);

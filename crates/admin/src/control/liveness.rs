@@ -1,14 +1,14 @@
-//! Whether a control socket belongs to a server that runs.
+//! Checks whether a control socket belongs to a running server.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::path::Path;
 
-/// Whether a process listens at the socket with this file.
+/// Whether a process listens at the socket with this file; true if that is not certain.
 pub(super) fn answers(path: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(path) else { return false };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let Ok(probe) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return true };
-    // Any other error leaves it open.
+    // Any other error does not decide it.
     !matches!(connect(&probe, &address), Err(Errno::CONNREFUSED | Errno::NOENT))
 }

@@ -1,8 +1,8 @@
-//! The control socket: `oribi ctl` asks here what the server is doing, and tells it what to do.
+//! The control socket: `oribi ctl` queries and controls the server here.
 //!
-//! It belongs to the first process, which serves it in its own loop, between two waits. Nothing here blocks: every client has its
-//! own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only the user of the
-//! first process and root are heard.
+//! It belongs to the first process, which serves it in its own event loop, between two waits. Nothing here blocks: every
+//! client has its own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only
+//! root and the user of the first process are authorized.
 
 mod backtraces;
 mod clients;
@@ -32,28 +32,29 @@ use rustix::event::{PollFd, PollFlags};
 use socket::{ControlSocket, Place};
 use std::time::{Duration, Instant};
 
-/// The control socket of this process, and those who are connected to it.
+/// The control socket of this process, and its clients.
 #[derive(Debug)]
 pub struct Control {
     socket: ControlSocket,
     clients: Clients,
-    /// Callers that are answered later.
+    /// Clients that are answered later.
     waiting: Vec<(Caller, steering::Awaited)>,
     backtraces: Backtraces,
 }
 
 impl Control {
-    /// Opens the socket that `settings` ask for; `None`: they ask for none, or none can be made where nobody has asked for a
-    /// certain one. A server with `lent` listeners may follow another one, which listens there until this one serves: see
+    /// Opens the socket according to `settings`. Returns `None` if it is off, or if the default socket cannot be made. With
+    /// `lent` listeners, this server may follow another one, which keeps the socket's name until this one serves: see
     /// [`Self::take_name`].
     ///
     /// # Errors
-    /// The socket that was asked for by its path cannot be made.
+    /// The socket cannot be made at the path of the settings.
     pub fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
         Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
     }
 
-    /// The same, at the place of the server before, which is known as process `pid`. Nobody finds that place empty meanwhile.
+    /// As [`Control::open`], in place of the socket of the previous server, which is known as process `pid`. The name always
+    /// leads to one of the two.
     ///
     /// # Errors
     /// The same as for [`Control::open`].
@@ -79,20 +80,20 @@ impl Control {
         Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new(), backtraces: Backtraces::default() }))
     }
 
-    /// This server serves: from now on it is the one that is reached.
+    /// Takes over the socket's name, because this server serves from now on.
     pub fn take_name(&mut self) {
         if let Err(why) = self.socket.take_name() {
             log::error!("`oribi ctl` cannot reach this server: {}: {why}", self.socket.path().display());
         }
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let socket = self.clients.are_welcome().then(|| PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN));
         socket.into_iter().chain(self.clients.polled())
     }
 
-    /// How long this process may wait at most; `None`: as long as nothing happens.
+    /// Returns the longest time that this process may wait; `None`: until something happens.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
         of_clients.into_iter().chain(self.backtraces.patience()).min()

@@ -1,36 +1,36 @@
-//! What a client may ask for: the one line that it sends.
+//! The orders of clients, each a line.
 
 /// An order of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// What the server is and how it does.
+    /// Return the state of the server.
     Status,
-    /// What each worker and each edge does.
+    /// Return the state of each worker and each edge.
     Workers,
-    /// Which requests are in it.
+    /// Return the requests in the server.
     Requests,
-    /// Where the apps of workers are; of one, by its number or its process, or of all.
+    /// Return the backtraces of workers: of one, by its number or its process id, or of all.
     Backtrace { worker: Option<u32> },
-    /// Load the app anew, or replace the workers.
+    /// Load the app again, or replace the workers.
     Reload,
     /// Replace the program of the server itself.
     Upgrade,
-    /// Finish, and end.
+    /// Finish the requests, and end.
     Stop,
-    /// Have that many workers; `waits`: the answer comes when they are there.
+    /// Set the number of workers; `waits`: answer when they are ready.
     Scale { workers: usize, waits: bool },
-    /// Open the log files again.
+    /// Reopen the log files.
     ReopenLogs,
 }
 
-/// The orders, as they are told to whoever sends another one.
+/// The orders, for the message about an unknown one.
 const KNOWN: &str = "status, workers, requests, backtrace [WORKER], reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
 
 impl Order {
-    /// Reads a line without its end.
+    /// Parses a line without its end.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// The line is invalid; the message explains it.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
         let mut words = line.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Where control sockets are that nobody has given a path: in a directory of the server's user, named after the server's process.
+//! The default paths of control sockets: in a directory of the server's user, named after the server's process.
 
 use super::liveness::answers;
 use oribi_io::process::environment;
@@ -7,19 +7,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the names of control sockets end in.
+/// The suffix of the names of control sockets.
 const SUFFIX: &str = ".sock";
 
-/// A server that runs.
+/// A running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its first process.
+    /// The process id of its first process.
     pub pid: u32,
-    /// Its control socket.
+    /// The path of its control socket.
     pub path: PathBuf,
 }
 
-/// Where this user's control sockets may be, the best place first.
+/// Returns the directories for control sockets of this user, the preferred one first.
 fn candidates() -> Vec<PathBuf> {
     let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = rustix::process::geteuid();
@@ -32,10 +32,10 @@ fn candidates() -> Vec<PathBuf> {
     service.into_iter().chain(session).chain(system).chain([temporary]).collect()
 }
 
-/// The directory for the control socket of this process. It is made if it is missing; nobody else can enter it.
+/// Returns the directory for the control socket of this process. Creates it if it is missing, accessible to this user only.
 ///
 /// # Errors
-/// Says why there is none.
+/// No directory is usable; the message says why.
 pub(super) fn own_directory() -> Result<PathBuf, String> {
     let mut reasons = Vec::new();
     for path in candidates() {
@@ -47,7 +47,7 @@ pub(super) fn own_directory() -> Result<PathBuf, String> {
     Err(reasons.join("; "))
 }
 
-/// Makes a directory that only this user can enter, or checks that it is one.
+/// Creates a directory that only this user can access, or checks an existing one.
 fn make_private(path: &Path) -> Result<(), String> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -56,7 +56,8 @@ fn make_private(path: &Path) -> Result<(), String> {
     is_private(path)
 }
 
-/// Somebody else may have made it, where everybody may make directories, to have the server's clients for himself.
+/// Checks owner and permissions: where everyone may create directories, another user may have created it to intercept the
+/// server's clients.
 fn is_private(path: &Path) -> Result<(), String> {
     let found = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.is_dir() {
@@ -71,12 +72,12 @@ fn is_private(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The path of the control socket of a process.
+/// Returns the path of the control socket of a process.
 pub(super) fn path_of(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}{SUFFIX}"))
 }
 
-/// The servers of this user that run, by their process ids.
+/// Returns the running servers of this user, sorted by process id.
 #[must_use]
 pub fn find() -> Vec<Found> {
     let directories = candidates().into_iter().filter(|path| is_private(path).is_ok());
@@ -86,7 +87,7 @@ pub fn find() -> Vec<Found> {
     found
 }
 
-/// The control sockets in a directory.
+/// Returns the control sockets in a directory.
 fn sockets(directory: &Path) -> Vec<Found> {
     let Ok(entries) = directory.read_dir() else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -97,7 +98,7 @@ fn sockets(directory: &Path) -> Vec<Found> {
 /// Removes the sockets of servers that have died.
 pub(super) fn sweep(directory: &Path) {
     for stale in sockets(directory).into_iter().filter(|server| !answers(&server.path)) {
-        // If another server has removed it at the same time, it is gone all the same.
+        // If another server has removed it at the same time, it is gone as well.
         let _ = std::fs::remove_file(stale.path);
     }
 }

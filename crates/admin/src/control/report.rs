@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! The report of a server on its own state.
 
 use super::json::{Array, Object, quoted};
 use oribi_stats::scoreboard::{Connections, Row};
@@ -12,23 +12,23 @@ pub struct Report {
     pub app: String,
     /// `loading`, `serving`, `draining`, `stopping`.
     pub state: &'static str,
-    /// How long ago the first process began.
+    /// The time since the first process started.
     pub uptime: Duration,
     /// The addresses of the listeners.
     pub addresses: Vec<String>,
-    /// Empty where there is only one.
+    /// The loads of the app; empty without a master.
     pub generations: Vec<GenerationReport>,
     /// The number of edges.
     pub edges: usize,
-    /// How many workers there should be.
+    /// The target number of workers.
     pub workers: usize,
-    /// Threads of each.
+    /// The number of threads of each worker.
     pub threads: usize,
-    /// What the connections of clients are doing.
+    /// The connections of clients, by state and protocol.
     pub connections: Connections,
-    /// The names of the certificates that listeners offer, and when those end, in seconds since 1970.
+    /// The names of the certificates that listeners offer, and their expiry in seconds since 1970.
     pub certificates: Vec<(String, u64)>,
-    /// What the server has done, and since when that is counted.
+    /// The counters, and the time since they began.
     pub counted: (Counts, Duration),
 }
 
@@ -37,13 +37,13 @@ pub struct Report {
 pub struct ProcessReport {
     /// `worker`, `edge`.
     pub kind: &'static str,
-    /// `None`: it belongs to none.
+    /// Its generation; `None`: it belongs to none.
     pub generation: Option<u64>,
     /// Its row of the scoreboard.
     pub row: Row,
 }
 
-/// The answer that tells of all workers and edges.
+/// Returns the answer with all workers and edges.
 pub(crate) fn of_processes(processes: &[ProcessReport]) -> String {
     let one = |process: &ProcessReport| {
         let ProcessReport { kind, generation, row } = process;
@@ -63,7 +63,7 @@ pub(crate) fn of_processes(processes: &[ProcessReport]) -> String {
 pub struct GenerationReport {
     /// The number of the generation.
     pub number: u64,
-    /// The number of its supervisor's process.
+    /// The process id of its supervisor.
     pub pid: i32,
     /// `loading`, `serving`, `finishing`.
     pub state: &'static str,
@@ -99,7 +99,7 @@ impl Report {
     }
 }
 
-/// How many connections are in each state, and how many of them speak which protocol.
+/// Formats the number of connections in each state and for each protocol.
 fn connections(connections: &Connections) -> String {
     let add = |object: Object, (name, number): (&'static str, u64)| object.raw(name, number);
     let object = connections.by_state().into_iter().fold(Object::new(), add);
@@ -110,8 +110,8 @@ fn certificate((name, expires): &(String, u64)) -> String {
     Object::new().text("name", name).raw("expires", expires).end()
 }
 
-/// How long the parts of requests took: how many were measured, how long all took together, and the buckets in which there are any,
-/// each with its bound in seconds and its number. The bound of what is above all bounds is null.
+/// Formats the histograms of times of requests: their counts and sums, and the buckets that are not empty, each with its
+/// bound in seconds. The bound of the bucket above all others is null.
 fn times(times: &Times) -> String {
     let bucket = |(bound, count): (Option<Duration>, u64)| match bound {
         Some(bound) => format!("[{},{count}]", bound.as_secs_f64()),
@@ -125,7 +125,7 @@ fn times(times: &Times) -> String {
     Part::ALL.into_iter().fold(Object::new(), one).end()
 }
 
-/// All counters by their names, and the time for which they have counted.
+/// Formats all counters by their names, and the time since they began.
 pub(crate) fn counters(counts: &Counts, age: Duration) -> Object {
     let one = |object: Object, &(counter, name): &(Counter, &str)| match counter.unit() {
         Unit::Count => object.raw(name, counts.of(counter)),

@@ -1,14 +1,14 @@
-//! What the server says about the requests that are in it.
+//! The report on the requests in the server.
 
 use super::json::{Array, Object};
 use oribi_ipc::slot::Glance;
 use oribi_log::append_quoted;
 use std::time::Duration;
 
-/// The most requests that are told of. A table of more helps nobody, and each costs a look into memory.
+/// The number of requests reported at most. A longer table helps nobody, and each request costs a read of memory.
 pub const MOST: usize = 200;
 
-/// Bytes of a target that are told.
+/// The number of bytes to which a target is cut.
 const TARGET_BYTES: usize = 200;
 
 /// A request that waits for an answer, or whose app still runs.
@@ -16,45 +16,45 @@ const TARGET_BYTES: usize = 200;
 pub struct RequestReport {
     /// `queued`, `running`, `answering`, `sending`, `interrupted`, `abandoned`.
     pub state: &'static str,
-    /// The edge, counted from 1.
+    /// The edge, counted from 1; `None`: there is none.
     pub edge: Option<usize>,
-    /// Its place in the queue, counted from 1.
+    /// The position in the queue, counted from 1; `None`: it is not queued.
     pub position: Option<usize>,
     /// The request itself.
     pub about: About,
-    /// How long ago it was complete.
+    /// The time since it was complete.
     pub age: Duration,
-    /// How long ago its app began, or last did something for it.
+    /// The time since its app began or last made progress.
     pub quiet: Option<Duration>,
-    /// After what time something is done about it: it leaves the queue, or its app is interrupted or ended.
+    /// The time after which it leaves the queue, or its app is interrupted or ended.
     pub deadline: Option<Duration>,
-    /// The worker that has it.
+    /// The worker that has taken it; `None`: none has.
     pub worker: Option<WorkerOfRequest>,
 }
 
-/// The worker that has a request.
+/// The worker that has taken a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOfRequest {
-    /// The number of the process.
+    /// The process id.
     pub pid: u32,
-    /// `None`: no worker of this server has that process.
+    /// The number of the worker; `None`: the process is not a worker of this server.
     pub number: Option<usize>,
     /// The number of its generation.
     pub generation: Option<u64>,
 }
 
-/// What a request is about, as text without anything that a terminal obeys.
+/// The summary of a request, with all control characters escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub(crate) method: String,
     /// The target, escaped and cut.
     pub target: String,
-    /// Address and port; empty: unknown.
+    /// Address and port of the client; empty: unknown.
     pub client: String,
 }
 
 impl About {
-    /// The facts of a request in a slot.
+    /// Summarizes a request in a slot.
     pub fn of(glance: &Glance<'_>) -> Self {
         let [address, port] = glance.client.map(harmless);
         let client = match (address.is_empty(), address.contains(':')) {
@@ -74,7 +74,8 @@ impl About {
 }
 
 impl About {
-    /// From the beginning of what a worker is seen to run: its method and its target. `more`: it may have been cut.
+    /// Summarizes a request from its beginning, method and target, as a worker publishes it. `more`: the text may have been
+    /// cut.
     pub fn of_text(text: &[u8], more: bool) -> Self {
         let mut parts = text.splitn(2, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -89,24 +90,24 @@ impl About {
     }
 }
 
-/// As the access log writes it.
+/// Escapes bytes as the access log does.
 pub(super) fn harmless(bytes: &[u8]) -> String {
     let mut text = Vec::new();
     append_quoted(bytes, &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The requests that are in the server.
+/// The requests in the server.
 #[derive(Debug)]
 pub struct Requests {
     /// The oldest first.
     pub shown: Vec<RequestReport>,
-    /// How many more there are.
+    /// The number of requests left out.
     pub more: usize,
 }
 
 impl Requests {
-    /// The answer that tells of them.
+    /// Returns the answer with these requests.
     pub(crate) fn answer(&self) -> String {
         let Self { shown, more } = self;
         Object::well().raw("requests", Array::of(shown.iter().map(RequestReport::object))).raw("more", more).end()

@@ -1,4 +1,4 @@
-//! The socket itself: where it is, and who may reach it.
+//! Creates, names and removes the control socket.
 
 use super::liveness::answers;
 use super::place;
@@ -10,38 +10,38 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How many clients may wait to be accepted.
+/// The number of clients that may wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// What may be where a socket is to be.
+/// The kinds of files that a new socket may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nothing, or the file of a server that has died.
+    /// Only the file of a server that has died.
     Free,
-    /// Also the socket of the server whose place this one takes.
+    /// Also the socket of the server that this one replaces.
     OfServerBefore,
-    /// Also the socket of a server that this one follows when it serves: see [`ControlSocket::take_name`].
+    /// Also the socket of a server that this one follows once it serves: see [`ControlSocket::take_name`].
     OfOneToFollow,
 }
 
-/// A listening socket with a file, which goes when the process drops this that has made it.
+/// A listening socket and its file, which is removed when its creator drops this.
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: OwnedFd,
     path: PathBuf,
-    /// The name that it has until it takes that of another server.
+    /// The temporary path of the file, until it replaces that of another server.
     draft: Option<PathBuf>,
     device: u64,
     inode: u64,
-    /// Forked processes have copies of this, and must not remove the file.
+    /// The process that created the file. Forked processes have copies of this value, and must not remove the file.
     owner: u32,
 }
 
 impl ControlSocket {
-    /// Listens at `path`. What may be there by `place` is replaced in one step, and nothing else.
+    /// Listens at `path`. Replaces in one step a file that `place` permits to replace, and no other.
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// The socket cannot be made; the message says why.
     pub(super) fn bind(path: &Path, place: Place) -> Result<Self, String> {
         let taken = is_taken(path)?;
         if taken && place == Place::Free {
@@ -52,19 +52,19 @@ impl ControlSocket {
         }
         let mut socket = Self::bind_beside(path, ".new")?;
         socket.take_name().inspect_err(|_| {
-            // What is left is useless, and the first error is the one to report.
+            // The file is useless, and the first error is the one to report.
             socket.draft.iter().for_each(|draft| _ = std::fs::remove_file(draft));
         })?;
         Ok(socket)
     }
 
-    /// Listens, so far with another name.
+    /// Listens under a temporary name.
     fn bind_beside(path: &Path, suffix: &str) -> Result<Self, String> {
         let words = |error: Errno| match error {
             Errno::NAMETOOLONG => "the path of a socket must be shorter than 108 bytes".to_owned(),
             _ => io::Error::from(error).to_string(),
         };
-        // The file gets its name when the socket listens, so that nobody takes it for that of a dead server.
+        // The file gets its final name when the socket listens, so that it is not taken for that of a dead server.
         let mut draft = path.as_os_str().to_owned();
         draft.push(suffix);
         let draft = PathBuf::from(draft);
@@ -83,7 +83,7 @@ impl ControlSocket {
         Ok(Self { socket, path: path.to_owned(), draft: Some(draft), device, inode, owner })
     }
 
-    /// Takes the name that it is for, if it does not have it. A server that had it is not reached any more.
+    /// Renames the file to its final name, if necessary. Clients do not reach a previous server with that name any more.
     ///
     /// # Errors
     /// The system refuses.
@@ -94,11 +94,11 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// Listens at a socket named after process `pid`, in the directory for those of this user. Sweeps what dead servers have left
-    /// there.
+    /// Listens at a socket named after process `pid`, in the directory of this user's control sockets. Removes those of dead
+    /// servers there.
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// The socket cannot be made; the message says why.
     pub(super) fn bind_in_own_directory(pid: u32, place: Place) -> Result<Self, String> {
         let directory = place::own_directory()?;
         place::sweep(&directory);
@@ -119,7 +119,7 @@ impl Drop for ControlSocket {
         let same = |found: std::fs::Metadata| found.dev() == self.device && found.ino() == self.inode;
         let path = self.draft.as_ref().unwrap_or(&self.path);
         if self.owner == std::process::id() && std::fs::symlink_metadata(path).is_ok_and(same) {
-            // If it cannot be removed, the next server sweeps it.
+            // If it cannot be removed, the next server does it.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -128,7 +128,7 @@ impl Drop for ControlSocket {
 /// Whether another server listens there.
 ///
 /// # Errors
-/// What is there is no socket, or cannot be looked at.
+/// The file is not a socket, or is not accessible.
 fn is_taken(path: &Path) -> Result<bool, String> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

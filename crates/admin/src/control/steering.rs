@@ -1,4 +1,4 @@
-//! Carries the orders of clients out, in a process that can be steered: the master, or a supervisor without one.
+//! Carries out the orders of clients, in the master or in a supervisor without one.
 
 use super::clients::Caller;
 use super::json::Object;
@@ -6,76 +6,75 @@ use super::report::{ProcessReport, of_processes};
 use super::{Control, Order, Report, Requests};
 use std::time::Instant;
 
-/// A first process.
+/// A first process that can be controlled.
 pub trait Steered {
-    /// Its control socket, if it has one.
+    /// Returns its control socket, if it has one.
     fn control(&mut self) -> Option<&mut Control>;
 
-    /// What it is and how it does.
+    /// Returns the state of the server.
     fn report(&self) -> Report;
 
-    /// What its workers and edges do.
+    /// Returns the state of its workers and edges.
     fn processes(&self) -> Vec<ProcessReport>;
 
-    /// Which requests are in it.
+    /// Returns the requests in the server.
     ///
     /// # Errors
-    /// Says why that is not known.
+    /// They are not known; the message says why.
     fn requests(&self) -> Result<Requests, String>;
 
-    /// The process that has forked the workers of a generation.
+    /// Returns the process that has forked the workers of a generation.
     fn keeper(&self, generation: Option<u64>) -> Option<u32>;
 
-    /// The memory in which worker `number` says where its apps are: as many of its lines.
+    /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.
     fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;
 
-    /// Begins to load the app anew or to replace the workers. Returns a number for [`Steered::reload_progress`].
+    /// Begins to load the app again or to replace the workers. Returns a number for [`Steered::reload_progress`].
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// It is not possible now; the message says why.
     fn begin_reload(&mut self) -> Result<u64, String>;
 
-    /// How far that has come.
+    /// Returns the progress of that reload.
     fn reload_progress(&self, number: u64) -> Progress;
 
     /// Begins to stop.
     fn begin_stop(&mut self);
 
-    /// Changes how many workers there should be; returns how many there should have been, and a number for
-    /// [`Steered::scale_progress`].
+    /// Sets the target number of workers; returns the previous one, and a number for [`Steered::scale_progress`].
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// It is not possible; the message says why.
     fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
 
-    /// How far that has come.
+    /// Returns the progress of that change.
     fn scale_progress(&self, number: u64) -> Progress;
 
-    /// Has all processes open their logs again.
+    /// Makes all processes reopen their logs.
     fn reopen_all_logs(&mut self);
 
     /// Begins to replace the program of the server.
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// It is not possible now; the message says why.
     fn begin_upgrade(&mut self) -> Result<(), String>;
 
-    /// How far that has come.
+    /// Returns the progress of the upgrade.
     fn upgrade_progress(&self) -> Progress;
 }
 
-/// How far something has come that takes time.
+/// The progress of an operation that takes time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on.
+    /// It is under way.
     Pending,
-    /// It is done: what serves now.
+    /// It has succeeded; the text says what serves now.
     Done(String),
-    /// It has failed: why, and what serves now.
+    /// It has failed; the text says why, and what serves now.
     Failed(String),
 }
 
-/// What a caller waits for.
+/// The operation for which a client waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
     Reload(u64),
@@ -84,8 +83,8 @@ pub(super) enum Awaited {
     End,
 }
 
-/// Does what clients have asked for since the last call, and answers those whose waiting is over. Returns whether anybody has asked
-/// for anything: then this process has something to do before it may sleep.
+/// Carries out the orders that have arrived since the last call, and answers the clients whose operations have ended. Returns
+/// whether there was any order: then this process has work to do before it may sleep.
 pub fn steer(server: &mut impl Steered) -> bool {
     let Some(control) = server.control() else { return false };
     let orders = control.orders(Instant::now());
@@ -107,7 +106,7 @@ pub fn steer(server: &mut impl Steered) -> bool {
     any
 }
 
-/// Returns the answer, or what it has to wait for.
+/// Returns the answer, or the operation for which the client must wait.
 fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
     let refused = |why: String| Ok(Object::failure(&why));
     match order {
@@ -117,7 +116,7 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(requests) => Ok(requests.answer()),
             Err(why) => refused(why),
         },
-        // The caller is answered by a round: see `go_on_with_backtraces`.
+        // Such clients are answered by a round: see `go_on_with_backtraces`.
         Order::Backtrace { .. } => refused("there is no control socket".to_owned()),
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
@@ -154,7 +153,7 @@ fn go_on_with_backtraces(server: &mut impl Steered) {
     }
 }
 
-/// The answer to who has changed the number of workers.
+/// Returns the answer to an order that has changed the number of workers.
 fn scaled(workers: usize, before: usize) -> String {
     Object::well().raw("workers", workers).raw("before", before).end()
 }
@@ -188,8 +187,8 @@ fn answer_those_who_wait(server: &mut impl Steered) {
     }
 }
 
-/// Tells those who wait for the end that it has come: call this last. Those who wait for something else are told that it does not
-/// come any more.
+/// Answers the clients that wait for the end of the server; must be called last. Reports failure to those that wait for
+/// anything else.
 pub fn say_end(server: &mut impl Steered, status: i32) {
     let Some(control) = server.control() else { return };
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
@@ -205,7 +204,7 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     control.clients.leave_open();
 }
 
-/// Tells those who still wait that another server serves now: it may be asked for the same.
+/// Reports to the clients that still wait that another server serves now, to which they can send the same order.
 pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
@@ -215,7 +214,7 @@ pub fn say_replaced(server: &mut impl Steered) {
 }
 
 impl Control {
-    /// Accepts clients, reads what they ask for, and sends them what they wait for.
+    /// Accepts clients, reads their orders, and sends pending answers.
     fn orders(&mut self, now: Instant) -> Vec<(Caller, Order)> {
         self.clients.accept(self.socket.descriptor(), now);
         let orders = self.clients.attend(now);

@@ -1,15 +1,15 @@
-//! Which format a client wants (RFC 9110, section 12.5.1).
+//! Selects the metrics format that a client prefers (RFC 9110, section 12.5.1).
 
 use super::text::Format;
 
-/// The weight of something that has none (RFC 9110, section 12.4.2), in thousandths.
+/// The weight of a media range without `q` (RFC 9110, section 12.4.2), in thousandths.
 const WHOLE: u16 = 1000;
 
-/// The message in which families are told in the binary format, and how several stand one behind the other.
+/// The message type of the binary format, and the encoding of several messages in sequence.
 const MESSAGE: [Option<&str>; 2] = [Some("io.prometheus.client.MetricFamily"), Some("delimited")];
 
-/// The format that a client prefers, by its Accept fields. OpenMetrics and messages are only for those that name them: others may not
-/// know them.
+/// Returns the format that a client prefers, by its Accept fields. OpenMetrics and the binary format are only for clients
+/// that name them: others may not understand them.
 pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut binary, mut open, mut plain) = (0, 0, None);
     for range in fields.flat_map(|field| field.split(|byte| *byte == b',')) {
@@ -37,7 +37,7 @@ pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     }
 }
 
-/// `q=0.5` as 500; `None`: that is no weight.
+/// Parses `q=0.5` as 500; `None`: it is not a valid weight.
 fn weight(text: &str) -> Option<u16> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn openmetrics_is_for_those_who_ask_for_this_version_of_it() {
         use Format::{Binary, Open, Plain};
-        // What Prometheus 2.42, 2.53 and 3.0 send.
+        // The fields of Prometheus 2.42, 2.53 and 3.0.
         let first = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                      text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let second = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
@@ -64,7 +64,7 @@ mod tests {
         let third = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                      application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                      text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
-        // What Prometheus 2.42 sends with native histograms, and an exposition that we do not write.
+        // The field of Prometheus 2.42 with native histograms, and an encoding that we do not support.
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                       application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,\
                       text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

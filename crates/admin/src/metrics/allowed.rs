@@ -1,4 +1,4 @@
-//! For whom the address for metrics is: clients in certain networks, if `--metrics ADDRESS?allow=` names some.
+//! Restricts metrics to clients in certain networks, if `--metrics ADDRESS?allow=` names some.
 
 use oribi_config::TrustedPeers;
 use rustix::net::getpeername;
@@ -6,15 +6,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How often the log is told of clients that were refused, so that these cannot fill it.
+/// The interval at which the log mentions refused clients, so that these cannot fill it.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// Who is let in, and who was not.
+/// The networks with access, and the clients that were refused.
 #[derive(Debug, Default)]
 pub(super) struct Allowed {
-    /// Empty: everybody.
+    /// The networks; empty: all clients have access.
     networks: Vec<TrustedPeers>,
-    /// How many were refused since the log was told of one.
+    /// The number of clients refused since the last log line about one.
     refused: u64,
     told: Option<Instant>,
 }
@@ -24,12 +24,12 @@ impl Allowed {
         Self { networks: networks.to_vec(), ..Self::default() }
     }
 
-    /// Whether the client at the other end of a socket may get metrics. The log says now and then that one may not.
+    /// Whether the peer of a socket may get metrics. Logs refusals from time to time.
     pub(super) fn admit(&mut self, socket: impl AsFd, now: Instant) -> bool {
         if self.networks.is_empty() {
             return true;
         }
-        // Who has left already has no address any more, and gets nothing.
+        // A peer that has disconnected already has no address any more, and gets nothing.
         let peer = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
         let address = peer.map(|peer| peer.ip().to_canonical());
         let is_known = address.is_some_and(|address| self.include(address));
@@ -45,7 +45,7 @@ impl Allowed {
         self.networks.iter().any(|network| network.include(Some(address)))
     }
 
-    /// Counts a client that is refused; returns what the log is told, if it is time.
+    /// Counts a refused client; returns the text for the log, if it is time for one.
     fn note_refusal(&mut self, address: IpAddr, now: Instant) -> Option<String> {
         self.refused += 1;
         if self.told.is_some_and(|told| now < told + TOLD_EVERY) {

@@ -1,7 +1,8 @@
-//! Those who are connected at the address for metrics.
+//! The clients of the metrics address.
 //!
-//! A client sends one request and gets one response. It has a few seconds for each; meanwhile nobody waits for it. Anybody who reaches
-//! the address may connect, so there is room for the newest: a client that asks at once is answered however many others stall.
+//! A client sends one request and gets one response. It has a few seconds for each, during which the process does other work.
+//! Anybody who reaches the address may connect, so the newest client always finds room: one that sends its request at once is
+//! answered however many others stall.
 
 use super::allowed::Allowed;
 use super::dashboard::Guard;
@@ -16,19 +17,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The most clients at a time, because each costs a descriptor. If more come, the oldest goes.
+/// The number of clients at most, because each costs a descriptor. A further one displaces the oldest.
 const CLIENTS: usize = 32;
-/// How many clients are accepted at a time, before the process goes on with its own work.
+/// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// How long a client may take to send its request, and to take its response.
+/// The time that a client may take to send its request, and again to take its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a client that has its response may go on sending. If its connection were closed before, what it has sent would make the
-/// system cut it, perhaps before it has read the response (RFC 9112, section 9.6).
+/// The time for which a client that has its response may go on sending. If its connection were closed earlier, unread data
+/// would make the kernel reset it, perhaps before the client has read the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// How many bytes of such a client are read in one turn.
+/// The number of bytes read from such a client in one turn.
 const READ_AT_ONCE: usize = 16 << 10;
 
-/// A client, for as long as it is connected. No other one gets the same number.
+/// The identity of a client while it is connected. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scraper(u64);
 
@@ -37,20 +38,20 @@ struct Client {
     scraper: Scraper,
     socket: OwnedFd,
     exchange: Exchange,
-    /// Whether it is one of those who are let in. Others are told that they are not.
+    /// Whether the client has access. Others get a refusal.
     is_known: bool,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Its request has not come completely.
+    /// Its request has not arrived completely.
     Asking { until: Instant },
-    /// It gets what it has asked for before this process waits again.
+    /// Its response is made before this process waits again.
     Asked,
-    /// Its response has not left completely.
+    /// Its response has not been sent completely.
     Answered(Outgoing),
-    /// It has its response, and may see from the end of the connection that it is complete.
+    /// It has its response, and the end of the connection shows that it is complete.
     Leaving { until: Instant },
 }
 
@@ -60,22 +61,22 @@ pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
     entrance: Entrance,
-    /// Who may see the dashboard; `None`: there is none.
+    /// The access rules of the dashboard; `None`: there is no dashboard.
     guard: Option<Rc<Guard>>,
     allowed: Allowed,
 }
 
-/// What a client has asked for.
+/// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// It gets this by [`Clients::answer`].
+    /// Metrics, sent by [`Clients::answer`].
     Metrics(Format),
-    /// It leaves with [`Clients::release`].
+    /// Events of the dashboard; the client leaves with [`Clients::release`].
     Events,
 }
 
 impl Clients {
-    /// Clients of whom these are `allowed`, where the dashboard has this guard, if there is one.
+    /// Creates an empty list with these access rules. `guard`: those of the dashboard; `None`: there is none.
     pub(super) fn new(guard: Option<Guard>, allowed: Allowed) -> Self {
         Self { guard: guard.map(Rc::new), allowed, ..Self::default() }
     }
@@ -84,22 +85,22 @@ impl Clients {
         self.connected.iter().map(Attended::polled)
     }
 
-    /// Whether new ones are accepted.
+    /// Whether new clients are accepted.
     pub(super) fn are_welcome(&self) -> bool {
         self.entrance.is_open()
     }
 
-    /// Whether nobody is connected.
+    /// Whether no client is connected.
     pub(super) fn are_gone(&self) -> bool {
         self.connected.is_empty()
     }
 
-    /// When the first of them has waited long enough for, or new ones are accepted again.
+    /// Returns the earliest deadline of a client, or the end of a pause of accepting.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
 
-    /// Accepts those who wait at `listener`.
+    /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(socket) = self.entrance.accept(listener, now, "nobody is given metrics for a moment") else { return };
@@ -110,7 +111,7 @@ impl Clients {
     fn admit(&mut self, socket: OwnedFd, now: Instant) {
         let is_known = self.allowed.admit(&socket, now);
         if self.connected.len() >= CLIENTS {
-            // Those who get nothing anyway make room first, and take none from others.
+            // Clients without access make room first, and never displace others.
             match self.connected.iter().position(|client| !client.is_known) {
                 Some(stranger) => _ = self.connected.remove(stranger),
                 None if is_known => _ = self.connected.remove(0),
@@ -123,20 +124,20 @@ impl Clients {
         self.connected.push(Client { scraper, socket, exchange, is_known, stage });
     }
 
-    /// Goes on with all clients; returns those who have asked for what this process has to find out.
+    /// Serves all clients; returns the requests that this process must answer.
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Wish)> {
         self.entrance.open_if_due(now);
         attended::attend(&mut self.connected, now)
     }
 
-    /// Gives a client the metrics.
+    /// Sends a client the metrics.
     pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &[u8], now: Instant) {
         let Some(client) = self.connected.iter_mut().find(|client| client.scraper == scraper) else { return };
         let response = client.exchange.metrics(format, text);
         client.respond(response, now);
     }
 
-    /// Lets a client go that has asked for events: its connection, and the head of the response with them.
+    /// Removes a client that has requested events; returns its socket, and the head of its response.
     pub(super) fn release(&mut self, scraper: Scraper) -> Option<(OwnedFd, Vec<u8>)> {
         let place = self.connected.iter().position(|client| client.scraper == scraper)?;
         let mut client = self.connected.remove(place);
@@ -187,7 +188,7 @@ impl Attended for Client {
 
 impl Client {
     fn receive(&mut self, now: Instant) -> Next<(Scraper, Wish)> {
-        // One look takes the longest head that is accepted.
+        // One read has room for the longest head accepted.
         let mut bytes = [0; HEAD_BYTES];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Next::Leave,
@@ -216,18 +217,18 @@ impl Client {
         self.send(now);
     }
 
-    /// Sends what its socket takes of its response.
+    /// Sends as much of its response as the socket takes.
     fn send(&mut self, now: Instant) {
         if let Stage::Answered(response) = &mut self.stage
             && response.send(&self.socket)
         {
-            // If it has gone, the next look finds that out.
+            // If the client has gone, the next read notices it.
             let _ = shutdown(&self.socket, Shutdown::Write);
             self.stage = Stage::Leaving { until: now + LINGER };
         }
     }
 
-    /// Reads what nobody wants to know.
+    /// Reads and discards data.
     fn disregard(&mut self) -> Next<(Scraper, Wish)> {
         let mut bytes = [0; READ_AT_ONCE];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -259,7 +260,7 @@ mod tests {
             Self { listener, clients: Clients::default(), now: Instant::now() }
         }
 
-        /// Lets nobody in whose address is not this one.
+        /// Gives access to this address only.
         fn only_for(address: [u8; 4]) -> Self {
             let network = TrustedPeers::Network { address: address.into(), prefix: 32 };
             Self { clients: Clients::new(None, Allowed::new(&[network])), ..Self::new() }
@@ -279,7 +280,7 @@ mod tests {
             }
         }
 
-        /// Turns until the client has been answered.
+        /// Serves until the client has its answer.
         fn answer(&mut self, mut stream: TcpStream) -> String {
             stream.set_nonblocking(true).expect("it is ours");
             let (mut answer, mut bytes) = (Vec::new(), [0; 4096]);
@@ -296,7 +297,7 @@ mod tests {
             panic!("it is not answered: {:?}", String::from_utf8_lossy(&answer));
         }
 
-        /// Turns until nobody is connected.
+        /// Serves until no client is connected.
         fn wait_for_end(&mut self) {
             let patience = Instant::now() + Duration::from_secs(30);
             while !self.clients.connected.is_empty() {
@@ -357,7 +358,7 @@ mod tests {
     fn who_floods_gets_an_answer_and_is_not_read_for_long() {
         let mut site = Site::new();
         let mut stream = site.connect();
-        // More than the socket of the server takes, behind a head that is too long.
+        // More than the server's socket buffer holds, after a head that is too long.
         let mut writer = stream.try_clone().expect("a descriptor");
         let flood = std::thread::spawn(move || {
             writer.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n").expect("it is open");

@@ -1,5 +1,5 @@
-//! One request at the address for metrics, and its response. The requests are read by the machine that reads those of all clients, with
-//! tighter limits.
+//! One request at the metrics address, and its response. The requests are parsed by the machine of HTTP/1, with tighter
+//! limits.
 
 use super::accept::preferred;
 use super::dashboard::{Guard, Page, Stranger};
@@ -10,13 +10,13 @@ use oribi_proto::h1::{Event, Limits, Machine, Preset};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-/// The most bytes of a request head: scrapers send a few hundred.
+/// The largest request head in bytes: scrapers send a few hundred.
 pub(super) const HEAD_BYTES: usize = 8 << 10;
-/// The most bytes of a request target.
+/// The longest request target in bytes.
 const TARGET_BYTES: usize = 1 << 10;
-/// Where metrics are.
+/// The path of the metrics.
 const PATH: &[u8] = b"/metrics";
-/// Where the dashboard is, and what it is told.
+/// The paths of the dashboard and of its events.
 const PAGE: &[u8] = b"/";
 const EVENTS: &[u8] = b"/events";
 
@@ -25,38 +25,39 @@ const STRANGE_HOST: &str =
 
 const STRANGER: &str = "metrics are not for this address\n";
 
-/// A client's side of a connection, which carries one request.
+/// The exchange of a client; a connection carries one request.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    /// Whether the client is one of those who are let in.
+    /// Whether the client has access.
     is_known: bool,
     machine: Machine,
-    /// What has come and is not read.
+    /// Bytes received and not parsed yet.
     bytes: Vec<u8>,
-    /// Who may see the dashboard; `None`: there is none.
+    /// The access rules of the dashboard; `None`: there is no dashboard.
     guard: Option<Rc<Guard>>,
 }
 
-/// What a client has asked for.
+/// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Its request has not come completely.
+    /// It has not arrived completely.
     Nothing,
     /// The metrics, in this format.
     Metrics(Format),
-    /// What the dashboard is told, from now on.
+    /// The events of the dashboard.
     Events,
-    /// Something else: this is its whole response.
+    /// Anything else, with its whole response.
     Other(Vec<u8>),
 }
 
 impl Exchange {
-    /// An exchange where the dashboard has this guard, if there is one. A client that is not known is refused whatever it wants.
+    /// Creates an exchange. `guard`: the access rules of the dashboard; `None`: there is none. If not `is_known`, every
+    /// request is refused.
     pub(super) fn new(guard: Option<Rc<Guard>>, is_known: bool) -> Self {
         Self { is_known, machine: Machine::default(), bytes: Vec::new(), guard }
     }
 
-    /// Reads what has come. After anything but [`Asked::Nothing`] nothing more is read.
+    /// Parses bytes of the client. After any result but [`Asked::Nothing`] nothing more is parsed.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Asked {
         self.bytes.extend_from_slice(bytes);
         let limits = Limits { head_bytes: HEAD_BYTES, target_bytes: TARGET_BYTES, ..Limits::default() };
@@ -101,7 +102,7 @@ impl Exchange {
             Some(Err(Stranger::Host)) => Asked::Other(self.refusal(421, &[], STRANGE_HOST)),
             Some(Err(Stranger::Origin)) => Asked::Other(self.refusal(403, &[], "the dashboard is for no other page\n")),
             Some(Ok(())) if head.path() == PAGE => Asked::Other(self.page()),
-            // It is told what a GET would begin.
+            // It gets the head of the response to GET.
             Some(Ok(())) if head.method() == b"HEAD" => Asked::Other(self.events()),
             Some(Ok(())) => Asked::Events,
         }
@@ -121,24 +122,24 @@ impl Exchange {
         self.response(200, &fields, "text/html; charset=utf-8", text.as_bytes())
     }
 
-    /// The head of the response that goes on with events until the connection ends.
+    /// Returns the head of the response with events, which lasts until the connection ends.
     pub(super) fn events(&mut self) -> Vec<u8> {
         let fields: [FieldPair<'_>; 5] = [
             (b"Content-Type", b"text/event-stream"),
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
             (b"Cross-Origin-Resource-Policy", b"same-origin"),
-            // nginx in front passes each event on at once.
+            // Makes nginx in front pass each event on at once.
             (b"X-Accel-Buffering", b"no"),
         ];
         let (mut response, date) = (Vec::new(), date());
         let preset = Preset { date: &date, until_close: true, ..Preset::default() };
-        // There is a request, and its answer has not been begun.
+        // Cannot fail: there is a request, and its response has not begun.
         let _ = self.machine.write_head(ResponseHead { status: 200, fields: &fields }, None, false, &preset, &mut response);
         response
     }
 
-    /// The response with the metrics.
+    /// Returns the response with the metrics.
     pub(super) fn metrics(&mut self, format: Format, text: &[u8]) -> Vec<u8> {
         self.response(200, &[], format.media_type(), text)
     }
@@ -153,7 +154,7 @@ impl Exchange {
             [(&b"Content-Type"[..], media_type.as_bytes())].iter().chain(fields).copied().collect();
         let (head, date) = (ResponseHead { status, fields: &fields }, date());
         let preset = Preset { date: &date, ..Preset::default() };
-        // There is a request, and its answer has not been begun.
+        // Cannot fail: there is a request, and its response has not begun.
         let _ = self.machine.write_head(head, Some(length), false, &preset, &mut response);
         let sent = self.machine.write_content_prefix(length, &mut response) as usize;
         response.extend_from_slice(&content[..sent]);
@@ -175,12 +176,12 @@ mod tests {
 
     const GET: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
 
-    /// What comes of a request, whole and cut in two at every byte.
+    /// Returns the result for a request, whole and cut in two at every byte.
     fn asked(request: &str) -> Asked {
         asked_behind(None, request)
     }
 
-    /// The same where the dashboard has a guard.
+    /// The result where the dashboard has a guard.
     fn asked_behind(guard: Option<&Rc<Guard>>, request: &str) -> Asked {
         let begun = || Exchange::new(guard.cloned(), true);
         let whole = begun().receive(request.as_bytes());
@@ -195,7 +196,7 @@ mod tests {
         for end in 0..request.len() {
             let mut exchange = begun();
             let first = exchange.receive(&request.as_bytes()[..end]);
-            // Whoever has been answered is not heard any more.
+            // After the answer nothing more is parsed.
             let both = if first == Asked::Nothing { exchange.receive(&request.as_bytes()[end..]) } else { first };
             assert_eq!(without_date(&both), without_date(&whole), "cut behind {end} bytes: {request:?}");
         }

@@ -1,7 +1,7 @@
-//! Which metrics there are.
+//! The families of metrics.
 //!
-//! Their names begin with `oribi_`, and say the unit, which is a base unit: seconds, bytes. Every counter of the server is told by the
-//! name that `oribi ctl status --json` has for it; counters that are parts of a whole are one family with a label.
+//! Their names begin with `oribi_`, and contain a base unit: seconds, bytes. Every counter of the server has its name of
+//! `oribi ctl status --json`; counters that are parts of a whole form one family with a label.
 
 use super::of_apps;
 use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
@@ -13,32 +13,32 @@ use oribi_stats::figures::Figures;
 use oribi_stats::totals::{Counts, NAMES, Part, Unit};
 use std::time::{Duration, SystemTime};
 
-/// What is told of a server at one moment.
+/// A sample of the state of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) report: Report,
     pub(super) processes: Vec<ProcessReport>,
     pub(super) traffic: Traffic,
-    /// For each worker its generation, its number and its memory in bytes.
+    /// Generation, number and memory in bytes of each worker.
     pub(super) memory: Vec<(Option<u64>, usize, u64)>,
-    /// When the first process began.
+    /// The start of the first process.
     pub(super) began: SystemTime,
     /// The bounds of buckets in histograms.
     pub(super) bounds: Vec<Bound>,
-    /// The names under which requests are counted by their routes; empty if they are not.
+    /// The names of the routes by which requests are counted; empty if they are not.
     pub(super) routes: Vec<String>,
 }
 
-/// The requests that are in the server.
+/// The number of requests in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Those that wait for a worker, and for how long the oldest has; `None`: there is no queue.
+    /// The number of those in the queue, and the wait of the oldest one; `None`: there is no queue.
     pub queue: Option<(usize, Duration)>,
-    /// Those that a worker has; `None`: nobody looks.
+    /// The number of those that workers have; `None`: it is not watched.
     pub running: Option<usize>,
 }
 
-/// What the counters count, by the names of their families.
+/// The help texts of the counters, by the names of their families.
 const COUNTERS: [(&str, &str); 44] = [
     ("responses", "Final responses that have begun, by the class of their status."),
     ("bytes_received", "Bytes received on the connections of clients."),
@@ -86,7 +86,7 @@ const COUNTERS: [(&str, &str); 44] = [
     ("spooled_bytes", "Bytes of responses that were written to temporary files."),
 ];
 
-/// How long what takes, the name of that, and what it means.
+/// The names and help texts of the histograms.
 const HISTOGRAMS: [(Part, &str, &str); 4] = [
     (Part::Queue, "oribi_request_queue_seconds", "How long requests have waited for a worker."),
     (Part::App, "oribi_request_app_seconds", "How long apps have taken, from when a worker took the request."),
@@ -101,7 +101,7 @@ const HISTOGRAMS: [(Part, &str, &str); 4] = [
 /// The states of workers.
 const STATES: [&str; 4] = ["starting", "ready", "retiring", "finishing"];
 
-/// The text, or the bytes, that tell of it.
+/// Writes all metrics in a format.
 pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<u8> {
     let Sample { report, processes, traffic, memory, began, bounds, routes: names } = sample;
     let mut text = Text::new(format);
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Reads a text as strictly as the formats are written down.
+    /// Checks a text strictly against the specification of its format.
     fn check(text: &str, format: Format) {
         let (mut families, mut series) = (HashSet::new(), HashSet::new());
         let mut family: Option<(&str, &str)> = None;

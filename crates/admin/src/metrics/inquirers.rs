@@ -1,4 +1,4 @@
-//! Those of the server's own processes who have asked for metrics, in the first process: see [`super::inquiry`].
+//! Serves metrics to the server's own processes, in the first process: see [`super::inquiry`].
 
 use super::inquiry::{Receiver, framed};
 use super::text::Format;
@@ -7,14 +7,15 @@ use rustix::event::{PollFd, PollFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The most of them whose answers have not left. Each costs a descriptor.
+/// The number of unfinished answers at most. Each costs a descriptor.
 const MOST: usize = 32;
-/// How many inquiries are read at a time, before the process goes on with its own work.
+/// The number of inquiries read in one turn, before the process continues with its own work.
 const READ_AT_ONCE: usize = 16;
-/// How long somebody may take for an answer: a loop that does nothing else for so long is of no use to its clients, either.
+/// The time that a process may take for an answer: an event loop that is blocked for so long does not serve its clients,
+/// either.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Those who have asked, and where inquiries come from.
+/// The processes that wait for an answer, and the source of inquiries.
 #[derive(Debug)]
 pub(super) struct Inquirers {
     receiver: Receiver,
@@ -26,25 +27,25 @@ impl Inquirers {
         Self { receiver, answered: Vec::new() }
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let more = (self.answered.len() < MOST).then(|| PollFd::from_borrowed_fd(self.receiver.as_fd(), PollFlags::IN));
         more.into_iter().chain(self.answered.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::OUT)))
     }
 
-    /// When the first of them has had time enough.
+    /// Returns the earliest deadline of an answer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.answered.iter().map(|(_, answer)| answer.until).min()
     }
 
-    /// Goes on with those who are answered; returns those who have asked since.
+    /// Sends pending answers; returns the new inquiries.
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(OwnedFd, Format)> {
         self.answered.retain_mut(|(socket, answer)| now < answer.until && !answer.send(socket));
         let room = MOST.saturating_sub(self.answered.len()).min(READ_AT_ONCE);
         std::iter::from_fn(|| self.receiver.next()).take(room).collect()
     }
 
-    /// Sends metrics to one who has asked.
+    /// Sends metrics to a process that has asked for them.
     pub(super) fn answer(&mut self, socket: OwnedFd, metrics: &[u8], now: Instant) {
         let mut answer = Outgoing::new(framed(metrics), now + PATIENCE);
         if !answer.send(&socket) {
@@ -62,7 +63,7 @@ mod tests {
     fn who_does_not_read_delays_nobody_and_is_left_in_time() {
         let (receiver, now) = (Line::open().expect("a pair"), Instant::now());
         let (line, mut inquirers) = (Line::of_process().expect("it was just opened"), Inquirers::new(receiver));
-        // More than a socket holds.
+        // More than a socket buffer holds.
         let metrics = vec![b'a'; 4 << 20];
         let mut inquiries: Vec<_> = (0..MOST + 3).map(|_| line.ask(Format::Plain).expect("there is room")).collect();
         let mut count = 0;
@@ -78,7 +79,7 @@ mod tests {
             }
         }
         assert_eq!((count, inquirers.polled().count()), (MOST, MOST), "nobody else is let in");
-        // One reads, and makes room for another.
+        // One of them reads, and makes room for another.
         while inquiries[0].read() == Outcome::Pending {
             inquirers.attend(now);
         }

@@ -1,8 +1,8 @@
-//! Inquiries: those who answer clients ask the first process for metrics (`--metrics-path`), which alone knows them.
+//! Inquiries: processes with clients ask the first process for metrics (`--metrics-path`), which alone has them.
 //!
-//! All of them have inherited one socket to the first process. Whoever asks makes a pair of sockets, sends one end of it there together
-//! with the format, and reads the answer from the other end whenever it comes. So an answer reaches the one who has asked and nobody
-//! else, however many ask, and a first process that is busy or has ended delays nobody.
+//! All processes inherit one socket to the first process. To ask, a process makes a pair of sockets, sends one end of it
+//! there together with the format, and reads the answer from the other end. So an answer reaches its process and no other,
+//! however many ask, and a first process that is busy or has ended delays nobody.
 
 use super::text::Format;
 use oribi_ipc::handover::{receive_with_descriptor, send_with_descriptor};
@@ -12,18 +12,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The bytes in front of an answer that say how long it is. Without them, the answer of a process that is killed meanwhile would look
-/// whole.
+/// The size of the length in front of an answer. Without it, the answer of a process that is killed in between would look
+/// complete.
 const LENGTH_BYTES: usize = 8;
-/// The longest answer that is believed. Those of a server with all its routes and figures have some hundred KiB.
+/// The longest answer accepted, in bytes. With all routes and app metrics it has some hundred KiB.
 const LONGEST: usize = 16 << 20;
-/// How much is read at once.
+/// The number of bytes read by one call.
 const READ_AT_ONCE: usize = 64 << 10;
 
 static LINE: Mutex<Option<Line>> = Mutex::new(None);
 
-/// The end of that one socket for those who ask. It belongs to the process, as its standard error does: it is opened once, before
-/// others are forked, and never again.
+/// The asking end of that socket. It belongs to the process, as its standard error does: it is opened once, before others are
+/// forked, and never again.
 #[derive(Clone, Debug)]
 pub struct Line(Arc<OwnedFd>);
 
@@ -32,12 +32,12 @@ pub struct Line(Arc<OwnedFd>);
 pub(super) struct Receiver(OwnedFd);
 
 impl Line {
-    /// That of this process; `None`: it has none.
+    /// Returns that of this process; `None`: it has none.
     pub fn of_process() -> Option<Self> {
         LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gives this process one, and returns the other end.
+    /// Opens the socket of this process, and returns the other end.
     ///
     /// # Errors
     /// An error of the system.
@@ -47,7 +47,7 @@ impl Line {
         Ok(Receiver(receiver))
     }
 
-    /// Gives this process the one that another has left for it.
+    /// Uses the socket that another process has left for this one.
     pub fn adopt(sender: OwnedFd) {
         *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
@@ -70,7 +70,7 @@ impl AsFd for Line {
 }
 
 impl Receiver {
-    /// The next inquiry: the format, and where the answer goes.
+    /// Returns the next inquiry: its format, and the socket for the answer.
     pub(super) fn next(&self) -> Option<(OwnedFd, Format)> {
         loop {
             let mut format = [0];
@@ -78,7 +78,7 @@ impl Receiver {
                 Ok((0, _)) | Err(_) => return None,
                 Ok((_, descriptor)) => {
                     let format = Format::ALL.into_iter().find(|known| *known as u8 == format[0]);
-                    // An app that has connections of its own has inherited the socket, too, and may send anything.
+                    // An app that handles connections itself has inherited the socket, too, and may send anything.
                     if let (Some(descriptor), Some(format)) = (descriptor, format) {
                         return Some((descriptor, format));
                     }
@@ -94,33 +94,33 @@ impl AsFd for Receiver {
     }
 }
 
-/// What the first process sends for these metrics.
+/// Returns the answer with these metrics.
 pub(super) fn framed(metrics: &[u8]) -> Vec<u8> {
     let length: [u8; LENGTH_BYTES] = (metrics.len() as u64).to_be_bytes();
     [&length, metrics].concat()
 }
 
-/// What was asked and is not answered yet.
+/// An inquiry that is not answered yet.
 #[derive(Debug)]
 pub struct Inquiry {
     socket: OwnedFd,
-    /// What has come of the answer.
+    /// The part of the answer received so far.
     bytes: Vec<u8>,
 }
 
-/// What has become of an inquiry.
+/// The state of an inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'i> {
-    /// The answer has not come completely.
+    /// The answer has not arrived completely.
     Pending,
-    /// These are the metrics.
+    /// The metrics.
     Metrics(&'i [u8]),
-    /// Nobody answers any more.
+    /// The first process does not answer.
     Failed,
 }
 
 impl Inquiry {
-    /// Reads what has come, without waiting.
+    /// Reads the available part of the answer, without waiting.
     pub fn read(&mut self) -> Outcome<'_> {
         let mut chunk = vec![0; READ_AT_ONCE];
         loop {
@@ -137,7 +137,7 @@ impl Inquiry {
         }
     }
 
-    /// `None`: more of the answer is to come.
+    /// Returns the result; `None`: the answer is incomplete.
     fn outcome(&self) -> Option<Outcome<'_>> {
         let (length, metrics) = self.bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = u64::from_be_bytes(*length);
@@ -157,7 +157,7 @@ mod tests {
     use rustix::net::{SendFlags, send};
     use std::fs::File;
 
-    /// Both ends of a socket of which no other test knows.
+    /// Both ends of a socket that only this test uses.
     fn line() -> (Line, Receiver) {
         let (sender, receiver) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");

@@ -1,4 +1,4 @@
-//! What the samples of a family mean.
+//! The kinds of metric families.
 
 /// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,12 +9,12 @@ pub(super) enum Kind {
     Gauge,
     /// Labels, with the number 1.
     Info,
-    /// How many numbers are no larger than each of some bounds.
+    /// The number of values up to each bound.
     Histogram,
 }
 
 impl Kind {
-    /// What the names of samples end in.
+    /// Returns the suffix of the names of samples.
     pub(super) const fn ending(self) -> &'static str {
         match self {
             Self::Counter => "_total",

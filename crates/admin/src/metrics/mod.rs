@@ -1,9 +1,10 @@
-//! Metrics for Prometheus: what the server has done, and how it does, at `--metrics ADDRESS` and at `--metrics-path`.
+//! Metrics of the server for Prometheus, at `--metrics ADDRESS` and at `--metrics-path`.
 //!
-//! They belong to the first process, which never runs an app and knows all numbers anyway. It serves them in its own loop, between
-//! two waits, as it serves the control socket. So they are answered while every worker is stuck, and nothing here blocks. At the address
-//! there are `/metrics` and, with `--dashboard`, a page that shows them to people, for GET and HEAD; each connection carries one request.
-//! At the path clients are answered by whoever has their connections, and these ask the first process (`inquiry.rs`).
+//! They belong to the first process, which never runs an app and has all numbers anyway. It serves them in its own event
+//! loop, between two waits, as it serves the control socket. So they are available while every worker is stuck, and nothing
+//! here blocks. The address serves `/metrics` and, with `--dashboard`, a page that displays them, for GET and HEAD; each
+//! connection carries one request. The path is served by the processes that own the clients' connections, which ask the first
+//! process (`inquiry.rs`).
 
 mod accept;
 mod allowed;
@@ -41,40 +42,40 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 use weights::Weights;
 
-/// How many clients may wait to be accepted.
+/// The number of clients that may wait to be accepted.
 const BACKLOG: u32 = 64;
-/// How often an address is tried that another server has, which this one follows.
+/// The interval at which an address is tried again that another server has, which this one follows.
 const TRIED_EVERY: Duration = Duration::from_millis(500);
 
-/// A first process that knows what metrics tell.
+/// A first process that provides the data of metrics.
 pub trait Measured: Steered {
-    /// Its metrics, if it was asked for them.
+    /// Returns its metrics, if they are on.
     fn metrics(&mut self) -> Option<&mut Metrics>;
 
-    /// Which requests are in it.
+    /// Returns the number of requests in the server.
     fn traffic(&self) -> Traffic;
 
-    /// What its apps have counted.
+    /// Returns the app metrics.
     fn figures(&self) -> Figures;
 
-    /// The bytes of memory that a worker uses; `None`: nobody knows.
+    /// Returns the bytes of memory that a worker uses; `None`: unknown.
     fn memory_of(process: u32) -> Option<u64>;
 }
 
-/// The listeners for metrics, and those who are connected.
+/// The listeners for metrics, and their clients.
 #[derive(Debug)]
 pub struct Metrics {
-    /// What to listen on: the settings, with the address for metrics as the only one.
+    /// The settings with the metrics address as their only listener.
     settings: Settings,
-    /// `None`: there is only the path.
+    /// The metrics address; `None`: there is only the path.
     address: Option<ListenAddress>,
-    /// Empty as long as another server has the address, and when the next one serves it.
+    /// Empty while another server has the address, and after it has passed to the next one.
     listeners: Vec<Listener>,
     stage: Stage,
     clients: Clients,
-    /// `None`: there is no path for metrics.
+    /// The processes that ask for metrics; `None`: there is no path for metrics.
     inquirers: Option<Inquirers>,
-    /// `None`: nobody has asked for it, or the next server has it.
+    /// `None`: the dashboard is off, or the next server has it.
     dashboard: Option<Dashboard>,
     weights: Weights,
     began: SystemTime,
@@ -82,7 +83,7 @@ pub struct Metrics {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The server before answers, until this one serves.
+    /// The previous server answers, until this one serves.
     Waiting,
     /// This server answers, as soon as it has the address.
     Open { next_try: Option<Instant> },
@@ -91,7 +92,7 @@ enum Stage {
 }
 
 impl Metrics {
-    /// `None`: nobody may ask for metrics.
+    /// Returns `None` if metrics are off.
     fn at(settings: &Settings, stage: Stage) -> Result<Option<Self>, String> {
         if !settings.tells_metrics() {
             return Ok(None);
@@ -99,7 +100,7 @@ impl Metrics {
         let address = settings.metrics.clone();
         let settings = Settings {
             listen: address.iter().cloned().collect(),
-            // One process accepts.
+            // A single process accepts.
             accept: AcceptModel::Shared,
             reuse_port: false,
             backlog: BACKLOG,
@@ -118,8 +119,8 @@ impl Metrics {
         Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, inquirers, dashboard, weights, began }))
     }
 
-    /// Opens the address that `settings` name; `None`: they name none. A server that `follows` another one may find that one there:
-    /// then it waits until the address is free.
+    /// Opens the metrics address of `settings`; `None`: metrics are off. A server that `follows` another one may find that
+    /// one there; it then waits until the address is free.
     ///
     /// # Errors
     /// The address cannot be opened.
@@ -133,8 +134,8 @@ impl Metrics {
         Ok(Some(metrics))
     }
 
-    /// The metrics of a server that takes the place of another one, which has left these listeners for the address of that name. They
-    /// are used if this server has the same address. `history` is the file of the dashboard there.
+    /// Creates the metrics of a server that replaces another one, which has left these listeners for the address of that
+    /// name. They are used if this server has the same address. `history` is the file of its dashboard.
     ///
     /// # Errors
     /// An error of the system.
@@ -149,12 +150,12 @@ impl Metrics {
         }
         let same = left.filter(|(address, _)| metrics.address.as_ref().is_some_and(|own| *address == own.to_string()));
         metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
-        // Until this server serves, they are those of the one before.
+        // Until this server serves, they belong to the previous one.
         metrics.listeners.iter_mut().for_each(|listener| listener.lent = true);
         Ok(Some(metrics))
     }
 
-    /// From now on this server answers instead of the one before.
+    /// Answers from now on instead of the previous server.
     pub fn take_over(&mut self) {
         self.stage = Stage::Open { next_try: None };
         for listener in &mut self.listeners {
@@ -168,10 +169,11 @@ impl Metrics {
         }
     }
 
-    /// From now on the next server answers. Who is connected still gets an answer; who watches the dashboard comes back there.
+    /// Leaves the address to the next server. Connected clients still get an answer; viewers of the dashboard reconnect
+    /// there.
     pub fn pass_on(&mut self) {
         self.stage = Stage::Passed;
-        // It is written before those who watch go to the next server.
+        // The history is written before viewers reconnect to the next server.
         self.dashboard.take().iter().for_each(|dashboard| dashboard.bequeath(true));
         self.listeners.iter_mut().for_each(Listener::lend);
         self.listeners.clear();
@@ -182,12 +184,12 @@ impl Metrics {
         self.listeners.iter_mut().for_each(Listener::end);
     }
 
-    /// The name of the address and what listens there, for the server that takes the place of this one.
+    /// Returns the name of the address and its listeners, for the server that replaces this one.
     pub fn left(&self) -> (String, &[Listener]) {
         (self.address.as_ref().map(ToString::to_string).unwrap_or_default(), &self.listeners)
     }
 
-    /// The file with the history of the dashboard, for that server.
+    /// Returns the file with the history of the dashboard, for that server.
     pub fn history(&self) -> Option<BorrowedFd<'_>> {
         self.dashboard.as_ref().and_then(Dashboard::left)
     }
@@ -227,13 +229,13 @@ impl Metrics {
         matches!(self.stage, Stage::Open { .. })
     }
 
-    /// The listeners from which this process accepts now.
+    /// Returns the listeners from which this process accepts now.
     fn accepting(&self) -> impl Iterator<Item = &Listener> {
         let open = self.is_open();
         self.listeners.iter().filter(move |_| open)
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let welcome = self.clients.are_welcome();
         let listeners = self.accepting().filter(move |_| welcome);
@@ -244,7 +246,7 @@ impl Metrics {
             .chain(self.dashboard.iter().flat_map(Dashboard::polled))
     }
 
-    /// How long this process may wait at most; `None`: as long as nothing happens.
+    /// Returns the longest time that this process may wait; `None`: until something happens.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
         let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
@@ -254,7 +256,8 @@ impl Metrics {
     }
 }
 
-/// The next server answers by now: goes on with those who were connected before, until they have gone or have had their time.
+/// Serves the clients that are still connected, until they have gone or their time is over. Called when the next server has
+/// taken over.
 pub fn finish<S: Measured>(server: &mut S) {
     loop {
         attend(server);
@@ -262,12 +265,12 @@ pub fn finish<S: Measured>(server: &mut S) {
         let Some(metrics) = server.metrics().filter(|metrics| !metrics.clients.are_gone()) else { return };
         let timeout = metrics.patience(now).and_then(|patience| Timespec::try_from(patience).ok());
         let mut polled: Vec<_> = metrics.polled().collect();
-        // Whatever comes of it, they are looked at again.
+        // They are served again, whatever the result.
         let _ = poll(&mut polled, timeout.as_ref());
     }
 }
 
-/// Accepts clients, and answers those who have asked. Looks at the server if the dashboard wants to know how it does.
+/// Accepts clients, and answers requests. Takes a sample if the dashboard needs one.
 pub fn attend<S: Measured>(server: &mut S) {
     let now = Instant::now();
     let Some(metrics) = server.metrics() else { return };
@@ -284,9 +287,9 @@ pub fn attend<S: Measured>(server: &mut S) {
             Wish::Events => watchers.extend(clients.release(scraper)),
         }
     }
-    // Those who serve ask the first process of their own server, also when the next one answers at the address.
+    // Processes ask the first process of their own server, even after the next one has taken the address over.
     let inquiries = inquirers.as_mut().map(|inquirers| inquirers.attend(now)).unwrap_or_default();
-    // Those who watch when there is no dashboard any more come back to the next server.
+    // Viewers that connect when the dashboard has been passed on reconnect to the next server.
     let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
     let somebody_asks = !asked.is_empty() || !inquiries.is_empty();
     if !somebody_asks && !wanted.sample {
@@ -309,7 +312,7 @@ pub fn attend<S: Measured>(server: &mut S) {
     }
 }
 
-/// What there is to tell of a server. `weigh`: its workers' memory is looked at again.
+/// Takes a sample of the server. `weigh`: the memory of workers is read again.
 fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
     let (report, processes, traffic) = (server.report(), server.processes(), server.traffic());
     let workers: Vec<_> = processes.iter().filter(|process| process.kind == "worker" && process.row.pid != 0).collect();

@@ -1,15 +1,15 @@
-//! Times as a native histogram of Prometheus, whose bounds are powers of 2^(1/8): it chooses them itself, and needs no setting.
+//! Converts times to a native histogram of Prometheus, whose bounds are powers of 2^(1/8) and need no setting.
 //!
-//! What is counted has other bounds ([`Bound`]), which are farther apart than these. Each of its buckets goes as a whole into the native
-//! one that covers most of it, so no two share one, and no number ever becomes smaller, as numbers would that are shares of a bucket.
-//! That one lies within the other, but for the edges: so a quantile is off by as much as a counted bucket is wide, which is a quarter at
-//! most, and not by more than with classic buckets at all bounds. To count in native buckets besides would take twice the memory and
-//! two more writes for each part of each request.
+//! The counted buckets have other bounds ([`Bound`]), which are farther apart. Each counted bucket goes as a whole into the
+//! native one that covers most of it. So no two share one, and no number ever decreases, as it could if a bucket were split.
+//! The native bucket lies within the counted one, apart from its edges. So the error of a quantile is at most the width of a
+//! counted bucket, which is a quarter at most, and not larger than with classic buckets at all bounds. Counting in native
+//! buckets as well would take twice the memory, and two more writes for each part of each request.
 
 use oribi_config::Bound;
 use oribi_stats::totals::Histogram;
 
-/// Bounds are powers of 2^(2^-3). Those of the next coarser ones would be farther apart than some of what is counted.
+/// Bounds are powers of 2^(2^-3). Those of the next coarser schema would be farther apart than some counted ones.
 pub(super) const SCHEMA: i32 = 3;
 const EACH_DOUBLING: f64 = 8.0;
 
@@ -19,14 +19,14 @@ pub(super) const ZERO_THRESHOLD: f64 = 1e-5;
 /// A native histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Native {
-    /// How many numbers are in the bucket around zero.
+    /// The count of the bucket around zero.
     pub(super) zero: u64,
-    /// The buckets in which there is something, by their numbers: number N ends at 2^(N/8).
+    /// The buckets that are not empty: their numbers, of which N ends at 2^(N/8), and counts.
     pub(super) buckets: Vec<(i32, u64)>,
 }
 
 impl Native {
-    /// The same times.
+    /// Converts a histogram.
     pub(super) fn of(histogram: &Histogram) -> Self {
         let (mut zero, mut buckets) = (0, Vec::new());
         let mut lower = None;
@@ -44,8 +44,9 @@ impl Native {
         Self { zero, buckets }
     }
 
-    /// Buckets that stand in a row: how far the first is behind the last of the row before, or its number, and what each has more than
-    /// the one before it, in this row or the last.
+    /// Returns the runs of adjacent buckets. The first number of a run is its distance from the previous run, or for the
+    /// first run its bucket number; the others are the differences of each count from the one before it, in this run or the
+    /// previous one.
     pub(super) fn spans(&self) -> Vec<(i32, Vec<i64>)> {
         let mut spans: Vec<(i32, Vec<i64>)> = Vec::new();
         let (mut next, mut before) = (0, 0);
@@ -61,7 +62,7 @@ impl Native {
     }
 }
 
-/// The number of the bucket that covers most of what is above `lower` and up to `upper`; `None`: there is no end.
+/// Returns the bucket that covers most of the range above `lower` and up to `upper`; `None`: the range has no end.
 fn place(lower: Bound, upper: Option<Bound>) -> i32 {
     let position = |bound: Bound| bound.time().as_secs_f64().log2() * EACH_DOUBLING;
     let start = position(lower);
@@ -99,7 +100,7 @@ mod tests {
             last = number;
             let [lower, upper] = [pair[0], pair[1]].map(|bound| bound.time().as_secs_f64());
             farthest = farthest.max(end(number) / lower).max(upper / end(number - 1));
-            // Numbers are told as they are counted.
+            // A time goes into the bucket of the range in which it was counted.
             assert_eq!(native(&[pair[1].time()]).buckets, [(number, 1)]);
         }
         assert!((1.2..=1.2500001).contains(&farthest), "{farthest}");

@@ -1,10 +1,10 @@
-//! What apps count by themselves, and what is known of the runtimes of their languages.
+//! Writes the app metrics, and those of language runtimes.
 
 use super::text::{Kind, Text};
 use oribi_stats::figures::{self, Figure, Figures, bounds, told};
 use std::time::Duration;
 
-/// Writes everything that there is.
+/// Writes all of them.
 pub(super) fn write(text: &mut Text, figures: &Figures) {
     let Figures { families, sums, contexts } = figures;
     let refused = "Calls of count and observe by apps for which there was no room.";

@@ -1,15 +1,15 @@
-//! Which counters are parts of a whole: Prometheus has one family for these, whose labels tell them apart.
+//! Maps counters that are parts of a whole to one Prometheus family with labels.
 
 use oribi_stats::totals::Counter;
 
-/// Where a counter belongs.
+/// The family and the labels of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) family: &'static str,
     pub(super) labels: Vec<(&'static str, String)>,
 }
 
-/// The beginning of the names of such counters, their family and its label.
+/// Prefixes of counter names, their family and its label.
 const WHOLES: [(&str, &str, &str); 7] = [
     ("responses_", "responses", "class"),
     ("workers_ended_", "workers_ended", "reason"),
@@ -20,13 +20,13 @@ const WHOLES: [(&str, &str, &str); 7] = [
     ("http2_ended_", "http2_connections_ended", "reason"),
 ];
 
-/// Handshakes have two labels.
+/// The prefix of handshake counters, which have two labels.
 const HANDSHAKES: &str = "tls_handshakes_";
 
-/// The family that tells which limits were hit. It is complete: limits that have a family of their own are in it as well.
+/// The family of limits that were exceeded. It is complete: limits with a family of their own are in it as well.
 pub(super) const LIMITS: &str = "limits_hit";
 
-/// Those, and the settings that they belong to.
+/// Counters of such limits, and their settings.
 pub(super) const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
     (Counter::QueueRefused, "queue-limit"),
     (Counter::QueueTimeouts, "queue-timeout"),
@@ -35,7 +35,7 @@ pub(super) const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
     (Counter::ContentTimeouts, "body-timeout"),
 ];
 
-/// The whole that a counter of this name is a part of; `None`: it is a family by itself.
+/// Returns the family and the labels of a counter; `None`: it is a family of its own.
 pub(super) fn part_of(name: &str) -> Option<Part> {
     if let Some((version, kind)) = name.strip_prefix(HANDSHAKES).and_then(|rest| rest.split_once('_')) {
         let version = if version == "13" { "1.3" } else { "1.2" };
@@ -46,7 +46,7 @@ pub(super) fn part_of(name: &str) -> Option<Part> {
     }
     WHOLES.iter().find_map(|(start, family, label)| {
         let part = name.strip_prefix(start)?;
-        // A limit is told by the name of its setting.
+        // A limit is labelled with the name of its setting.
         let part = if *family == LIMITS { part.replace('_', "-") } else { part.to_owned() };
         Some(Part { family, labels: vec![(label, part)] })
     })

@@ -1,18 +1,19 @@
-//! The binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each behind its length.
+//! Writes the binary format of metrics: messages `io.prometheus.client.MetricFamily` of Protocol Buffers, each preceded by
+//! its length.
 //!
-//! Prometheus takes native histograms in no other format. How fields are written is in [`oribi_otlp::wire`]. Their numbers are those of
-//! `metrics.proto` of the project client_model. Other than in OpenMetrics, families have the full names of their samples.
+//! Prometheus accepts native histograms in no other format. [`oribi_otlp::wire`] encodes the fields. Their numbers are those
+//! of `metrics.proto` of the project client_model. Unlike in OpenMetrics, families have the full names of their samples.
 
 use super::kind::Kind;
 use super::native::{Native, SCHEMA, ZERO_THRESHOLD};
 use oribi_otlp::wire::{bytes, double, number, signed, varint};
 
-/// The families that have been written, and the one that is being written.
+/// The families written so far, and the one being written.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     written: Vec<u8>,
     family: Vec<u8>,
-    /// The field of a metric in which its value stands.
+    /// The field of `Metric` for the value of this kind.
     value: u32,
 }
 
@@ -23,7 +24,7 @@ impl Messages {
         // The numbers of `MetricType`, and the fields of `Metric` for them.
         let (kind, value) = match kind {
             Kind::Counter => (0, 3),
-            // There is no kind for information.
+            // There is no type for info.
             Kind::Gauge | Kind::Info => (1, 2),
             Kind::Histogram => (4, 7),
         };
@@ -40,8 +41,8 @@ impl Messages {
         self.metric(labels, &message);
     }
 
-    /// Adds a histogram to the family: how many numbers are no larger than each bound, the sum of all, how many there are, and the same
-    /// as a native histogram, if there is one.
+    /// Adds a histogram to the family: the number of values up to each bound, their sum and count, and the native histogram,
+    /// if there is one.
     pub(super) fn histogram(
         &mut self,
         labels: &[(&str, &str)],
@@ -61,7 +62,7 @@ impl Messages {
         }
         if let Some(native) = native {
             number(&mut message, 5, signed(SCHEMA.into()));
-            // Without it, Prometheus takes one that is empty for a classic one.
+            // Without it, Prometheus takes an empty native histogram for a classic one.
             double(&mut message, 6, ZERO_THRESHOLD);
             number(&mut message, 7, native.zero);
             let mut deltas = Vec::new();

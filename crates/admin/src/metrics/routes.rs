@@ -1,10 +1,10 @@
-//! The families about requests by their routes, if there are any.
+//! Writes the families about requests by route.
 
 use super::text::{Kind, Text};
 use oribi_config::Bound;
 use oribi_stats::totals::{CLASSES, RouteCounts};
 
-/// Tells of routes with these names.
+/// Writes the counters of routes with these names; nothing if there are none.
 pub(super) fn routes(text: &mut Text, names: &[String], counts: &[RouteCounts], bounds: &[Bound]) {
     if names.is_empty() {
         return;

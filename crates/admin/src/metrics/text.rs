@@ -1,9 +1,9 @@
-//! The text formats of metrics: Prometheus 0.0.4, and OpenMetrics 1.0, which differ in little. Whoever tells of metrics does so here,
-//! whatever the format is; those in the binary one are passed on to [`super::protobuf`].
+//! Writes metrics in the text formats Prometheus 0.0.4 and OpenMetrics 1.0, which are nearly the same. [`super::protobuf`]
+//! writes the binary format on its behalf.
 //!
-//! In OpenMetrics a family has a name without the ending that its kind gives to samples, so there HELP and TYPE of a counter name
-//! `oribi_upgrades`, and the sample `oribi_upgrades_total`. In the older format all three have the ending. OpenMetrics escapes quotes in
-//! HELP, too, and ends with a line that says so.
+//! In OpenMetrics a family has a name without the suffix that its kind adds to samples, so HELP and TYPE of a counter name
+//! `oribi_upgrades`, and the sample is `oribi_upgrades_total`. In the older format all three have the suffix. OpenMetrics
+//! also escapes quotes in HELP, and ends with an end marker.
 
 pub(super) use super::kind::Kind;
 
@@ -14,23 +14,23 @@ use oribi_stats::totals::Histogram;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-/// A format in which metrics are told.
+/// A format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Format {
-    /// Prometheus's own, version 0.0.4.
+    /// Prometheus's text format, version 0.0.4.
     Plain,
     /// OpenMetrics 1.0.
     Open,
-    /// Prometheus's own, in Protocol Buffers.
+    /// Prometheus's binary format (Protocol Buffers).
     Binary,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Open, Self::Binary];
 
-    /// The value of Content-Type.
+    /// Returns the value of Content-Type.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
@@ -40,14 +40,14 @@ impl Format {
     }
 }
 
-/// A text with metrics that is being written.
+/// Metrics being written.
 #[derive(Debug)]
 pub(super) struct Text {
     format: Format,
     text: String,
     /// The name of the samples of the present family.
     name: String,
-    /// What is written instead in the binary format.
+    /// The output in the binary format, instead of `text`.
     messages: Messages,
 }
 
@@ -56,7 +56,7 @@ impl Text {
         Self { format, text: String::new(), name: String::new(), messages: Messages::default() }
     }
 
-    /// Begins a family. `name` is without the ending of its kind.
+    /// Begins a family. `name` is without the suffix of its kind.
     pub(super) fn family(&mut self, kind: Kind, name: &str, help: &str) {
         self.name = format!("{name}{}", kind.ending());
         if self.format == Format::Binary {
@@ -64,7 +64,7 @@ impl Text {
         }
         let (named, kind) = match (self.format, kind) {
             (Format::Plain | Format::Binary, Kind::Counter) => (self.name.as_str(), "counter"),
-            // The older format has no such kind.
+            // The older format has no such type.
             (Format::Plain | Format::Binary, Kind::Info) => (self.name.as_str(), "gauge"),
             (Format::Open, Kind::Counter) => (name, "counter"),
             (Format::Open, Kind::Info) => (name, "info"),
@@ -76,7 +76,7 @@ impl Text {
         let _ = write!(self.text, "# HELP {named} {help}\n# TYPE {named} {kind}\n");
     }
 
-    /// Adds a sample to the family. `value` is written as a number.
+    /// Adds a sample to the family. `value` is formatted as a number.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         if self.format == Format::Binary {
             return self.messages.sample(labels, double(value));
@@ -84,7 +84,7 @@ impl Text {
         self.sample_of("", labels, value);
     }
 
-    /// Adds a sample whose name has an ending.
+    /// Adds a sample whose name has a suffix.
     fn sample_of(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(&self.name);
         self.text.push_str(ending);
@@ -96,7 +96,7 @@ impl Text {
         let _ = writeln!(self.text, "{end} {value}");
     }
 
-    /// Adds the samples of a histogram to the family: for each bound how many numbers are no larger; the sum of all, and how many there are.
+    /// Adds the samples of a histogram to the family: the number of values up to each bound, their sum and count.
     pub(super) fn histogram(
         &mut self,
         labels: &[(&str, &str)],
@@ -108,7 +108,7 @@ impl Text {
             return self.messages.histogram(labels, buckets, double(sum), count, None);
         }
         for (bound, number) in buckets {
-            // OpenMetrics wants a point in each of these numbers.
+            // OpenMetrics requires a point in these numbers.
             self.bucket(labels, &format!("{bound:?}"), number);
         }
         self.bucket(labels, "+Inf", count);
@@ -121,8 +121,8 @@ impl Text {
         self.sample_of("_bucket", &labels, number);
     }
 
-    /// Adds the samples of a histogram of times to the family, in seconds: with buckets up to these bounds and, where the format has
-    /// them, native ones.
+    /// Adds the samples of a histogram of times to the family, in seconds: with buckets up to these bounds and, where the
+    /// format supports them, native ones.
     pub(super) fn times(&mut self, labels: &[(&str, &str)], times: &Histogram, bounds: &[Bound]) {
         let buckets = bounds.iter().map(|bound| (bound.time().as_secs_f64(), times.up_to(*bound)));
         let (sum, count) = (times.sum(), times.count());
@@ -142,17 +142,17 @@ impl Text {
     }
 }
 
-/// A time as metrics tell it.
+/// Formats a time in seconds.
 pub(super) fn seconds(time: Duration) -> String {
     format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 
-/// A number that can be written, as the binary format has numbers: whole ones are exact up to 2^53, as they are in Prometheus.
+/// Converts a formatted number to the number type of the binary format. Integers are exact up to 2^53, as in Prometheus.
 fn double(value: impl Display) -> f64 {
     value.to_string().parse().unwrap_or(f64::NAN)
 }
 
-/// Backslashes and line feeds, and with `quotes` quotes, as both formats write them.
+/// Escapes backslashes and line feeds as both formats require, and quotes if `quotes`.
 fn escaped(text: &str, quotes: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

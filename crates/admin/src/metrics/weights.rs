@@ -1,20 +1,20 @@
-//! How much memory workers use. To count it takes the kernel a moment for each, during which this process does nothing else, so the
-//! numbers are asked for only when somebody wants to know, rarely, and a part of them at a time.
+//! The memory use of workers. The kernel takes a moment to measure each, and this process is blocked meanwhile, so the
+//! numbers are cached, and read only on request and a few at a time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long a number is good enough.
+/// The age up to which a number is used.
 const FRESH: Duration = Duration::from_secs(5);
-/// How long this process may count before it goes on with its work. What it has not come to is counted the next time.
+/// The time for which this process may measure at once. The remaining workers are measured the next time.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// What processes weighed when they were last looked at.
+/// The memory of processes in bytes, with the time of the measurement.
 #[derive(Debug, Default)]
 pub(super) struct Weights(HashMap<u32, (Instant, u64)>);
 
 impl Weights {
-    /// Has `weigh` look at those of `processes` that were not looked at lately, the longest ago first. Others are forgotten.
+    /// Measures by `weigh` those of `processes` whose numbers are outdated, the oldest first. Forgets all other processes.
     pub(super) fn renew(&mut self, processes: &[u32], weigh: impl Fn(u32) -> Option<u64>) {
         self.0.retain(|process, _| processes.contains(process));
         let begun = Instant::now();
@@ -32,7 +32,7 @@ impl Weights {
         }
     }
 
-    /// The bytes that a process uses; `None`: it was not looked at.
+    /// Returns the bytes that a process uses; `None`: it has not been measured.
     pub(super) fn of(&self, process: u32) -> Option<u64> {
         self.0.get(&process).map(|(_, weight)| *weight)
     }

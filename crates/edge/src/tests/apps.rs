@@ -1,4 +1,4 @@
-//! Apps that take too long, and workers that die.
+//! Tests apps that take too long, and workers that die.
 
 use super::*;
 use keeper::Reason;
@@ -12,7 +12,7 @@ fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> S
 }
 
 impl Site {
-    /// What happens when the process of the worker in a place ends.
+    /// Simulates the end of the process of the worker in a place.
     pub(super) fn bury(&mut self, place: u32) {
         self.edge.pool.bury(place);
         self.run();
@@ -145,7 +145,7 @@ fn a_worker_is_ended_even_if_its_client_has_gone() {
     site.advance(SECOND * 8);
     assert_eq!(site.pleas.next().map(|plea| plea.reason), Some(Reason::Stuck));
     app.answer(taken, "");
-    // An app that has ended is none that is stuck.
+    // An app that has ended does not count as stuck.
     let client = site.asking(GET);
     let taken = app.take();
     site.advance(SECOND);
@@ -217,7 +217,7 @@ fn the_edge_notices_that_a_process_has_ended() {
     let _lost = app.take();
     let _deadline = oribi_test_support::waits_for("the end of another process");
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it can be started");
-    // The worker of this test lives in the test's process; the edge is told of another one.
+    // The worker of this test is in the test's own process; the edge gets the id of another one.
     site.edge.watch(oribi_pool::Arrival { place: 0, process: other.id() });
     site.advance(SECOND);
     assert_eq!(site.received(&client), "");

@@ -1,4 +1,4 @@
-//! Clients that are slow, and clients that go.
+//! Tests slow clients, and clients that disconnect.
 
 use super::*;
 use oribi_pool::Orders;
@@ -30,7 +30,7 @@ fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
     app.worker.awake();
     let shape = site.memory.shape();
     assert!(sent < shape.area_bytes as usize * 2 + 20_000, "{sent} bytes were taken for a client that takes nothing");
-    // Others are served meanwhile, by the same worker.
+    // Other clients are served in the meantime, by the same worker.
     let other = site.asking(&get("/other"));
     let second = app.worker.take().expect("a request waits");
     app.answer(second, "served");
@@ -150,7 +150,7 @@ fn a_client_that_has_ended_its_side_is_answered_if_it_need_not_wait_long() {
     site.advance(MOMENT * 900);
     app.echo();
     assert!(site.received(&client).starts_with("HTTP/1.1 200 "));
-    // A worker that has taken the request in time may take its time.
+    // A worker that has taken the request in time may take any time to answer.
     let client = site.asking(GET);
     client.end();
     let taken = app.take();
@@ -207,7 +207,7 @@ fn an_edge_that_drains_answers_what_it_has_accepted_and_ends() {
     }
 }
 
-/// What it sends before it sleeps may be the last that it has to do.
+/// The output before it sleeps may be all that it has left to do.
 #[test]
 fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
     for last in ["an answer", "the end of its worker", "its deadline"] {
@@ -308,7 +308,7 @@ fn a_web_server_has_the_end_of_a_response_together_with_its_content() {
     assert_eq!(site.received(&client), "");
 }
 
-/// The records of a GET request.
+/// Returns the records of a GET request.
 pub(super) fn records(id: u8, target: &str) -> Vec<u8> {
     let pairs = [("REQUEST_METHOD", "GET"), ("REQUEST_URI", target), ("SCRIPT_NAME", ""), ("SERVER_PROTOCOL", "HTTP/1.1")];
     let mut params = Vec::new();
@@ -320,7 +320,7 @@ pub(super) fn records(id: u8, target: &str) -> Vec<u8> {
     [record(1, id, &[0, 1, 1, 0, 0, 0, 0, 0]), record(4, id, &params), record(4, id, b""), record(5, id, b"")].concat()
 }
 
-/// A FastCGI record.
+/// Returns a FastCGI record.
 pub(super) fn record(kind: u8, id: u8, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u16).to_be_bytes();
     [&[1, kind, 0, id, length[0], length[1], 0, 0], content].concat()

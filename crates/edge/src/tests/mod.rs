@@ -1,4 +1,4 @@
-//! An edge in a simulated world, with real workers of a real pool at its other end. The tests are the workers' apps.
+//! Tests of an edge in a simulated network, with real workers of a real pool. The tests act as the workers' apps.
 
 mod apps;
 mod clients;
@@ -30,7 +30,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// More turns than any test needs between two acts of its world.
+/// More iterations than any test needs at a time.
 const MANY: usize = 100_000;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -48,7 +48,7 @@ struct Site {
 }
 
 impl Site {
-    /// With settings that are a user's, and the pool that they ask for.
+    /// Creates an edge with the settings of a user, and the pool for these settings.
     fn new(settings: &Settings) -> Self {
         let world = World::new();
         let memory = Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
@@ -77,9 +77,9 @@ impl Site {
         Self::new(&Settings::default())
     }
 
-    /// A worker that takes a place of the pool.
+    /// Attaches a worker to the pool.
     fn worker(&self) -> App {
-        // This process is the worker, and an edge may tell it that its app takes long.
+        // This process is the worker, and an edge may signal it that its app takes long.
         oribi_io::process::orders::receive_orders().expect("handlers may be set");
         let worker = Worker::attach_free(&self.memory).expect("a place is free");
         App { worker, stored: Stored::default() }
@@ -88,7 +88,7 @@ impl Site {
     /// Serves until there is nothing to do at this moment; `false`: the edge has ended.
     #[track_caller]
     fn run(&mut self) -> bool {
-        // The edge learns what time it is when it has waited, so only the second time that it would sleep counts.
+        // The edge updates its clock by waiting, so only the second attempt to sleep counts.
         let mut rests = 0;
         for _ in 0..MANY {
             self.asleep.set(false);
@@ -104,7 +104,7 @@ impl Site {
         panic!("the edge never rests");
     }
 
-    /// Lets time pass as a kernel would.
+    /// Advances the clock as a kernel would.
     #[track_caller]
     fn advance(&mut self, mut time: Duration) {
         self.run();
@@ -125,7 +125,7 @@ impl Site {
         panic!("the edge spins");
     }
 
-    /// Sends bytes on a connection and returns what comes back at once.
+    /// Sends bytes on a connection, and returns the immediate response.
     #[track_caller]
     fn exchange(&mut self, client: &Client, bytes: &[u8]) -> String {
         client.send(bytes);
@@ -133,14 +133,14 @@ impl Site {
         text(&client.received())
     }
 
-    /// Serves, and returns what a client receives.
+    /// Serves, and returns the bytes that a client receives.
     #[track_caller]
     fn received(&mut self, client: &Client) -> String {
         self.run();
         text(&client.received())
     }
 
-    /// A client that has sent a request.
+    /// Connects a client that sends a request.
     #[track_caller]
     fn asking(&mut self, bytes: &[u8]) -> Client {
         let client = self.world.connect();
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-/// A worker, whose app is the test.
+/// A worker whose app is the test.
 struct App {
     worker: Worker,
     stored: Stored,
@@ -165,7 +165,7 @@ impl App {
         taken
     }
 
-    /// The method, the target and the content of the request that was taken last; the content must be in the slot.
+    /// Returns method, target and content of the request taken last; the content must be in the slot.
     fn seen(&self) -> String {
         let request = self.stored.request(None, None).expect("all of it is in the slot");
         let content = match request.content {
@@ -176,7 +176,7 @@ impl App {
         text(&parts.concat())
     }
 
-    /// Answers whole.
+    /// Answers with a whole response.
     #[track_caller]
     fn answer(&mut self, taken: Taken, content: &str) {
         self.answer_with(taken, 200, &[], content);
@@ -189,7 +189,7 @@ impl App {
         assert!(self.worker.respond(taken, &head, &[content.as_bytes()]).is_ok(), "it has room");
     }
 
-    /// Takes the next request and answers with what it is.
+    /// Takes the next request and answers with its method, target and content.
     #[track_caller]
     fn echo(&mut self) {
         let taken = self.take();
@@ -237,7 +237,7 @@ fn post(target: &str, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Asserts that `received` is one response with this status and content, on a connection that stays.
+/// Asserts that `received` is one response with this status and content, on a connection that persists.
 #[track_caller]
 fn assert_response(received: &str, status: &str, content: &str) {
     let is_so = received.starts_with(&format!("HTTP/1.1 {status} ")) && received.ends_with(&format!("\r\n\r\n{content}"));
@@ -245,7 +245,7 @@ fn assert_response(received: &str, status: &str, content: &str) {
     assert!(is_so && lasts && received.matches("HTTP/1.1 ").count() == 1, "not {status} with {content:?}: {received}");
 }
 
-/// The content of a file, from its start.
+/// Returns the content of a file, from its start.
 fn read(file: std::os::fd::OwnedFd, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     std::fs::File::from(file).read_exact_at(&mut bytes, 0).expect("it has that many bytes");

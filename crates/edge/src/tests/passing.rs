@@ -1,4 +1,4 @@
-//! Requests and responses on their way through the pool.
+//! Tests requests and responses on their way through the pool.
 
 use super::*;
 use oribi_pool::Wish;
@@ -120,7 +120,7 @@ fn trailers_reach_a_worker_with_content_in_the_slot_and_in_a_file() {
             format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n").into_bytes();
         request.resize(request.len() + length, b'x');
         request.extend_from_slice(b"\r\n0\r\nX-Sum: 1\r\nHost: b\r\n");
-        // As long as they may be.
+        // The longest field permitted.
         request.extend_from_slice(&[b"Y: ", &b"z".repeat(8150)[..], b"\r\n\r\n"].concat());
         let client = site.asking(&request);
         let taken = app.take();
@@ -131,7 +131,7 @@ fn trailers_reach_a_worker_with_content_in_the_slot_and_in_a_file() {
         assert_eq!(trailers, [(&b"x-sum"[..], &b"1"[..]), (b"y", &b"z".repeat(8150))]);
         app.answer(taken, "read");
         assert_response(&site.received(&client), "200", "read");
-        // The slot is used again.
+        // The slot is reused.
         site.exchange(&client, &post("/", b"content"));
         let taken = app.take();
         assert_eq!(app.stored.request(None, None).expect("all of it").trailers, None);
@@ -198,7 +198,7 @@ fn a_client_with_all_of_its_response_does_not_wait_for_the_end_of_the_app() {
             other.echo();
             assert_response(&site.received(&client), "200", "GET /next ");
         }
-        // It is told that nobody wants more.
+        // The worker is informed that no more output is wanted.
         assert!(!app.worker.orders(&taken).gone);
         assert_eq!(app.worker.content(&mut taken, b"more"), 4);
         app.worker.flush(&taken);
@@ -323,7 +323,7 @@ fn files_in_front_of_the_app_need_no_worker() {
 
 #[test]
 fn an_app_whose_wish_cannot_be_granted_is_told_so() {
-    // The simulation has no socket to give away, and the request no content in a file.
+    // The simulation has no socket to pass on, and the request no content in a file.
     for wish in [Wish::Socket, Wish::Content, Wish::Data] {
         let mut site = Site::standard();
         let mut app = site.worker();
@@ -350,7 +350,7 @@ fn trailers_end_a_response_and_the_connection_stays() {
         assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
         app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"1")], Content::Trailers)).expect("it has room");
         if more {
-            // No worker does so; what comes behind the trailers is nobody's.
+            // No worker does so; content after the trailers is ignored.
             app.worker.flush(&taken);
             site.run();
             app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"2")], Content::Trailers)).expect("it has room");
@@ -368,7 +368,7 @@ fn trailers_end_a_response_and_the_connection_stays() {
 
 #[test]
 fn an_edge_believes_no_trailers() {
-    // Forbidden, broken, before the head, and what is none.
+    // Forbidden, malformed, before the head, and not a head at all.
     let cases: [(bool, Vec<u8>); 5] = [
         (true, head(0, &[(b"Content-Length", b"5")], Content::Trailers)),
         (true, head(0, &[(b"X", b"a\r\nb")], Content::Trailers)),

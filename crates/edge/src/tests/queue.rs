@@ -1,8 +1,8 @@
-//! Waiting for workers.
+//! Tests waiting for workers.
 
 use super::*;
 
-/// The value of a field in a response.
+/// Returns the value of a field in a response.
 fn field<'r>(response: &'r str, name: &str) -> Option<&'r str> {
     response.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
@@ -57,7 +57,7 @@ fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
     assert_response(&site.received(&client), "200", "GET / ");
 }
 
-/// A connection of HTTP/2 with a hundred requests whose contents are too large for slots, and not complete.
+/// Returns a connection of HTTP/2 with a hundred incomplete requests whose contents are too large for slots.
 fn unfinished_uploads() -> Vec<u8> {
     let frame = |kind: u8, flags: u8, id: u32, content: &[u8]| {
         let length = &(content.len() as u32).to_be_bytes()[1..];

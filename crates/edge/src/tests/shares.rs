@@ -1,14 +1,14 @@
-//! Turns of connections: one with many requests leaves workers to others.
+//! Tests the turns of connections: one with many requests leaves workers to others.
 
 use super::clients::{record, records};
 use super::streams::{OPENING, frame, get_on};
 use super::*;
 use oribi_stats::scoreboard::WorkerCommand;
 
-/// More than are put into the queue ahead.
+/// More than are put into the queue in advance.
 const MANY: u8 = 50;
 
-/// A client with a request on each of so many streams: the targets are its name and a number from 1 on.
+/// Connects a client with a request on each of `count` streams, whose targets are its name and a number from 1 on.
 fn crowd(site: &mut Site, name: char, count: u8) -> Client {
     let client = site.world.connect();
     client.send(OPENING);
@@ -51,7 +51,7 @@ fn all_workers_are_for_a_connection_that_is_alone() {
     let mut site = Site::standard();
     let mut app = site.worker();
     let client = crowd(&mut site, 'a', MANY);
-    // The edge has nothing to do for that meanwhile.
+    // The edge need not do anything in between.
     for name in names('a', 1..=MANY) {
         let taken = take(&mut app, &name);
         app.answer(taken, &name);
@@ -111,7 +111,7 @@ fn no_request_makes_room_twice() {
     let _client = crowd(&mut site, 'a', MANY);
     let mut running = take(&mut app, "a1");
     for number in 1..10 {
-        // Two of others come for each that is answered, so that there are more and more.
+        // Two new requests arrive for each answer, so their number grows.
         let clients = ["x", "y"].map(|name| site.asking(&get(&format!("/{name}{number}"))));
         app.answer(running, "an answer");
         site.run();
@@ -172,7 +172,7 @@ fn a_request_that_its_client_gives_up_is_not_run_wherever_it_waits() {
     let client = crowd(&mut site, 'a', MANY);
     let first = take(&mut app, "a1");
     let _other = site.asking(&get("/b"));
-    // Some of these are in the queue, and some are not.
+    // Some of these are in the queue, and some are aside.
     let gone: Vec<u8> = (2..MANY).step_by(2).collect();
     client.send(&gone.iter().flat_map(|number| reset(*number)).collect::<Vec<u8>>());
     site.run();
@@ -326,7 +326,7 @@ fn the_requests_of_a_web_server_leave_workers_to_another() {
     app.answer(first, "a1");
     take_all(&mut site, &mut app, ["b"]);
     assert!(site.received(&other).contains("\r\n\r\nb"));
-    // The web server gives up one that waits.
+    // The web server aborts a waiting request.
     client.send(&record(2, 3, b""));
     site.run();
     take_all(&mut site, &mut app, names('a', 2..=MANY).filter(|name| name != "a3"));

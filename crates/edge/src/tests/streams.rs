@@ -1,4 +1,4 @@
-//! Clients that speak HTTP/2, whose requests spread over the workers.
+//! Tests clients that speak HTTP/2, whose requests spread over the workers.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub(super) fn frame(kind: u8, flags: u8, id: u8, content: &[u8]) -> Vec<u8> {
     [&[0, 0, content.len() as u8, kind, flags, 0, 0, 0, id][..], content].concat()
 }
 
-/// A GET on the stream with this id.
+/// Returns a GET on the stream with this id.
 pub(super) fn get_on(id: u8, target: &str) -> Vec<u8> {
     // :method GET, :scheme http, and :path and :authority as literals.
     let block = [b"\x82\x86\x04", &[target.len() as u8][..], target.as_bytes(), b"\x01\x01a"].concat();

@@ -1,4 +1,4 @@
-//! How long the parts of requests take, as counters and the access log tell it.
+//! Tests the times of the parts of requests in counters and in the access log.
 
 use super::*;
 use oribi_config::{AccessFormat, AccessPattern, LogTarget};
@@ -24,7 +24,7 @@ impl Log {
     }
 
     fn lines(&self, site: &mut Site) -> Vec<String> {
-        // The next turn writes it.
+        // The next iteration writes it.
         site.world.wake();
         site.run();
         let text = std::fs::read_to_string(self.0.path()).expect("it is there");
@@ -32,14 +32,14 @@ impl Log {
     }
 }
 
-/// How many times were counted of each part, and how many milliseconds all took together.
+/// Returns the count and the sum in milliseconds of each part's times.
 fn counted(site: &Site) -> [(u64, u128); 4] {
     let counts = site.slot.account.read();
     Part::ALL.map(|part| (counts.times.of(part).count(), counts.times.of(part).sum().as_millis()))
 }
 
 impl App {
-    /// Takes the next request, and says when.
+    /// Takes the next request at the present time.
     fn take_now(&mut self, site: &Site) -> Taken {
         self.worker.tell_time(site.edge.now().as_nanos() as u64);
         self.take()
@@ -62,7 +62,7 @@ fn a_request_waits_and_runs_and_is_sent_at_once() {
     assert_eq!(log.lines(&mut site), ["300 40 40 0 200"]);
 }
 
-/// The system may let an edge wait for a processor while a worker answers what the edge has just submitted.
+/// The system may suspend an edge while a worker answers the request that the edge has just submitted.
 #[test]
 fn an_answer_in_the_turn_of_its_request_counts_with_its_time() {
     let mut site = Site::standard();
@@ -121,7 +121,7 @@ fn a_slow_client_takes_its_time_for_the_rest() {
     assert_eq!(site.received(&client).matches('x').count(), 10_000);
     assert_eq!(counted(&site), [(1, 0), (1, 10), (1, 2000), (1, 2010)]);
     assert_eq!(log.lines(&mut site), ["0 10 10 2000 200"]);
-    // The next request on the connection has nothing to do with that.
+    // The next request on the connection does not change that.
     client.send(GET);
     site.run();
     let taken = app.take_now(&site);
@@ -198,7 +198,7 @@ fn a_stream_without_room_takes_time_to_be_sent() {
     site.run();
     let taken = app.take_now(&site);
     site.advance(MOMENT * 10);
-    // One byte more than the window that a client has at first (RFC 9113, section 6.9.2).
+    // One byte more than the initial window of a client (RFC 9113, section 6.9.2).
     app.answer(taken, &"x".repeat(65_536));
     site.advance(SECOND);
     assert_eq!((counted(&site), log.lines(&mut site).len()), ([(0, 0); 4], 0), "it is not over");

@@ -1,4 +1,4 @@
-//! Opening listeners, and what is said when that fails.
+//! Tests opening listeners, and the messages of failures.
 
 use super::*;
 use oribi_config::ListenAddress;

@@ -1,4 +1,4 @@
-//! Lines of all formats.
+//! Tests the lines of all formats.
 
 use super::*;
 use crate::{Ending, TraceIds};
@@ -7,7 +7,7 @@ use oribi_host::Endpoint;
 use oribi_message::{FieldLayout, HeadLayout, RequestHead, Span, Version};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A head whose parts may be anything: what is hostile here need not have passed a parser.
+/// A head with arbitrary parts: hostile ones need not have passed a parser.
 struct Head {
     bytes: Vec<u8>,
     layout: HeadLayout,
@@ -177,7 +177,7 @@ fn ids_of_requests() {
     for (id, quoted, object) in [
         (None, "-", ""),
         (Some(&b"4b1c-9"[..]), "4b1c-9", "\"request_id\":\"4b1c-9\","),
-        // What is taken from others has no such bytes.
+        // Ids taken from clients contain no such bytes.
         (Some(b"a\"\n\\"), "a\\\"\\n\\\\", "\"request_id\":\"a\\\"\\n\\\\\","),
     ] {
         let entry = AccessEntry { id, ..entry(&head) };

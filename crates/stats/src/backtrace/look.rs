@@ -1,29 +1,29 @@
-//! What the system tells of the threads of another process. Another user's process, or one in another container, may tell less.
+//! Reads the threads of another process from /proc. The kernel hides some of it for processes of other users or containers.
 
 use oribi_io::process::asking::name_of_call;
 use std::fs;
 
-/// The most threads of a process that are told of.
+/// The number of threads of a process that are reported at most.
 const MOST_THREADS: usize = 64;
-/// Files in /proc are short; whatever stands there is read no further.
+/// The bytes read at most from a file in /proc.
 const SHOWN: usize = 64;
 
-/// A thread, as the system shows it.
+/// A thread according to /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemThread {
-    /// The number of the thread.
+    /// The thread id.
     pub thread: u32,
     /// The name of the thread.
     pub name: String,
     /// `running`, `sleeping`, `uninterruptible`, `stopped`, `ended`, or the letter that the system uses.
     pub state: String,
-    /// The system call in which it waits.
+    /// The system call in which it waits; `None`: it waits in none, or the kernel does not show it.
     pub call: Option<String>,
-    /// The place in the kernel where it waits.
+    /// The kernel function in which it waits; `None`: the kernel does not show it.
     pub place: Option<String>,
 }
 
-/// The threads of a process, and how many more there are. Nothing, if it has ended.
+/// Returns the threads of a process, and the number of those that were left out. Empty if the process has ended.
 pub fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return (Vec::new(), 0) };
     let number = |entry: Result<fs::DirEntry, _>| entry.ok()?.file_name().to_str()?.parse::<u32>().ok();
@@ -33,12 +33,12 @@ pub fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
     (all.into_iter().take(MOST_THREADS).filter_map(|thread| look(process, thread)).collect(), more)
 }
 
-/// The letter for the state of a thread (proc_pid_stat(5)).
+/// Returns the letter for the state of a thread (proc_pid_stat(5)).
 pub fn state_of(process: u32, thread: u32) -> Option<char> {
     name_and_state(&stat(process, thread)?).map(|(_, state)| state)
 }
 
-/// Whether a state means that the thread is not in a system call that waits.
+/// Whether the thread runs, that is, does not wait in a system call.
 pub const fn is_running(state: char) -> bool {
     state == 'R'
 }

@@ -1,9 +1,10 @@
-//! Where apps are: what a worker tells of it when it is asked, and what the system tells of a worker.
+//! Backtraces of apps: the frames that a worker reports when it is asked, and the state of its threads according to the
+//! system.
 //!
-//! Each worker has an area of the memory that it shares with the first process. A question is a signal with a number
-//! (`oribi_io::process::asking`); nothing looks at it while nobody asks. The language finds a moment that is safe and tells here, from
-//! each thread that runs an app, which frames it is in. An answer carries the number of its question and a checksum: one that is
-//! incomplete, too late or torn is none.
+//! Each worker has an area in the memory that it shares with the first process. A question is a signal with a number
+//! (`oribi_io::process::asking`); it costs nothing while nobody asks. The language runtime waits for a safe moment and writes
+//! the frames of each thread that runs an app here. An answer carries the number of its question and a checksum, so that
+//! incomplete, late or torn answers are ignored.
 
 mod look;
 mod record;
@@ -22,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 /// The area of this process.
 static AREA: OnceLock<Area> = OnceLock::new();
 
-/// In a new worker: has it hear questions. `alone`: the app runs on the first thread of the process.
+/// Makes a new worker answer questions. `alone`: the app runs on the first thread of the process.
 ///
 /// # Errors
 /// An error of the system.
@@ -38,22 +39,24 @@ pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::R
     Ok(())
 }
 
-/// That many threads of this worker are going to answer a question, or have done so. May be called in signal handlers.
+/// Announces that this number of threads of the worker will answer a question, or have done so. May be called in signal
+/// handlers.
 pub fn expect(question: u32, threads: u32) {
     if let Some(area) = AREA.get() {
         area.expect(question, threads);
     }
 }
 
-/// Answers a question for a thread, which is the calling one if `thread` is `None`: `about` is the request, `frames` are where its
-/// app is, the innermost first, and `more` says how many others there are; no frames at all: it runs no app any more.
+/// Answers a question for a thread; `None`: the calling one. `about` describes the request, `frames` are the frames of its
+/// app, the innermost first, and `more` is the number of frames that were left out. `frames` is `None`: the thread does not
+/// run an app any more.
 pub fn tell(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
     if let Some(area) = AREA.get() {
         area.tell(question, thread.unwrap_or_else(own_thread), about, frames, more);
     }
 }
 
-/// Answers a question for the calling thread: it runs no app any more. May be called in signal handlers.
+/// Answers a question for the calling thread: it does not run an app any more. May be called in signal handlers.
 pub fn tell_nothing(question: u32) {
     if let Some(area) = AREA.get() {
         area.tell_nothing(question, own_thread());

@@ -1,51 +1,52 @@
-//! The memory in which a worker answers. Its first line says how it may be asked and what has been answered; behind it stand the
-//! records of threads, one after the other. The threads of a worker write there at the same time, and it may die or stop in the middle
-//! of that. So a thread reserves lines by a compare-and-swap, fills them, and writes the number of the question behind everything else.
-//! A thread that was stopped so long that its lines have been given to an answer to the next question spoils that one: the checksum
-//! shows it.
+//! The memory in which a worker answers. Its first line says how to ask the worker and how much has been written; the records
+//! of threads follow it. The threads of a worker write at the same time, and the process may die or stop in between. So a
+//! thread reserves lines by a compare-and-swap, fills them, and writes the number of the question last. A thread may be
+//! stopped for so long that its lines are given to an answer to the next question; it then spoils that answer, and the
+//! checksum reveals it.
 
 use oribi_io::process::SharedLine;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-/// Lines of a worker: 128 KiB, of which only those take memory that were used.
+/// Lines of a worker: 128 KiB, of which the kernel allocates only the used pages.
 pub const LINES: usize = 2048;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
-/// The most frames that are told of a thread, the innermost: no page shows more at once, and endless recursion has no end.
+/// The number of frames reported for a thread at most, from the innermost on: a page does not show more, and endless
+/// recursion has no end.
 const MOST_FRAMES: usize = 100;
-/// Bytes of a frame: a path and a long name.
+/// The size of a frame in bytes: room for a path and a long name.
 const FRAME_BYTES: usize = 300;
-/// Bytes of what a thread says about its request.
+/// The size in bytes of the description of a request.
 const ABOUT_BYTES: usize = 200;
 const CUT: &[u8] = b"...";
 
-/// Words of the first line: the question that is being answered and the lines that are used; the question and the threads that answer
-/// it; a [`Way`].
+/// Words of the first line: the question being answered and the number of lines used; the question and the number of threads
+/// that answer it; a [`Way`].
 const USED: usize = 0;
 const EXPECTED: usize = 1;
 const WAY: usize = 2;
-/// Words of the first line of a record: the question and the bytes behind this line; their checksum; the thread.
+/// Words of the first line of a record: the question and the number of bytes after this line; their checksum; the thread.
 const SIZE: usize = 0;
 const SUM: usize = 1;
 const THREAD: usize = 2;
-/// Where the words of a line begin.
+/// The offset of the words in a line, in bytes.
 const WORDS_AT: usize = 32;
 
-/// How a worker may be asked.
+/// The times at which a worker may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Way {
-    /// It does not hear questions yet.
+    /// Not yet: it does not handle questions so far.
     NotYet = 0,
-    /// Whatever its threads do.
+    /// At any time.
     Anytime = 1,
-    /// While its first thread runs: in a system call, the signal would disturb the app.
+    /// While its first thread runs. In a system call, the signal would disturb the app.
     WhileRunning = 2,
-    /// Its language tells nothing.
+    /// Never: its language reports nothing.
     Mute = 3,
 }
 
-/// A worker's own side of its memory.
+/// The worker's view of its area.
 #[derive(Clone, Copy, Debug)]
 pub struct Area(pub(crate) &'static [SharedLine]);
 
@@ -58,7 +59,7 @@ const fn question_in(word: u64) -> u32 {
 }
 
 impl Area {
-    /// Says how the worker may be asked.
+    /// Publishes how the worker may be asked.
     pub(crate) fn announce(&self, way: Way) {
         if let Some(first) = self.0.first() {
             first.words[WAY].store(way as u64, Release);
@@ -75,7 +76,7 @@ impl Area {
         self.write(question, thread, &encode(about, frames, more));
     }
 
-    /// The same without an app, and without an allocation.
+    /// As `tell` without an app, and without an allocation.
     pub(super) fn tell_nothing(&self, question: u32, thread: u32) {
         self.write(question, thread, &NOTHING);
     }
@@ -94,7 +95,8 @@ impl Area {
         head.words[SIZE].store(pair(question, text.len() as u32), Release);
     }
 
-    /// Takes lines for an answer; returns the first. `None`: no room is left, or another question has been asked meanwhile.
+    /// Reserves lines for an answer and returns the first. `None`: the area is full, or another question has been asked
+    /// meanwhile.
     fn reserve(&self, question: u32, lines: usize) -> Option<usize> {
         let word = &self.0.first()?.words[USED];
         let mut before = word.load(Acquire);
@@ -133,7 +135,8 @@ fn append(text: &mut Vec<u8>, bytes: &[u8], most: usize) {
     text.extend_from_slice(cut);
 }
 
-/// A mark whether an app runs, how many frames were left out, the request, and the frames, each text with its size before it.
+/// Encodes a mark whether an app runs, the number of frames left out, the request, and the frames; each text is preceded by
+/// its size.
 fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
     let shown = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
     let more = more + frames.map_or(0, <[_]>::len) - shown.len();
@@ -144,46 +147,46 @@ fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
     text
 }
 
-/// What [`encode`] makes of no app at all.
+/// The result of [`encode`] for a thread without an app.
 const NOTHING: [u8; 10] = [0; 10];
 
-/// FNV-1a. It tells what is torn, not what is forged.
+/// FNV-1a. It detects torn records, not forged ones.
 fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
     let bytes = question.to_ne_bytes().into_iter().chain(thread.to_ne_bytes()).chain(text.iter().copied());
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// What a thread has told.
+/// The answer of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTold {
-    /// The number of the thread.
+    /// The thread id.
     pub thread: u32,
     /// Whether it runs an app.
     pub runs: bool,
-    /// The request that it answers, in words.
+    /// A description of the request that it answers.
     pub about: Vec<u8>,
-    /// The innermost first.
+    /// The frames, the innermost first.
     pub frames: Vec<Vec<u8>>,
-    /// How many more there are.
+    /// The number of frames left out.
     pub more: u32,
 }
 
-/// What a worker has told.
+/// The answers of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How many threads are going to; `None`: that is not known yet.
+    /// The number of threads that will answer; `None`: not known yet.
     pub expected: Option<u32>,
-    /// The threads, in the order in which they were told of.
+    /// The threads that have answered, in the order of their answers.
     pub threads: Vec<ThreadTold>,
 }
 
 impl Told {
-    /// Whether nothing more is to be expected.
+    /// Whether all expected threads have answered.
     pub fn is_whole(&self) -> bool {
         self.expected.is_some_and(|expected| self.threads.len() >= expected as usize)
     }
 
-    /// From the bytes of a worker's memory, of which nothing is believed.
+    /// Decodes a copy of a worker's area, which is not trusted.
     pub fn read(bytes: &[u8], question: u32) -> Self {
         let lines: &[[u8; LINE_BYTES]] = bytes.as_chunks().0;
         let Some((first, _)) = lines.split_first() else { return Self::default() };
@@ -208,7 +211,7 @@ impl Told {
 }
 
 impl Way {
-    /// From the bytes of the first line.
+    /// Decodes a copy of the first line.
     pub fn read(bytes: &[u8]) -> Self {
         let first: Option<&[u8; LINE_BYTES]> = bytes.first_chunk();
         match first.map_or(0, |first| word(first, WAY)) {

@@ -1,13 +1,13 @@
-//! The buckets of apps' histograms. They depend on the name alone, so that what processes, generations and programs have counted can be
-//! added.
+//! The buckets of the histograms of apps. They depend on nothing but the name, so that numbers of different processes,
+//! generations and program versions can be added.
 
-/// Bounds of a histogram. One bucket is up to each, and one is for what is above all.
+/// The number of bounds of a histogram. There is a bucket up to each bound, and one above all of them.
 pub(crate) const BOUNDS: usize = 14;
 
-/// Of times, in seconds: those that the server has for its own.
+/// Bounds for times in seconds, the same as those of the server's own histograms.
 const SECONDS: [f64; BOUNDS] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 50.0];
 
-/// Of everything else, such as bytes and numbers of rows: powers of four.
+/// Bounds for all other values, such as bytes and numbers of rows: powers of four.
 const OTHERS: [f64; BOUNDS] = {
     let mut bounds = [1.0; BOUNDS];
     let mut index = 1;
@@ -18,12 +18,12 @@ const OTHERS: [f64; BOUNDS] = {
     bounds
 };
 
-/// The bounds of a histogram with this name.
+/// Returns the bounds of the histogram with this name.
 pub fn bounds(name: &str) -> &'static [f64; BOUNDS] {
     if name.ends_with("_seconds") { &SECONDS } else { &OTHERS }
 }
 
-/// The bucket of a value.
+/// Returns the index of a value's bucket.
 pub(super) fn bucket(name: &str, value: f64) -> usize {
     bounds(name).partition_point(|bound| *bound < value)
 }

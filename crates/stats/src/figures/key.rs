@@ -1,64 +1,65 @@
-//! The name of a figure and its labels, as one sequence of bytes that is the same wherever the figure is counted.
+//! The key of an app metric: its name and labels as one byte sequence, the same in all processes.
 //!
-//! A byte says what it is, and the name and each label follow, each text with its size before it. Labels are in order, so that those who
-//! name them in another one mean the same figure.
+//! The first byte is the kind; the name and the labels follow, each text preceded by its size. Labels are sorted, so that
+//! their order in a call makes no difference.
 
 use std::fmt::Write as _;
 
-/// Bytes that a name and the names of its labels may have together.
+/// The size limit in bytes for a name together with the names of its labels.
 pub(crate) const NAME_BYTES: usize = 128;
-/// Labels of a figure: every combination of their values is a series of its own, so more are a mistake.
+/// The number of labels at most: each combination of their values is a series of its own, so more are a mistake.
 pub(crate) const MOST_LABELS: usize = 6;
-/// Bytes of a label's value; what is longer is cut.
+/// The size limit in bytes for the value of a label; longer ones are cut.
 pub(crate) const VALUE_BYTES: usize = 60;
-/// Bytes of a key.
+/// The size limit of a key in bytes.
 pub(super) const KEY_BYTES: usize = 512;
 
 const _: () = assert!(2 + NAME_BYTES + MOST_LABELS * (2 + VALUE_BYTES) <= KEY_BYTES, "every figure has room");
 
-/// Before all names, so that none is that of a metric of the server.
+/// The prefix of all names, so that they do not collide with metrics of the server.
 const PREFIX: &str = "app_";
 
-/// What the formats of metrics put behind names; a name that has such an ending itself could be that of another figure's sample.
+/// Suffixes that the metrics formats append to names. A name that ends like this could be taken for a sample of another
+/// metric.
 const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "_info"];
 
-/// What kind of figure it is.
+/// The kind of an app metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// A sum.
     Counter = 1,
-    /// How large values are.
+    /// A distribution of values.
     Histogram = 2,
 }
 
-/// The key of a figure.
+/// The key of an app metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Behind `size`, zeros.
+    /// The key in the first `size` bytes, then zeros.
     pub(super) bytes: [u8; KEY_BYTES],
     pub(super) size: usize,
 }
 
-/// The name and the labels in a key.
+/// The name and the labels of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'a> {
     pub(crate) kind: Kind,
-    /// Without the prefix.
+    /// The name without the prefix.
     pub(crate) name: &'a str,
     pub(crate) labels: Vec<(&'a str, &'a str)>,
 }
 
-/// A name as it is told.
+/// Returns the exported name, with its prefix.
 pub fn told(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
 impl Key {
-    /// The key of a figure.
+    /// Builds the key of an app metric.
     ///
     /// # Errors
-    /// What is wrong with a name.
+    /// The name, the labels or their number is invalid; the message explains it.
     pub(super) fn new(kind: Kind, name: &[u8], labels: &[(&[u8], &[u8])]) -> Result<Self, String> {
         let name = bare(kind, name)?;
         if labels.len() > MOST_LABELS {
@@ -91,12 +92,12 @@ impl Key {
         Ok(key)
     }
 
-    /// The key that these bytes are; `None`: they are none.
+    /// Decodes a key; `None`: the bytes are not a valid key.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let Named { kind, name, labels } = parse(bytes)?;
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
-        // Whatever is not exactly as it would have been written is something else. The name has lost its prefix already, and what is left
-        // may look like a name with one, or like none.
+        // The bytes must be exactly those that `new` writes. The prefix has been removed from the name; the rest might look
+        // like a name with a prefix, or be invalid.
         Self::new(kind, told(name).as_bytes(), &labels).ok().filter(|key| key.get() == bytes)
     }
 
@@ -109,7 +110,7 @@ impl Key {
         parse(self.get())
     }
 
-    /// FNV-1a, and never zero.
+    /// Returns the FNV-1a hash, which is never zero here.
     pub(super) fn hash(&self) -> u64 {
         let hash = self.get().iter();
         hash.fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)).max(1)
@@ -123,11 +124,11 @@ impl Key {
         }
     }
 
-    /// What is no UTF-8, and zeros, which Prometheus takes for the end, become U+FFFD.
+    /// Appends a value. Invalid UTF-8 becomes U+FFFD, and so do zeros, which Prometheus takes for the end.
     fn append_value(&mut self, value: &[u8]) {
         let at = self.size;
         self.append(&[0]);
-        // The rest cannot be seen, however long it is.
+        // Everything after this is cut, however long it is.
         for chunk in value[..value.len().min(VALUE_BYTES + 4)].utf8_chunks() {
             let invalid = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
             for letter in chunk.valid().chars().chain(invalid.chars()) {
@@ -142,7 +143,7 @@ impl Key {
     }
 }
 
-/// A name without prefix and ending.
+/// Returns the name without its prefix and suffix.
 fn bare(kind: Kind, name: &[u8]) -> Result<&str, String> {
     let text = identifier(name).ok_or_else(|| {
         format!(
@@ -170,14 +171,14 @@ fn check_label(label: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Those of Prometheus, without the colon, which is for rules.
+/// Whether Prometheus allows the name, without the colon, which is reserved for its rules.
 fn identifier(name: &[u8]) -> Option<&str> {
     let fits = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let begins = name.first().is_some_and(|first| !first.is_ascii_digit());
     str::from_utf8(name).ok().filter(|_| fits && begins)
 }
 
-/// A name in a message, of which nothing is known.
+/// Formats an untrusted name for a message.
 fn shown(name: &[u8]) -> String {
     let mut shown = String::new();
     for letter in String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES)]).escape_debug() {
@@ -187,7 +188,7 @@ fn shown(name: &[u8]) -> String {
     format!("\"{shown}\"")
 }
 
-/// The parts of a key, whose names have not been checked.
+/// Splits a key into its parts without a check of its names.
 fn parse(bytes: &[u8]) -> Option<Named<'_>> {
     let (kind, rest) = bytes.split_first()?;
     let kind = match kind {

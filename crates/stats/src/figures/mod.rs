@@ -1,12 +1,12 @@
-//! Figures that apps count by themselves, and a few that the runtimes of their languages have, for `--metrics`.
+//! Metrics that apps count themselves, and a few of their language runtimes, for `--metrics`.
 //!
-//! * Each worker counts in a `Table` of its own in memory that it shares with the first process. That takes no system call, nobody
-//!   waits, and nothing is allocated. The next worker in the same place goes on with the table, so nothing is lost with a process.
-//! * The first process believes nothing that stands there. It copies a table, leaves out what is not in order, and adds what the rest has
-//!   grown by to the `FigureTotals`, which outlive workers, generations and upgrades.
-//! * Room is bounded: there are `table::SERIES` figures for a server, and as many for a worker. What finds none is counted.
+//! * Each worker counts in a `Table` of its own, in memory that it shares with the first process: without a system call, a
+//!   lock or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
+//! * The first process does not trust this memory. It copies a table, leaves out invalid entries, and adds the growth of the
+//!   others to the `FigureTotals`, which outlive workers, generations and upgrades.
+//! * Memory is bounded: `table::SERIES` series for a server, and as many for a worker. Further ones are counted as refused.
 //!
-//! Where there are no metrics, and outside of workers, nothing is counted.
+//! Nothing is counted without `--metrics`, or outside of workers.
 
 mod buckets;
 mod key;
@@ -22,27 +22,27 @@ pub use totals::{Figure, FigureTotals, Figures, Seen};
 use key::Key;
 use std::sync::OnceLock;
 
-/// A label: its name and its value.
+/// A label: name and value.
 pub type Label<'a> = (&'a [u8], &'a [u8]);
 
 /// The table of this process.
 static TABLE: OnceLock<Table> = OnceLock::new();
 
-/// In a new worker of a server with metrics.
+/// Installs the table in a new worker of a server with metrics.
 pub fn begin(table: Table) {
     let _ = TABLE.set(table);
 }
 
-/// Whether this process counts figures. It does not change during the life of a worker.
+/// Whether this process counts app metrics. It does not change during the life of a worker.
 #[inline]
 pub fn are_counted() -> bool {
     TABLE.get().is_some()
 }
 
-/// Adds to a counter. Any thread may do so; where nobody counts, nothing happens.
+/// Adds to a counter, from any thread. Does nothing in a process that does not count.
 ///
 /// # Errors
-/// What is wrong with a name or with the amount.
+/// The name, a label or the amount is invalid; the message explains it.
 pub fn count(name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), String> {
     TABLE.get().map_or(Ok(()), |table| counted_in(table, name, amount, labels))
 }
@@ -50,19 +50,19 @@ pub fn count(name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), Strin
 /// Adds a value to a histogram.
 ///
 /// # Errors
-/// What is wrong with a name or with the value.
+/// The name, a label or the value is invalid; the message explains it.
 pub fn observe(name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), String> {
     TABLE.get().map_or(Ok(()), |table| observed_in(table, name, value, labels))
 }
 
-/// Ruby has collected garbage so often, and that long.
+/// Adds garbage collections of Ruby and their time.
 pub fn note_collections(collections: u64, nanoseconds: u64) {
     if let Some(table) = TABLE.get() {
         table.add_sums(Sums { refused: 0, collecting: nanoseconds, collections });
     }
 }
 
-/// A context of a language has come (1), or gone (-1).
+/// Counts a language context that was created (1) or destroyed (-1).
 pub fn note_context(context: Context, by: i32) {
     if let Some(table) = TABLE.get() {
         table.change_contexts(context, by);
@@ -89,7 +89,7 @@ fn observed_in(table: &Table, name: &[u8], value: f64, labels: &[Label<'_>]) -> 
     Ok(())
 }
 
-/// Also makes zero of negative zero.
+/// Checks a number, and turns negative zero into zero.
 fn checked(number: f64, what: &str) -> Result<f64, String> {
     if number.is_finite() && number >= 0.0 {
         Ok(number + 0.0)
@@ -98,7 +98,7 @@ fn checked(number: f64, what: &str) -> Result<f64, String> {
     }
 }
 
-/// The place of a figure; `None`: there is no room, which is counted.
+/// Returns the index of a series; `None`: the table is full, which has been counted.
 fn place(table: &Table, key: &Key) -> Result<Option<usize>, String> {
     if let Some(place) = table.find(key) {
         return Ok(Some(place));

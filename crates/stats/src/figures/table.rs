@@ -1,10 +1,10 @@
-//! The memory in which figures are counted: that of a worker, and that of the totals.
+//! The table in which app metrics are counted, in the memory of a worker or of the totals.
 //!
-//! Behind a few lines with numbers of all stands a directory with the hash of each key, in the order in which they came, and behind that
-//! for each of them its numbers and its key. Several threads, and several processes, count there at the same time: nobody waits, and
-//! whoever is killed leaves nothing behind that others stumble over. Who brings a new key takes the next place, fills it, and then writes
-//! the hash into the directory; a place without one is passed over. Two who bring the same key at once may both get a place, and whoever
-//! reads adds what they have.
+//! After a header comes a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
+//! entry. Several threads and processes write at the same time without locks, and a process that is killed in between leaves
+//! nothing behind that confuses others. A writer with a new key reserves the next entry, fills it, and stores the hash in the
+//! directory last; readers skip entries without a hash. If two writers add the same key at once, both may get an entry, and
+//! readers add the two up.
 
 use super::buckets::BOUNDS;
 use super::key::{KEY_BYTES, Key, Kind};
@@ -13,15 +13,15 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The most figures: each combination of a name and of the values of its labels is one.
+/// The number of series at most. Each combination of a name and of label values is one.
 pub(crate) const SERIES: usize = 256;
 
-/// Words of a line.
+/// The number of words of a line.
 const EACH: usize = 4;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
-/// Numbers of a figure. Of a counter: the sum, as the bits of a float, and how often it was added to. Of a histogram: the sum, and what
-/// is in each bucket.
+/// The numbers of a series. For a counter: the sum, as the bits of a float, and how often it was increased. For a histogram:
+/// the sum, and the count of each bucket.
 pub(super) const NUMBERS: usize = BOUNDS + 2;
 const NUMBER_LINES: usize = NUMBERS.div_ceil(EACH);
 const KEY_LINES: usize = KEY_BYTES / LINE_BYTES;
@@ -32,67 +32,67 @@ const HEADER_LINES: usize = 2;
 const DIRECTORY_LINES: usize = SERIES / EACH;
 const FIRST_ENTRY: usize = HEADER_LINES + DIRECTORY_LINES;
 
-/// Lines of a table: 196 KiB, of which only those take memory that were used.
+/// Lines of a table: 196 KiB, of which the kernel allocates only the used pages.
 pub(crate) const LINES: usize = FIRST_ENTRY + SERIES * ENTRY_LINES;
 
-/// Words of the first line: what it is, for those who go on with it; how often it was cleared; the places that were taken.
+/// Words of the first line: the format, for later versions; how often the table was cleared; the number of entries reserved.
 const MAGIC: usize = 0;
 const EPOCH: usize = 1;
 const USED: usize = 2;
-/// Words of the second line, all of which only grow.
+/// Words of the second line. They only grow.
 const REFUSED: usize = 0;
 const COLLECTING: usize = 1;
 const COLLECTIONS: usize = 2;
-/// The half of the first number line of an entry that has the size of its key.
+/// The half of an entry's first number line that holds the size of its key.
 const SIZE: usize = 0;
 
-/// "OribiFi", and the version of this form.
+/// "OribiFi" and the version of this format.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiFi\x01");
 
-/// No number that was counted is larger: to count so far by ones takes centuries.
+/// The largest number accepted: to reach it in steps of one takes centuries.
 const MOST: u64 = 1 << 60;
 
-/// Numbers of a process that only grow, beside the figures.
+/// Counters of a process beside the app metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// How often a figure found no room.
+    /// How often the table had no room for a series.
     pub refused: u64,
-    /// Nanoseconds in which Ruby has collected garbage.
+    /// Nanoseconds that Ruby spent in garbage collection.
     pub collecting: u64,
-    /// How often it has.
+    /// The number of garbage collections.
     pub collections: u64,
 }
 
-/// Contexts of languages that exist now.
+/// Language contexts that exist now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// States of Lua.
+    /// Lua states.
     pub lua_states: u32,
-    /// Interpreters of Perl.
+    /// Perl interpreters.
     pub perl_interpreters: u32,
 }
 
-/// Which of these.
+/// The kind of a language context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Context {
-    /// A state of Lua.
+    /// A Lua state.
     LuaState = 0,
-    /// An interpreter of Perl.
+    /// A Perl interpreter.
     PerlInterpreter = 1,
 }
 
-/// A figure in a table: a copy.
+/// A copy of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Series {
-    /// Its place in the table.
+    /// Its index in the table.
     pub(super) place: usize,
     pub(super) key: Key,
     pub(super) kind: Kind,
     pub(super) numbers: [u64; NUMBERS],
 }
 
-/// What a table has told: a copy, in which everything is in order.
+/// A copy of a table, without invalid entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     pub(super) epoch: u64,
@@ -104,46 +104,46 @@ pub struct Told {
 #[derive(Clone, Copy, Debug)]
 pub struct Table(&'static [SharedLine]);
 
-/// There is no room for another figure.
+/// The table has no room for another series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Table {
-    /// The table in these lines; if there are too few, there is room for nothing.
+    /// The table in these lines. If there are too few, it has no room for any series.
     pub(crate) const fn in_lines(lines: &'static [SharedLine]) -> Self {
         Self(lines)
     }
 
-    /// The place of a figure, which gets one if it has none.
+    /// Returns the index of a series, which is added if it is missing.
     pub(super) fn place(&self, key: &Key) -> Result<usize, Full> {
         self.find(key).map_or_else(|| self.insert(key), Ok)
     }
 
-    /// The same; `None`: it has none.
+    /// Returns the index of a series; `None`: the table does not have it.
     pub(super) fn find(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
         let is_there = |place: &usize| self.hash(*place).is_some_and(|word| word.load(Acquire) == hash) && self.is(*place, key);
         (0..self.used()).find(is_there)
     }
 
-    /// Whether a figure of another kind has the same name.
+    /// Whether a series of another kind has the same name.
     pub(super) fn has_other_kind(&self, key: &Key) -> bool {
         let Some(named) = key.named() else { return false };
         let other = |place| self.key(place).is_some_and(|other| is_other_kind(&other, named.kind, named.name));
         self.find(key).is_none() && (0..self.used()).any(other)
     }
 
-    /// Adds to a number.
+    /// Adds to a number of a series.
     pub(super) fn add(&self, place: usize, number: usize, amount: u64) {
         if let Some(word) = self.number(place, number) {
             add_saturating(word, amount);
         }
     }
 
-    /// Adds to the sum.
+    /// Adds to the sum of a series.
     pub(super) fn add_to_sum(&self, place: usize, amount: f64) {
         let Some(word) = self.number(place, 0) else { return };
-        // Who comes in between has added something, so this goes on. What is no sum at all must not become one.
+        // Tries again after another writer has changed the sum. A value that is not a valid sum must not become one.
         let _ = word.fetch_update(Relaxed, Relaxed, |bits| {
             let present = f64::from_bits(bits);
             let sum = present + amount;
@@ -152,7 +152,7 @@ impl Table {
         });
     }
 
-    /// Adds to the numbers beside the figures.
+    /// Adds to the counters beside the series.
     pub(super) fn add_sums(&self, sums: Sums) {
         let amounts = [(REFUSED, sums.refused), (COLLECTING, sums.collecting), (COLLECTIONS, sums.collections)];
         for (word, amount) in amounts.into_iter().filter(|(_, amount)| *amount > 0) {
@@ -162,14 +162,14 @@ impl Table {
         }
     }
 
-    /// A context has come, or gone.
+    /// Adds to the number of contexts of a kind.
     pub(super) fn change_contexts(&self, context: Context, by: i32) {
         if let Some(half) = self.number_of(context) {
             half.fetch_add(by.cast_unsigned(), Relaxed);
         }
     }
 
-    /// The process has ended, and its contexts with it.
+    /// Resets the numbers of contexts, after the process has ended.
     pub(crate) fn close_contexts(&self) {
         [Context::LuaState, Context::PerlInterpreter]
             .iter()
@@ -177,12 +177,12 @@ impl Table {
             .for_each(|half| half.store(0, Relaxed));
     }
 
-    /// Prepares the table for the next process, which goes on with what is there. If one before has written anything else here, all of it
-    /// is forgotten.
+    /// Prepares the table for the next process, which continues with it. If a process before has written anything invalid,
+    /// the table is cleared.
     pub(crate) fn pass_on(&self) {
         self.close_contexts();
         let Some(first) = self.0.first() else { return };
-        // Whoever was killed while it filled a place has left it empty.
+        // A process that was killed while it filled an entry has left it empty.
         while let used @ 1.. = self.used()
             && self.hash(used - 1).is_some_and(|hash| hash.load(Relaxed) == 0)
         {
@@ -199,24 +199,24 @@ impl Table {
         }
     }
 
-    /// Marks it for those who go on with it.
+    /// Writes the mark by which later processes recognize the format.
     pub(super) fn begin(&self) {
         if let Some(first) = self.0.first() {
             first.words[MAGIC].store(MAGIC_NUMBER, Relaxed);
         }
     }
 
-    /// Whether it has such a mark, and this version can go on with it.
+    /// Whether the table has such a mark, of a format that this version can continue with.
     pub(super) fn is_begun(&self) -> bool {
         self.0.first().is_some_and(|first| first.words[MAGIC].load(Relaxed) == MAGIC_NUMBER)
     }
 
-    /// What it tells.
+    /// Copies the table.
     pub(crate) fn told(&self) -> Option<Told> {
         Told::read(|lines| self.read(lines))
     }
 
-    /// The contexts that its process has.
+    /// Returns the numbers of contexts of the process.
     pub(crate) fn contexts(&self) -> Contexts {
         Contexts::read(|lines| self.read(lines))
     }
@@ -280,11 +280,11 @@ fn is_other_kind(key: &Key, kind: Kind, name: &str) -> bool {
 }
 
 fn add_saturating(word: &AtomicU64, amount: u64) {
-    // More than this is nonsense for those who read it.
+    // Readers reject larger numbers.
     let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount).min(MOST.max(present))));
 }
 
-/// The bytes of a line, as they stand in memory: halves, then words.
+/// Returns the bytes of a line as they are in memory: halves, then words.
 fn bytes(line: &SharedLine) -> [u8; LINE_BYTES] {
     let mut bytes = [0; LINE_BYTES];
     let (in_halves, in_words) = bytes.split_at_mut(LINE_BYTES / 2);
@@ -312,24 +312,24 @@ fn word(line: &[u8; LINE_BYTES], index: usize) -> u64 {
     line[LINE_BYTES / 2..].as_chunks().0.get(index).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// The key in the lines of an entry.
+/// Decodes the key in the lines of an entry.
 fn key_in(size: u32, lines: &[[u8; LINE_BYTES]]) -> Option<Key> {
     Key::of(lines.as_flattened().get(..size as usize)?)
 }
 
 impl Told {
-    /// From a copy of the memory of another process, of which nothing is believed. `read` copies some of its lines, or fewer if there are
-    /// not so many. `None`: there is no table, or it cannot be read.
+    /// Decodes a copy of the memory of another process, which is not trusted. `read` copies some of its lines, or fewer at
+    /// its end. `None`: there is no table, or it cannot be read.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, true)
     }
 
-    /// The same if all is in order there.
+    /// As `read`; `None` also if any entry is invalid.
     fn check(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, false)
     }
 
-    /// `leniently`: what is not in order is left out.
+    /// Decodes a copy; `leniently`: invalid entries are left out.
     fn read_with(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>, leniently: bool) -> Option<Self> {
         let header = read(0..HEADER_LINES);
         let [first, second] = header.as_slice() else { return None };
@@ -355,7 +355,7 @@ impl Told {
 }
 
 impl Contexts {
-    /// From such a copy.
+    /// Decodes the contexts in such a copy.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Self {
         let number = |line: &[u8; LINE_BYTES], context: Context| half(line, context as usize);
         read(0..HEADER_LINES).get(1).map_or_else(Self::default, |line| Self {
@@ -366,7 +366,7 @@ impl Contexts {
 }
 
 impl Series {
-    /// `None`: there is none yet, or something is wrong with it.
+    /// Decodes an entry; `None`: it is not complete yet, or it is invalid.
     fn read(place: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
         let (first, keys) = lines.split_at_checked(NUMBER_LINES)?;
         let key = key_in(half(first.first()?, SIZE), keys)?;

@@ -1,5 +1,5 @@
-//! What all workers of a server have counted, in the memory of its first process: a table of the same form, to which what each worker's
-//! table has grown by is added, and which is passed on when the program is upgraded.
+//! The sums of app metrics over all workers of a server, in the memory of its first process. They are in a table of the same
+//! format, to which the growth of each worker's table is added, and which is passed on at an upgrade of the program.
 
 use super::key::Kind;
 use super::table::{Contexts, LINES, NUMBERS, Series, Sums, Table, Told};
@@ -9,29 +9,29 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The figures of a server.
+/// The sums of app metrics of a server.
 #[derive(Debug)]
 pub struct FigureTotals {
     table: Table,
-    /// `None`: they are somebody else's.
+    /// The file of the table; `None`: it belongs to another process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
-/// A figure that is counted.
+/// One series of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Names and values, in the order of the names.
+    /// Label names and values, sorted by name.
     pub labels: Vec<(String, String)>,
     /// The sum of the values.
     pub sum: f64,
-    /// What is in each bucket; of a counter, nothing that is told.
+    /// The count of each bucket; meaningless for a counter.
     pub buckets: Vec<u64>,
 }
 
-/// All figures of a server at one moment.
+/// All app metrics of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// By their names.
+    /// Kind and series of each metric, by name.
     pub families: BTreeMap<String, (Kind, Vec<Figure>)>,
     /// The sums of all processes.
     pub sums: Sums,
@@ -40,7 +40,7 @@ pub struct Figures {
 }
 
 impl FigureTotals {
-    /// Those of a server that begins.
+    /// Creates the table of a server that starts.
     ///
     /// # Errors
     /// An error of the system.
@@ -50,10 +50,10 @@ impl FigureTotals {
         Ok(totals)
     }
 
-    /// Goes on with those of the server before.
+    /// Continues with the table of the previous server.
     ///
     /// # Errors
-    /// Why this version cannot.
+    /// This version cannot read it; the message explains it.
     pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let mut totals = Self::of(file).map_err(|error| error.to_string())?;
         if totals.table.is_begun() {
@@ -68,12 +68,12 @@ impl FigureTotals {
         Ok(Self { table: Table::in_lines(lines.lines()), file: Some((file, lines)) })
     }
 
-    /// The file, for a process that goes on with it.
+    /// Returns the file, for a process that continues with it.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|(file, _)| file.as_fd())
     }
 
-    /// In a child: leaves the file, so that this process cannot write there.
+    /// In a child: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
     /// An error of the system: then it still can.
@@ -81,7 +81,8 @@ impl FigureTotals {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds what the tables of workers, in their order, have grown by since they were last `seen`. `None`: that one cannot be read now.
+    /// Adds the growth of the workers' tables since they were last `seen`; the tables are in the order of the slots. `None`:
+    /// that table cannot be read now.
     pub fn fold(&self, seen: &Seen, tables: impl Iterator<Item = Option<Told>>) {
         let mut seen = seen.0.borrow_mut();
         for (index, told) in tables.enumerate() {
@@ -96,7 +97,7 @@ impl FigureTotals {
 
     fn fold_one(&self, seen: &mut SeenTable, told: &Told) {
         if seen.epoch != told.epoch {
-            // Another worker has begun with an empty table.
+            // Another worker has started with an empty table.
             *seen = SeenTable { epoch: told.epoch, ..SeenTable::default() };
         }
         let mut growth = less(told.sums, seen.sums);
@@ -104,7 +105,7 @@ impl FigureTotals {
         for series in &told.series {
             let (hash, mut grown) = (series.key.hash(), [0; NUMBERS]);
             let known = seen.series.entry(series.place).or_insert((hash, [0; NUMBERS]));
-            // A place never gets another key.
+            // An entry never gets another key.
             if known.0 != hash {
                 continue;
             }
@@ -124,7 +125,7 @@ impl FigureTotals {
         self.table.add_sums(growth);
     }
 
-    /// `false`: there is no room for the figure.
+    /// Adds to a series. `false`: there is no room for it.
     fn add(&self, series: &Series, sum: f64, numbers: &[u64; NUMBERS]) -> bool {
         if self.table.has_other_kind(&series.key) {
             return false;
@@ -137,12 +138,12 @@ impl FigureTotals {
         true
     }
 
-    /// All of them, with the contexts of the workers that there are.
+    /// Returns all metrics, with the contexts of the present workers.
     pub fn read(&self, contexts: Contexts) -> Figures {
         let told = self.table.told().unwrap_or_default();
         let mut figures = Figures { families: BTreeMap::new(), sums: told.sums, contexts };
         let mut keys: BTreeMap<&[u8], (&Series, f64, [u64; NUMBERS])> = BTreeMap::new();
-        // Two servers that bring a figure at the same time may give it two places.
+        // Two servers that add a series at the same time may give it two entries.
         for series in &told.series {
             let (_, sum, numbers) = keys.entry(series.key.get()).or_insert((series, 0.0, [0; NUMBERS]));
             *sum = (*sum + f64::from_bits(series.numbers[0])).min(f64::MAX);
@@ -161,7 +162,7 @@ impl FigureTotals {
 }
 
 impl Contexts {
-    /// Those of several workers.
+    /// Adds up the contexts of several workers.
     pub fn of_all(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |all, one| Self {
             lua_states: all.lua_states.saturating_add(one.lua_states),
@@ -170,7 +171,7 @@ impl Contexts {
     }
 }
 
-/// What was last seen in the tables of some workers.
+/// The numbers last seen in the tables of workers.
 #[derive(Debug, Default)]
 pub struct Seen(RefCell<Vec<SeenTable>>);
 
@@ -178,7 +179,7 @@ pub struct Seen(RefCell<Vec<SeenTable>>);
 struct SeenTable {
     epoch: u64,
     sums: Sums,
-    /// By their places: the hashes of their keys, and the highest of each number.
+    /// By index in the table: the hash of the key, and the highest value of each number.
     series: BTreeMap<usize, (u64, [u64; NUMBERS])>,
 }
 
@@ -255,7 +256,7 @@ mod tests {
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 3.0);
         fold();
-        // Less than before, as if somebody had cleared it.
+        // Fewer entries than before, as if the table had been cleared.
         let place = tables[0].place(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
         let told = tables[0].told().map(|told| Told { series: Vec::new(), ..told });
         totals.fold(&seen, [told, None].into_iter());

@@ -1,15 +1,15 @@
-//! The bell: a lane that was told of a connection and does not take it wakes another lane by it.
+//! The bell: a lane that was woken for a connection and cannot take it uses it to wake another lane.
 //!
-//! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take it: it is
-//! in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel does not tell another
-//! lane, so the lane rings the bell: one more descriptor at which all lanes wait in the same way. The lane that it wakes looks
-//! at the listeners.
+//! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take it: it
+//! is in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel does not wake
+//! another one, so the lane rings the bell, a further descriptor at which all lanes wait in the same way. The lane that it
+//! wakes looks at the listeners.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Readable while it has been rung more often than answered: each ring stands for another connection.
+/// An eventfd that is readable while it has been rung more often than answered: each ring stands for another connection.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 

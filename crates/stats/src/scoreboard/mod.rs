@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What a worker is doing. Written by the worker, and by the supervisor before it forks and after the worker has ended.
+/// The state of a worker. Written by the worker, and by the supervisor before it forks and after the worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerState {
@@ -33,33 +33,33 @@ pub enum WorkerState {
     Starting = 1,
     /// Accepting.
     Ready = 2,
-    /// Still accepting, and asks to be replaced: it has answered as many requests as it should.
+    /// Still accepting, but asks to be replaced: it has reached its number of requests.
     Retiring = 3,
 }
 
-/// What a worker is told to do. Written by the supervisor, or by the worker's own signal handler.
+/// The command for a worker. Written by the supervisor, or by the worker's own signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerCommand {
     /// Accept and answer.
     Serve = 0,
-    /// Accept what waits in the queue of the listeners, close them, answer what has been accepted, then end.
+    /// Accept the connections that wait in the queue, close the listeners, answer all accepted requests, then end.
     Drain = 1,
-    /// Stop accepting but leave the queue to the other workers; answer what has been accepted, then end.
+    /// Stop accepting but leave the queue to the other workers; answer all accepted requests, then end.
     Retire = 2,
     /// End now.
     Quit = 3,
-    /// Stop accepting and leave the queue to the next server. Hand connections over to it as soon as they are between two requests,
-    /// then end. Only edges are told this.
+    /// Stop accepting and leave the queue to the next server. Hand each connection over to it as soon as it is between two
+    /// requests, then end. Only edges get this command.
     HandOver = 4,
 }
 
-/// What lanes of other workers want to know of a worker.
+/// The part of a worker's slot that lanes of other workers read.
 #[derive(Clone, Copy, Debug)]
 pub struct Presence {
     /// Connections open now.
     pub connections: &'static AtomicU32,
-    /// Lanes that have nothing to do.
+    /// Lanes that are idle.
     pub idle: &'static AtomicU32,
 }
 
@@ -78,37 +78,37 @@ pub struct WorkerSlot {
     pub requests: &'static AtomicU64,
     /// Open connections of all workers.
     pub all_connections: &'static AtomicU32,
-    /// Lanes of this worker that have nothing to do.
+    /// Lanes of this worker that are idle.
     pub idle: &'static AtomicU32,
-    /// How often the loop of an edge has turned: see [`WorkerSlot::turn`].
+    /// The number of iterations of an edge's event loop: see [`WorkerSlot::turn`].
     turns: &'static AtomicU32,
-    /// What all workers have, for lanes that share listeners with theirs.
+    /// The presence of all workers, for lanes that share listeners with this one's.
     pub workers: &'static [Presence],
     /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
     pub bell: Option<&'static Bell>,
-    /// How often all workers were told to open their log files again.
+    /// How often all workers were asked to reopen their log files.
     pub log_opening: &'static AtomicU32,
-    /// How often they had been when the worker was forked: it has inherited the error log from then.
+    /// The value of `log_opening` when the worker was forked: the error log that it has inherited is of that time.
     inherited_opening: u32,
-    /// A [`Prospect`] of all workers.
+    /// The [`Prospect`] of all workers.
     prospect: &'static AtomicU32,
-    /// What the threads of the worker are running, one line each; empty if nobody watches.
+    /// The apps that run on the threads of the worker, one line each; empty if apps are not watched.
     pub running: &'static [RunningLine],
-    /// Where the worker says where its apps are, when it is asked.
+    /// The area in which the worker answers questions for backtraces.
     pub backtraces: Area,
-    /// Where the worker counts the figures of its apps.
+    /// The table in which the worker counts the metrics of its apps.
     pub figures: Table,
-    /// What the worker counts, and those before it have counted.
+    /// The counters of the worker and of those before it in this slot.
     pub account: Account,
-    /// What the connections are doing.
+    /// The states of the connections.
     pub standing: Standing,
-    /// What the process counts that starts the workers.
+    /// The counters of the process that starts the workers.
     pub keeper: Account,
-    /// The line with the numbers above.
+    /// The line that holds the numbers above.
     line: &'static SharedLine,
 }
 
-/// What all slots share.
+/// The part that all slots share.
 #[derive(Clone, Copy)]
 struct Common {
     line: &'static SharedLine,
@@ -152,14 +152,14 @@ impl WorkerSlot {
         }
     }
 
-    /// A slot that is not shared, for a lane without a supervisor.
+    /// Returns a slot that is not shared, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
         let common = Common { line: Box::leak(Box::default()), keeper: Account::unshared() };
         Self::of(Box::leak(Box::default()), Account::unshared(), Box::leak(Box::default()), &[], common)
     }
 
-    /// What the worker is doing.
+    /// Returns the state of the worker.
     #[must_use]
     pub fn state(&self) -> WorkerState {
         match self.state.load(Acquire) {
@@ -170,12 +170,12 @@ impl WorkerSlot {
         }
     }
 
-    /// Sets what the worker is doing.
+    /// Sets the state of the worker.
     pub fn set_state(&self, state: WorkerState) {
         self.state.store(state as u32, Release);
     }
 
-    /// What the worker is told to do.
+    /// Returns the worker's command.
     #[must_use]
     pub fn command(&self) -> WorkerCommand {
         match self.command.load(Acquire) {
@@ -187,7 +187,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Whether the worker was told to end when it has answered what it has, each with `Connection: close`.
+    /// Whether the worker must end once it has answered its requests, each with `Connection: close`.
     #[inline]
     #[must_use]
     pub fn is_to_stop(&self) -> bool {
@@ -199,48 +199,49 @@ impl WorkerSlot {
         self.command.store(command as u32, Release);
     }
 
-    /// An edge's loop has turned.
+    /// Counts an iteration of an edge's event loop.
     #[inline]
     pub fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// How often it has.
+    /// Returns the number of iterations.
     #[inline]
     pub fn turns(&self) -> u32 {
         self.turns.load(Relaxed)
     }
 
-    /// Whether the server is about to end.
+    /// Returns whether the server is about to end.
     #[must_use]
     pub fn prospect(&self) -> Prospect {
         Prospect::read(self.prospect)
     }
 
-    /// Tells all workers whether the server is about to end. They read it when they are woken.
+    /// Announces to all workers whether the server is about to end. They read it when they are woken.
     pub fn foresee(&self, prospect: Prospect) {
         prospect.write(self.prospect);
     }
 
-    /// Tells a worker that still serves to retire; does not change another command. Returns whether it changed the command.
+    /// Commands a worker that still serves to retire, and leaves any other command as it is. Returns whether the command has
+    /// changed.
     pub fn retire_if_serving(&self) -> bool {
         let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
     }
 
-    /// Has a worker that serves replaced, as if it had asked for that itself. Returns whether it had not.
+    /// Requests the replacement of a worker that serves, as if it had asked for it itself. Returns whether that is new.
     pub fn ask_for_replacement(&self) -> bool {
         let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
         self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
     }
 
-    /// This slot, for a process that is about to be forked: when it has set up what it needs, the log files may have been opened once
-    /// more, and it has not heard of that.
+    /// Returns this slot for a process that is about to be forked. The log files may be reopened while that process is still
+    /// being set up, and it would miss that.
     pub fn for_heir(self) -> Self {
         Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
     }
 
-    /// How often the log files had been opened when this process inherited them.
+    /// Returns how often the log files had been reopened when this process inherited them.
     pub const fn inherited_opening(&self) -> u32 {
         self.inherited_opening
     }
@@ -259,7 +260,7 @@ impl WorkerSlot {
         self.set_state(WorkerState::Starting);
     }
 
-    /// What its worker does, in the slot with this index; `None`: there is no worker.
+    /// Returns a summary of the slot with this index; `None`: it has no worker.
     pub(crate) fn row(&self, index: usize) -> Option<Row> {
         Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.standing.0))
     }
@@ -267,11 +268,11 @@ impl WorkerSlot {
     /// Frees the slot of a worker that has ended.
     pub fn vacate(&self) {
         self.pid.store(0, Relaxed);
-        // What it has counted stays there for the next one.
+        // Its counters stay for the next worker.
         self.account.close_connections();
         self.figures.close_contexts();
         self.requests.store(0, Relaxed);
-        // A worker that was killed has left its connections in the sum.
+        // A worker that was killed did not subtract its connections from the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
         self.standing.clear();
@@ -279,17 +280,17 @@ impl WorkerSlot {
     }
 }
 
-/// All slots. Made before the first fork; it cannot grow.
+/// All slots. Made before the first fork, and never grows.
 #[derive(Debug)]
 pub struct Scoreboard {
     slots: Vec<WorkerSlot>,
-    /// What the process counts that starts the workers.
+    /// The counters of the process that starts the workers.
     pub keeper: Account,
 }
 
 impl Scoreboard {
-    /// Slots for `count` workers, with `threads` watched threads each, that count requests by that many `routes`. `accepting` says
-    /// whether several of their lanes may accept connections.
+    /// Creates slots for `count` workers with `threads` watched threads each, which count requests for this number of
+    /// `routes`. `accepting`: several lanes may accept connections.
     ///
     /// # Errors
     /// An error of the system.
@@ -297,7 +298,7 @@ impl Scoreboard {
         Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
 
-    /// The same in a file that another process reads.
+    /// Creates the slots in a file that another process reads.
     ///
     /// # Errors
     /// An error of the system.
@@ -331,34 +332,34 @@ impl Scoreboard {
         Ok(Self { slots, keeper })
     }
 
-    /// What the workers are doing.
+    /// Returns a summary of each worker.
     pub fn rows(&self) -> Vec<Row> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
-    /// What the process has counted that starts the workers and, with `workers`, what these have counted.
+    /// Returns the counters of the process that starts the workers and, with `workers`, the sum of theirs, too.
     pub fn counts(&self, workers: bool) -> Counts {
         let slots = if workers { &self.slots[..] } else { &[] };
         slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
-    /// What each worker, and those before it, have counted for their apps.
+    /// Returns the app metrics of each slot, counted by its worker and those before it.
     pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
         self.slots.iter().map(|slot| slot.figures.told())
     }
 
-    /// The contexts of languages that each worker has.
+    /// Returns the language contexts of each worker.
     pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
         self.slots.iter().map(|slot| slot.figures.contexts())
     }
 
-    /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
+    /// Returns the first `count` lines, as bytes, of the backtraces of worker `number`.
     pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let area = number.checked_sub(1).and_then(|index| self.slots.get(index)).map_or(&[][..], |slot| slot.backtraces.0);
         area.iter().take(count).flat_map(rows::bytes).collect()
     }
 
-    /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
+    /// Returns the slots. A worker keeps its slot for life. Its number is counted from 0 here, and from 1 for users.
     #[inline]
     pub fn slots(&self) -> &[WorkerSlot] {
         &self.slots

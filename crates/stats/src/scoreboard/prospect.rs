@@ -1,17 +1,17 @@
-//! What a server expects of itself: whether it is about to end.
+//! Announces to all processes that the server is about to end.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// What all processes of a server know about its end. Written by the process that forked them, read by lanes and edges.
+/// How far the end of a server has been announced. Written by the process that forked the others, read by lanes and edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Prospect {
-    /// Nothing is known.
+    /// The server stays.
     Stays = 0,
-    /// The server is about to end: probes are told, and everything else goes on as before.
+    /// The server is about to end: readiness probes fail, and everything else continues as before.
     Ends = 1,
-    /// And each response is the last on its connection.
+    /// In addition, each response is the last one on its connection.
     Parts = 2,
 }
 

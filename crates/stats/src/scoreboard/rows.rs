@@ -1,5 +1,5 @@
-//! The scoreboard as a process reads it that has not made it: a copy, of which nothing is believed. A worker can write anything into
-//! its own memory, so numbers are shown, and nothing else is done with them.
+//! Reads the scoreboard of another process. The copies are not trusted: a worker can write anything into its memory, so the
+//! numbers are displayed and have no other effect.
 
 use super::WorkerState;
 use super::standing::{Connections, Numbers};
@@ -14,56 +14,55 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Where in a worker's line the time of its start is.
+/// The index of the word with the start time in a worker's line.
 pub(super) const SINCE: usize = 1;
 /// Lines before those of the workers: one that all share, and the account of the process that starts them.
 pub(super) const LINES_OF_ALL: usize = 1 + Account::LINES;
 
-/// Where in a worker's lines is the one with its state.
+/// The index of the line with the state, among those of a worker.
 const FIRST: usize = 0;
 
-/// Where its account begins.
+/// The index of the first line of its account.
 const ACCOUNT: usize = FIRST + 1;
 
-/// Where it is told what its connections do.
+/// The index of the line with the states of its connections.
 const STANDING: usize = ACCOUNT + Account::LINES;
 
-/// Where its threads have their lines.
+/// The index of the first line of its threads.
 const RUNNING: usize = STANDING + 1;
 
-/// Lines of a worker with that many watched threads: one with its state, its account, one for its connections, and three for each
-/// thread.
+/// Returns the number of lines of a worker with this number of watched threads: one for its state, its account, one for its
+/// connections, and three for each thread.
 pub(super) const fn lines_each(threads: usize) -> usize {
     threads.saturating_mul(3).saturating_add(RUNNING)
 }
 
-/// Lines of a scoreboard with those in which workers say where their apps are, then those in which they count the figures of these, and
-/// then those in which they count requests by that many routes. All three stand behind all others.
+/// Returns the size of a scoreboard in lines: the slots, then backtraces, app metrics and counters by route of all workers.
 pub(super) const fn lines_in_all(count: usize, threads: usize, routes: usize) -> usize {
     first_of_routes(count, threads).saturating_add(count.saturating_mul(lines_of_routes(routes)))
 }
 
-/// Lines before those of the figures.
+/// Returns the number of lines before the app metrics.
 const fn first_of_figures(count: usize, threads: usize) -> usize {
     lines(count, threads).saturating_add(count.saturating_mul(backtrace::LINES))
 }
 
-/// Lines before those of the routes.
+/// Returns the number of lines before the counters by route.
 const fn first_of_routes(count: usize, threads: usize) -> usize {
     first_of_figures(count, threads).saturating_add(count.saturating_mul(figures::LINES))
 }
 
-/// Lines of a worker with that many routes.
+/// Returns the number of lines of a worker for this number of routes.
 pub(super) const fn lines_of_routes(routes: usize) -> usize {
     routes.saturating_mul(ROUTE_LINES)
 }
 
-/// Lines of a scoreboard without these.
+/// Returns the number of lines of the slots.
 pub(super) const fn lines(count: usize, threads: usize) -> usize {
     count.saturating_mul(lines_each(threads)).saturating_add(LINES_OF_ALL)
 }
 
-/// Milliseconds of a clock that all processes share and that is never set.
+/// Returns the milliseconds of the monotonic clock, which all processes share and nobody sets.
 pub(super) fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
@@ -73,7 +72,7 @@ pub(super) fn halves(line: &SharedLine) -> [u32; 8] {
     line.halves.each_ref().map(|half| half.load(Relaxed))
 }
 
-/// The bytes of a line, as they stand in memory.
+/// Returns the bytes of a line as they are in memory.
 pub(super) fn bytes(line: &SharedLine) -> [u8; 64] {
     let parts = halves(line).into_iter().flat_map(u32::to_ne_bytes).chain(words(line).into_iter().flat_map(u64::to_ne_bytes));
     let mut bytes = [0; 64];
@@ -85,34 +84,34 @@ pub(super) fn words(line: &SharedLine) -> [u64; 4] {
     line.words.each_ref().map(|word| word.load(Relaxed))
 }
 
-/// Whether a slot whose first line has these numbers has no worker.
+/// Whether the first line of a slot shows that it has no worker.
 const fn is_vacant([_, state, ..]: &[u32; 8]) -> bool {
     *state == WorkerState::Vacant as u32
 }
 
-/// What a worker does.
+/// The summary of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Counted from 1.
+    /// The number of the worker, counted from 1.
     pub number: usize,
-    /// The number of the process.
+    /// The process id.
     pub pid: u32,
     /// `starting`, `ready`, `retiring`, `finishing`.
     pub state: &'static str,
-    /// The time since it began.
+    /// The time since it started.
     pub age: Duration,
-    /// The connections that it has.
+    /// The number of its connections.
     pub connections: u32,
-    /// Lanes that have nothing to do, if there are several that may accept.
+    /// The number of idle lanes, if there are several that may accept.
     pub idle: u32,
-    /// Requests answered since it started.
+    /// The number of requests answered since it started.
     pub requests: u64,
-    /// What its connections do.
+    /// The states of its connections.
     pub standing: Connections,
 }
 
 impl Row {
-    /// `None`: the slot is vacant.
+    /// Decodes a slot; `None`: it is vacant.
     pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], standing: Numbers) -> Option<Self> {
         let [pid, state, command, connections, idle, ..] = halves;
         if is_vacant(&halves) {
@@ -140,7 +139,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Makes the file of a scoreboard for `count` workers.
+    /// Creates the file of a scoreboard for `count` workers.
     ///
     /// # Errors
     /// An error of the system.
@@ -148,17 +147,18 @@ impl Board {
         Ok(Self { file: shared_file("oribi-board", lines_in_all(count, threads, routes))?, count, threads, routes })
     }
 
-    /// The file of the board.
+    /// Returns the file of the board.
     pub fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// What the workers are doing.
+    /// Returns a summary of each worker.
     pub fn rows(&self) -> Vec<Row> {
         (0..self.count).filter_map(|index| self.row(index)).collect()
     }
 
-    /// Whoever asks often is not to read the megabyte that slots for hundreds of workers have, most of which no worker has ever had.
+    /// Reads the first line of a slot before the others: the slots for hundreds of workers, most of them never used, would
+    /// cost a megabyte per poll.
     fn row(&self, index: usize) -> Option<Row> {
         let line = self.line(index, FIRST)?;
         let halves = halves_in(&line);
@@ -169,58 +169,58 @@ impl Board {
         Row::of(index, halves, words_in(&line), halves_in(&standing))
     }
 
-    /// One of the lines of a slot.
+    /// Reads one of the lines of a slot.
     fn line(&self, index: usize, place: usize) -> Option<[u8; 64]> {
         let mut line = [0; 64];
         self.read_into(&mut line, lines(index, self.threads) + place).then_some(line)
     }
 
-    /// The account in a slot.
+    /// Reads the account of a slot.
     fn account_lines(&self, index: usize) -> Vec<[u8; 64]> {
         self.read_at(lines(index, self.threads) + ACCOUNT, Account::LINES)
     }
 
-    /// What the threads of a slot's worker run.
+    /// Reads the lines of the threads of a slot's worker.
     fn running_lines(&self, index: usize) -> Vec<[u8; 64]> {
         self.read_at(lines(index, self.threads) + RUNNING, lines_each(self.threads) - RUNNING)
     }
 
-    /// What the process has counted that starts the workers and, with `workers`, what these have counted.
+    /// Returns the counters of the process that starts the workers and, with `workers`, the sum of theirs, too.
     pub fn counts(&self, workers: bool) -> Counts {
         let words = |lines: Vec<[u8; 64]>| lines.iter().map(words_in).collect::<Vec<_>>();
         let of_all = Account::read_copy(&words(self.read_at(1, LINES_OF_ALL - 1)), &[]);
         if !workers {
             return of_all;
         }
-        // What the workers have counted that were in a slot stays there.
+        // The counters of workers that have ended stay in their slots.
         let was_taken = |index: &usize| self.line(*index, FIRST).is_some_and(|line| words_in(&line)[SINCE] != 0);
         let account = |index: usize| Account::read_copy(&words(self.account_lines(index)), &words(self.route_lines(index)));
         (0..self.count).filter(was_taken).fold(of_all, |sum, index| sum.and(&account(index)))
     }
 
-    /// How many workers have not ended, as far as this can be known.
+    /// Returns the number of workers that have not ended, as far as it is known.
     pub fn workers_left(&self) -> usize {
         self.rows().len()
     }
 
-    /// The processes of workers, and the lines about what their threads run.
+    /// Returns the process ids of the workers, and the lines of their threads.
     pub(super) fn lines_of_workers(&self) -> Vec<(u32, Vec<[u8; 64]>)> {
         (0..self.count).filter_map(|index| Some((self.row(index)?.pid, self.running_lines(index)))).collect()
     }
 
-    /// What worker `number` says of where its apps are: the first of its bytes, as many of them as that many lines have.
+    /// Returns the first `count` lines, as bytes, of the backtraces of worker `number`.
     pub fn backtraces(&self, number: usize, count: usize) -> Vec<u8> {
         let Some(index) = number.checked_sub(1).filter(|index| *index < self.count) else { return Vec::new() };
         let count = count.min(backtrace::LINES);
         self.read_at(lines(self.count, self.threads) + index * backtrace::LINES, count).as_flattened().to_vec()
     }
 
-    /// What each worker, and those before it, have counted for their apps.
+    /// Returns the app metrics of each slot, counted by its worker and those before it.
     pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
         (0..self.count).map(|index| Told::read(|lines| self.read_figures(index, lines)))
     }
 
-    /// The contexts of languages that each worker has.
+    /// Returns the language contexts of each worker.
     pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
         (0..self.count).map(|index| Contexts::read(|lines| self.read_figures(index, lines)))
     }
@@ -230,19 +230,19 @@ impl Board {
         self.read_at(first + lines.start, lines.len())
     }
 
-    /// What the workers have counted by routes that were in a slot.
+    /// Reads the counters by route of a slot.
     fn route_lines(&self, index: usize) -> Vec<[u8; 64]> {
         let each = lines_of_routes(self.routes);
         self.read_at(first_of_routes(self.count, self.threads) + index * each, each)
     }
 
-    /// Lines of it; none, if the system refuses.
+    /// Reads lines of the file; returns none if the system call fails.
     fn read_at(&self, first: usize, count: usize) -> Vec<[u8; 64]> {
         let mut lines = vec![[0; 64]; count];
         if self.read_into(lines.as_flattened_mut(), first) { lines } else { Vec::new() }
     }
 
-    /// Fills `bytes`, from line `first` on. `false`: the system refuses.
+    /// Fills `bytes` from line `first` on. `false`: the system call failed.
     fn read_into(&self, bytes: &mut [u8], first: usize) -> bool {
         let start = first * size_of::<SharedLine>();
         let mut read = 0;

@@ -1,8 +1,8 @@
-//! Detects apps that are stuck: each thread that runs an app has a number, which the supervisor watches.
+//! Detects apps that are stuck: each thread that runs an app has a progress number, which the supervisor watches.
 //!
-//! The number is odd while the app runs, and grows with everything that the app does for its client. So no worker reads a
-//! clock: the supervisor looks from time to time, and notes when it first saw a number. Its orders name that number, so an order
-//! that comes too late, when the app has got on, has no effect.
+//! The number is odd while the app runs, and grows whenever the app does something for its client. So no worker reads a
+//! clock: the supervisor looks from time to time and remembers when it first saw a number. Its orders contain that number, so
+//! an order that comes too late, after the app has made progress, has no effect.
 
 use oribi_config::RequestIdField;
 use oribi_host::ExchangeId;
@@ -13,41 +13,41 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Bytes of the method and the target for which a line has room next to the number.
+/// Bytes of method and target for which a line has room beside the number.
 const TEXT_BYTES: usize = 56;
-/// How many of those are in the 64-bit words behind the first.
+/// The part of these bytes that is in the 64-bit words after the first.
 const TEXT_IN_WORDS: usize = 24;
 
-/// What the supervisor and a thread that runs an app know of each other: first what the thread tells, then orders and the deadline
-/// that the app has set for itself, then the id of the request.
+/// The lines that the supervisor shares with a thread that runs an app: its progress and request; orders and the deadline
+/// that the app has set for itself; the id of the request.
 pub type RunningLine = [SharedLine; 3];
 
 /// The deadline that an app has set for its present exchange, in milliseconds; 0: none.
 const OWN_DEADLINE: usize = 1;
-/// When the present exchange began, in milliseconds of [`super::rows::clock`]; 0: nothing runs.
+/// When the present exchange began, in milliseconds of [`super::rows::clock`]; 0: no app runs.
 pub(super) const SINCE: usize = 2;
-/// When the supervisor first saw the present number; it writes this, and nobody else.
+/// When the supervisor first saw the present number. No other process writes it.
 pub(super) const SEEN: usize = 3;
-/// In its place: the app may take as long as it likes.
+/// The value of `OWN_DEADLINE` for an app that may take any time.
 const LIFTED: u64 = u64::MAX;
 
-/// The apps that a lane is running: at most as many as threads share the lane.
+/// The apps that a lane runs: at most one for each thread that shares the lane.
 #[derive(Debug)]
 pub struct RunningApps {
     lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
-    /// Where requests have their ids, if they have ids.
+    /// The field with the ids of requests; `None`: they have no ids.
     ids: Option<RequestIdField>,
 }
 
 impl RunningApps {
-    /// `None` if nobody watches.
+    /// Returns `None` if apps are not watched.
     pub fn on(lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Option<Self> {
         let exchanges = RefCell::new(vec![None; lines.len()]);
         (!lines.is_empty()).then(|| Self { lines, exchanges, ids: ids.cloned() })
     }
 
-    /// An app is about to be called for an exchange, at this time of the clock that never is set.
+    /// Records that an app is about to be called for an exchange. `now` is a time of the monotonic clock.
     pub fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
         self.enter(exchange, head);
         if let Some([_, orders, _]) = self.line(exchange) {
@@ -56,7 +56,8 @@ impl RunningApps {
         self.note_progress(exchange);
     }
 
-    /// An app is about to be called whose deadlines somebody else keeps, until the first [`RunningApps::note_progress`].
+    /// Records that an app is about to be called whose deadlines are not kept here until the first
+    /// [`RunningApps::note_progress`].
     pub fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
         let mut exchanges = self.exchanges.borrow_mut();
         let Some(index) = exchanges.iter().position(Option::is_none) else { return };
@@ -69,20 +70,20 @@ impl RunningApps {
         line[1].words[OWN_DEADLINE].store(0, Relaxed);
     }
 
-    /// Where the supervisor leaves its orders for the app of an exchange.
+    /// Returns the mailbox in which the supervisor leaves its orders for the app of an exchange.
     #[inline]
     pub fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
         self.line(exchange).map(|[progress, orders, _]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
     }
 
-    /// The app sets its own deadline, counted from now on; `None`: it may take as long as it likes.
+    /// Sets the app's own deadline, counted from now; `None`: it may take any time.
     #[inline]
     pub fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
         self.allow(exchange, time);
         self.note_progress(exchange);
     }
 
-    /// The same for an app whose deadlines somebody else keeps at present.
+    /// As [`RunningApps::extend`], for an app whose deadlines are not kept here at present.
     pub fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(line) = self.line(exchange) {
             let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
@@ -90,19 +91,19 @@ impl RunningApps {
         }
     }
 
-    /// The app has done something for its client, or continues after [`RunningApps::hold`].
+    /// Records that the app has done something for its client, or continues after [`RunningApps::hold`].
     #[inline]
     pub fn note_progress(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| note_progress(line));
     }
 
-    /// The app must wait for its client.
+    /// Stops the deadline while the app must wait for its client.
     #[inline]
     pub fn hold(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| rest(line));
     }
 
-    /// The app has returned.
+    /// Records that the app has returned.
     pub fn end(&self, exchange: ExchangeId) {
         let mut exchanges = self.exchanges.borrow_mut();
         if let Some(index) = exchanges.iter().position(|present| *present == Some(exchange)) {
@@ -118,17 +119,17 @@ impl RunningApps {
     }
 }
 
-/// The next odd number.
+/// Advances to the next odd number.
 fn note_progress([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Release);
 }
 
-/// The next even number, unless the number is even already.
+/// Advances to the next even number, unless the number is even already.
 fn rest([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
 
-/// Clears the line of a worker that has ended, for the next worker.
+/// Clears the lines of a worker that has ended, for the next worker.
 pub(super) fn clear(line: &RunningLine) {
     line.iter().for_each(|part| part.words[0].store(0, Relaxed));
     line[1].words[SINCE].store(0, Relaxed);
@@ -146,7 +147,8 @@ fn write_text(line: &SharedLine, parts: [&[u8]; 3]) {
     }
 }
 
-/// Method and target of the exchange whose app runs, and its id, if requests have ids; each cut to the available room.
+/// Returns method and target of the exchange whose app runs, and its id, if requests have ids; each is cut to the available
+/// room.
 pub fn text_of([line, _, id]: &RunningLine) -> String {
     let text = |line: &SharedLine| {
         let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
@@ -156,7 +158,7 @@ pub fn text_of([line, _, id]: &RunningLine) -> String {
     if id.is_empty() { request } else { format!("{request} ({id})") }
 }
 
-/// The same from copies, and whether there may be more of it.
+/// Decodes the text in a copy of a line, and whether it may have been cut.
 pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
     let words = words.into_iter().skip(1).flat_map(u64::to_ne_bytes);
     let bytes: Vec<u8> = words.chain(halves.into_iter().flat_map(u32::to_ne_bytes)).take_while(|byte| *byte != 0).collect();
@@ -167,20 +169,20 @@ pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
 /// The deadline that an app has set for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnDeadline {
-    /// None: that of the server counts.
+    /// None: the server's deadline applies.
     None,
-    /// The app may take that long.
+    /// The app may take this long.
     After(Duration),
-    /// The app may take as long as it likes.
+    /// The app may take any time.
     Never,
 }
 
-/// The deadline that the running app has set for itself.
+/// Returns the deadline that the running app has set for itself.
 pub fn own_deadline([_, line, _]: &RunningLine) -> OwnDeadline {
     own_deadline_in(super::rows::words(line))
 }
 
-/// The same from a copy.
+/// Decodes the deadline in a copy.
 pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
     match words[OWN_DEADLINE] {
         0 => OwnDeadline::None,
@@ -189,7 +191,7 @@ pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
     }
 }
 
-/// What the supervisor has seen of a running app, and what it has ordered since.
+/// The supervisor's last view of a running app, and the orders that it has given since.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sighting {
     seen: Option<(u64, Instant)>,
@@ -197,7 +199,7 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// Looks again; returns for how long the app has certainly run without progress.
+    /// Looks again; returns how long the app has run without progress, at least.
     pub fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.seen {
@@ -210,7 +212,7 @@ impl Sighting {
         }
     }
 
-    /// Leaves an order for the app that was seen, unless it has that order; returns whether it is new.
+    /// Leaves an order for the app that was seen last, unless it has that order already; returns whether the order is new.
     pub fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
         let Some((number, _)) = self.seen else { return false };
         let new = self.ordered & order == 0;

@@ -1,4 +1,5 @@
-//! What apps are running, for those who only want to know: copies of the lines that a supervisor watches, of which nothing is believed.
+//! Lists the requests whose apps run, for display only: from copies of the lines that a supervisor watches, which are not
+//! trusted.
 
 use super::Scoreboard;
 use super::rows::{self, Board, Row};
@@ -8,20 +9,20 @@ use std::time::Duration;
 /// A request whose app runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its worker.
+    /// The process id of its worker.
     pub pid: u32,
-    /// Method and target, and whether there is more of it.
+    /// Method and target, and whether they were cut.
     pub text: (Vec<u8>, bool),
-    /// How long ago it began.
+    /// The time since it began.
     pub age: Duration,
-    /// How long ago its app was first seen to be where it is; `None`: it waits for its client.
+    /// The time since its app was first seen without progress; `None`: it waits for its client.
     pub quiet: Option<Duration>,
-    /// The deadline of the worker's own request.
+    /// The deadline that the app has set for itself.
     pub deadline: OwnDeadline,
 }
 
 impl Shown {
-    /// `None`: nothing runs.
+    /// Decodes a thread's lines; `None`: no app runs.
     fn of(pid: u32, first: ([u64; 4], [u32; 8]), second: [u64; 4], now: u64) -> Option<Self> {
         let (words, halves) = first;
         let since = second[SINCE];
@@ -37,7 +38,7 @@ impl Shown {
 }
 
 impl Board {
-    /// The requests whose apps run, if anybody watches.
+    /// Returns the requests whose apps run; empty if apps are not watched.
     pub fn shown(&self) -> Vec<Shown> {
         let (now, mut all) = (rows::clock(), Vec::new());
         for (pid, lines) in self.lines_of_workers() {
@@ -52,7 +53,7 @@ impl Board {
 }
 
 impl Scoreboard {
-    /// The requests whose apps run, if anybody watches.
+    /// Returns the requests whose apps run; empty if apps are not watched.
     pub fn shown(&self) -> Vec<Shown> {
         let now = rows::clock();
         let rows = self.slots().iter().enumerate().filter_map(|(index, slot)| Some((slot.row(index)?, slot.running)));

@@ -1,14 +1,14 @@
-//! What the connections of a process are doing, as far as their deadlines tell: in a cache line of the process, beside the number of its
-//! connections. Its lanes add and subtract what has changed there before they wait.
+//! The number of connections in each state, as far as their deadlines show it. Each process has a cache line for it, beside
+//! the number of its connections. Its lanes add and subtract their changes there before they wait.
 
 use oribi_io::process::SharedLine;
 use std::iter::Sum;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers in the line.
+/// The number of counters in the line.
 pub const PLACES: usize = 8;
 
-/// The numbers of one lane, in the order in which they stand in memory.
+/// The counters of one lane, in their order in memory.
 pub type Numbers = [u32; PLACES];
 
 /// The line of a process.
@@ -16,43 +16,44 @@ pub type Numbers = [u32; PLACES];
 pub struct Standing(pub(super) &'static SharedLine);
 
 impl Standing {
-    /// Replaces what one lane has said by what it says now.
+    /// Replaces the counters of one lane by its new ones.
     pub fn change(self, before: &Numbers, now: &Numbers) {
         for ((place, before), now) in self.0.halves.iter().zip(before).zip(now) {
-            // Most stay. A lane that has fewer than before wraps to the same sum.
+            // Most are unchanged. A decrease wraps around to the correct sum.
             if before != now {
                 place.fetch_add(now.wrapping_sub(*before), Relaxed);
             }
         }
     }
 
-    /// There are no connections, because there is no process, or one that is about to begin.
+    /// Resets the counters: the process has ended, or is about to start.
     pub(super) fn clear(self) {
         self.0.halves.iter().for_each(|place| place.store(0, Relaxed));
     }
 }
 
-/// The connections of a process, or of several.
+/// The connections of one process or of several, by state and protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// A request is being received, or nothing has been asked yet.
+    /// Those on which a request is being received, or none has been sent yet.
     pub reading: u64,
-    /// A request waits for a worker, or is answered.
+    /// Those whose request waits for a worker or is being answered.
     pub answering: u64,
-    /// The client does not take a response as fast as it is there.
+    /// Those whose client reads the response more slowly than it is produced.
     pub sending: u64,
-    /// The next request is waited for.
+    /// Those that wait for their next request.
     pub idle: u64,
-    /// The server has ended them, and the client has not.
+    /// Those that the server has closed and the client has not.
     pub lingering: u64,
-    /// How many of all speak HTTP/2.
+    /// Those that speak HTTP/2, in any state.
     pub http2: u64,
-    /// How many are those of web servers.
+    /// Those of web servers (FastCGI), in any state.
     pub fastcgi: u64,
 }
 
 impl Connections {
-    /// What the numbers of a process mean that has so many connections. Whatever they are, they are shown and nothing else.
+    /// Decodes the counters of a process that has `all` connections. They are not trusted: they are displayed and have no
+    /// other effect.
     pub(super) fn of(all: u32, numbers: Numbers) -> Self {
         let [head, content, idle, sending, lingering, kept, http2, fastcgi] = numbers.map(u64::from);
         let (reading, idle) = (head + content, idle + kept);
@@ -60,13 +61,13 @@ impl Connections {
         Self { reading, answering, sending, idle, lingering, http2, fastcgi }
     }
 
-    /// How many are in each state, with the names by which users know these.
+    /// Returns the number in each state, with the state's name for users.
     pub const fn by_state(&self) -> [(&'static str, u64); 5] {
         let Self { reading, answering, sending, idle, lingering, .. } = *self;
         [("reading", reading), ("answering", answering), ("sending", sending), ("idle", idle), ("lingering", lingering)]
     }
 
-    /// How many speak each protocol.
+    /// Returns the number for each protocol.
     pub fn by_protocol(&self) -> [(&'static str, u64); 3] {
         let Self { http2, fastcgi, .. } = *self;
         let all: u64 = self.by_state().iter().map(|(_, number)| number).sum();

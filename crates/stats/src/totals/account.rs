@@ -1,4 +1,4 @@
-//! The numbers of one process, in memory that its keeper reads.
+//! The counters of one process, in memory that its parent reads.
 
 use super::counter::{COUNTERS, Counter, Counts, in_words};
 use super::routes::{RouteCounts, RoutesAccount};
@@ -8,14 +8,14 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers in a line.
+/// The number of words of a line.
 const EACH: usize = 4;
 
 /// Lines of the first counters.
 const COUNTER_LINES: usize = 16;
 
-/// Lines of those that came when the first lines were full, some of which are left for new ones. They stand behind the histograms, so
-/// that everything older has kept its place, where other versions of this program find it.
+/// Lines of counters that came after the first lines were full; some are still unused. They follow the histograms, so that
+/// everything older keeps its place, where other versions of this program expect it.
 const MORE_LINES: usize = 16;
 
 const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each counter has a place");
@@ -23,13 +23,13 @@ const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each cou
 /// Lines of an account: the first counters, the histograms, and more counters.
 pub(crate) const ACCOUNT_LINES: usize = COUNTER_LINES + TIMES_LINES + MORE_LINES;
 
-/// The numbers of one process, or of several one after the other.
+/// The counters of one process, or of several one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     counters: &'static [SharedLine; COUNTER_LINES],
     pub(super) times: TimesAccount,
     more: &'static [SharedLine; MORE_LINES],
-    /// They stand elsewhere: see [`Account::with_routes`].
+    /// The counters by route, in another part of the memory: see [`Account::with_routes`].
     pub(super) routes: RoutesAccount,
 }
 
@@ -45,12 +45,12 @@ impl Account {
         Some(Self { counters, times, more, routes: RoutesAccount::default() })
     }
 
-    /// The same, with the routes in these lines.
+    /// The account with the counters by route in these lines.
     pub fn with_routes(self, lines: &'static [SharedLine]) -> Self {
         Self { routes: RoutesAccount::in_lines(lines), ..self }
     }
 
-    /// One that nobody else reads.
+    /// An account in memory that is not shared.
     pub fn unshared() -> Self {
         let times = Box::leak(Box::new(array::from_fn(|_| SharedLine::default())));
         Self {
@@ -68,43 +68,44 @@ impl Account {
         &line.words[counter as usize % EACH]
     }
 
-    /// Adds to a number. Threads of the process may do so at the same time.
+    /// Adds to a counter. Any thread of the process may do so at any time.
     #[inline]
     pub fn add(&self, counter: Counter, amount: u64) {
         self.word(counter).fetch_add(amount, Relaxed);
     }
 
-    /// Adds to a number that no other thread adds to.
+    /// Adds to a counter that no other thread changes.
     #[inline]
     pub(super) fn bump(&self, counter: Counter, amount: u64) {
         let word = self.word(counter);
         word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Takes a number that no other thread adds to, and leaves zero.
+    /// Returns a counter that no other thread changes, and resets it to zero.
     pub(super) fn take(&self, counter: Counter) -> u64 {
         self.word(counter).swap(0, Relaxed)
     }
 
-    /// Counts one.
+    /// Adds one to a counter.
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Raises a number that is the longest of several.
+    /// Raises a counter that holds a maximum.
     pub fn raise(&self, counter: Counter, to: u64) {
         self.word(counter).fetch_max(to, Relaxed);
     }
 
-    /// A copy of the present numbers.
+    /// Returns a copy of the present numbers.
     pub fn read(&self) -> Counts {
         let mut counts = Counts { times: Box::new(self.times.read()), routes: self.routes.read(), ..Counts::default() };
         in_words().zip(&mut counts.counters).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
         counts
     }
 
-    /// The process has ended, or is about to begin: connections that it has neither closed nor passed on have closed with it.
+    /// Counts connections as closed that the process has neither closed nor handed over. Called after it has ended, or before
+    /// the next one starts.
     pub(crate) fn close_connections(&self) {
         let counts = self.read();
         let came = counts.of(Counter::ConnectionsAccepted).saturating_add(counts.of(Counter::ConnectionsTakenOver));
@@ -112,7 +113,7 @@ impl Account {
         self.add(Counter::ConnectionsClosed, came.saturating_sub(went));
     }
 
-    /// The account in a copy of the words of its lines, and of those of its routes.
+    /// Decodes a copy of an account, and of its counters by route.
     pub(crate) fn read_copy(lines: &[[u64; EACH]], routes: &[[u64; EACH]]) -> Counts {
         let (counters, rest) = lines.split_at(lines.len().min(COUNTER_LINES));
         let (times, more) = rest.split_at(rest.len().min(TIMES_LINES));

@@ -1,15 +1,15 @@
-//! What is counted.
+//! The counters of a server, with their names and units.
 
 use super::routes::{RouteCounts, join_routes};
 use super::times::Times;
 
-/// A counter, in the order in which they stand in memory. A new one comes behind the others, so that other versions of this program
-/// find the old ones where they were.
+/// A counter, in the order in memory. A new one is added at the end, so that other versions of this program find the older
+/// ones at their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(missing_docs, reason = "their names say what they count; NAMES has the names for users")]
 pub enum Counter {
-    // What a `Tally` has for each request: these eight are in two lines.
+    // The counters that a `Tally` changes for each request. The first eight are in two lines.
     Responses2xx,
     BytesReceived,
     BytesSent,
@@ -20,15 +20,15 @@ pub enum Counter {
     Responses5xx,
     ConnectionsAccepted,
     ConnectionsClosed,
-    /// Passed on to an edge of the next program.
+    /// Handed over to an edge of the next program.
     ConnectionsHandedOver,
-    /// Taken over from an edge of the program before.
+    /// Taken over from an edge of the previous program.
     ConnectionsTakenOver,
-    /// Idle ones that were closed to make room for new ones.
+    /// Idle connections closed to make room for new ones.
     ConnectionsDisplaced,
-    /// Those of web servers that are not among `--fastcgi-clients`.
+    /// Connections of web servers that are not among `--fastcgi-clients`.
     ConnectionsRefused,
-    /// How often nothing more was accepted for a while, because there was no room.
+    /// How often accepting was paused because there was no room.
     AcceptingPauses,
     /// Microseconds.
     QueueWait,
@@ -43,7 +43,7 @@ pub enum Counter {
     RequestsLost,
     RequestsRetried,
     WorkersStarted,
-    /// Workers that ended as they should not.
+    /// Workers that ended abnormally.
     WorkersFailed,
     EdgesStarted,
     EdgesFailed,
@@ -59,16 +59,16 @@ pub enum Counter {
     GenerationsFailed,
     Upgrades,
     UpgradesFailed,
-    // Heads of requests by their protocol. A `Tally` has these for each request, too: they are in one line.
+    // Heads of requests by protocol. A `Tally` changes these for each request, too; they are in one line.
     RequestsHttp10,
     RequestsHttp11,
     RequestsHttp2,
     RequestsFastCgi,
-    /// Closed because nothing was asked on them within `--header-timeout`.
+    /// Connections closed because no request came within `--header-timeout`.
     ConnectionsSilent,
-    /// Requests that came over a connection which was encrypted for another server (421).
+    /// Requests on a connection that was encrypted for another server (421).
     Misdirected,
-    // Limits that were hit, and have no older counter: see `crates/engine/src/limits.rs`.
+    // Limits that were exceeded and have no older counter: see `crates/engine/src/limits.rs`.
     LimitHeaderSize,
     LimitHeaders,
     LimitUriSize,
@@ -81,12 +81,12 @@ pub enum Counter {
     LimitWriteTimeout,
     LimitHttp2Streams,
     LimitFastCgiRequests,
-    // Handshakes that are done: by the version of TLS, and whether a session was resumed.
+    // Completed handshakes, by TLS version and by whether a session was resumed.
     Tls12Full,
     Tls12Resumed,
     Tls13Full,
     Tls13Resumed,
-    // Those that have failed.
+    // Failed handshakes.
     TlsIncompatible,
     TlsClientCertificate,
     TlsRejected,
@@ -98,40 +98,40 @@ pub enum Counter {
     Http2Streams,
     Http2ResetsByClient,
     Http2ResetsByServer,
-    /// Streams whose client made no room for their content: among those that the server has reset.
+    /// Streams that the server reset because their client gave them no flow-control window for their content.
     Http2Stalled,
-    // Connections that were ended by the server's word (GOAWAY) because of what the client did there.
+    // Connections that the server ended by GOAWAY because of the client's behaviour.
     Http2EndedForResets,
     Http2EndedForNuisances,
     Http2EndedForFields,
     Http2EndedOtherwise,
     CertificatesOrdered,
     CertificatesFailed,
-    /// Responses of which something went to a temporary file, because their clients were slow.
+    /// Responses of which a part went to a temporary file, because their clients were slow.
     ResponsesSpooled,
     BytesSpooled,
-    /// Responses that were to go there and could not.
+    /// Responses that needed a temporary file and exceeded the limit for these.
     LimitOutputSpoolSize,
-    /// Requests that were given up because of what unfinished ones held.
+    /// Requests rejected because of the resources that unfinished ones held.
     LimitBodyMemoryTotal,
     LimitBodyFilesTotal,
 }
 
-/// What a number means.
+/// The unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things.
+    /// A number of events.
     Count,
     /// Microseconds.
     Time,
-    /// Microseconds, the longest of several times.
+    /// Microseconds, a maximum.
     Longest,
 }
 
-/// How many there are.
+/// The number of counters.
 pub(super) const COUNTERS: usize = Counter::LimitBodyFilesTotal as usize + 1;
 
-/// The names by which users know them.
+/// The names of the counters for users.
 pub const NAMES: [(Counter, &str); COUNTERS] = [
     (Counter::Responses1xx, "responses_1xx"),
     (Counter::Responses2xx, "responses_2xx"),
@@ -221,7 +221,7 @@ pub const NAMES: [(Counter, &str); COUNTERS] = [
 ];
 
 impl Counter {
-    /// The unit of the counter.
+    /// Returns the unit of the counter.
     pub const fn unit(self) -> Unit {
         match self {
             Self::QueueWait => Unit::Time,
@@ -231,13 +231,13 @@ impl Counter {
     }
 }
 
-/// A number for each counter, and the histograms: a copy.
+/// A copy of all counters and histograms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub(super) counters: [u64; COUNTERS],
-    /// How long the parts of requests took.
+    /// Histograms of the times of requests.
     pub times: Box<Times>,
-    /// What came of the requests of each route, in the order of their names; empty if there are none.
+    /// The counters of each route, in the order of the routes' names; empty if there are none.
     pub routes: Vec<RouteCounts>,
 }
 
@@ -248,13 +248,13 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// The number of one counter.
+    /// Returns the value of one counter.
     #[inline]
     pub const fn of(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
     }
 
-    /// All responses.
+    /// Returns the number of all responses.
     pub fn responses(&self) -> u64 {
         let classes =
             [Counter::Responses1xx, Counter::Responses2xx, Counter::Responses3xx, Counter::Responses4xx, Counter::Responses5xx];
@@ -271,24 +271,24 @@ impl Counts {
         all
     }
 
-    /// The sums of both.
+    /// Returns the sums of both; of a maximum, the larger one.
     #[must_use]
     pub(crate) fn and(&self, other: &Self) -> Self {
         self.with(other, |unit, one, other| if unit == Unit::Longest { one.max(other) } else { one.saturating_add(other) })
     }
 
-    /// The larger of each two.
+    /// Returns the larger value of each counter.
     pub(super) fn highest(&self, other: &Self) -> Self {
         self.with(other, |_, one, other| one.max(other))
     }
 
-    /// By how much they are more than others.
+    /// Returns the growth since `before`; of a maximum, its present value.
     pub(super) fn less(&self, before: &Self) -> Self {
         self.with(before, |unit, now, before| if unit == Unit::Longest { now } else { now.saturating_sub(before) })
     }
 }
 
-/// All counters, in their order in memory.
+/// Returns all counters, in their order in memory.
 pub(super) fn in_words() -> impl Iterator<Item = Counter> {
     const ORDERED: [Counter; COUNTERS] = {
         let mut ordered = [Counter::Responses2xx; COUNTERS];

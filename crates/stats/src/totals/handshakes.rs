@@ -1,9 +1,9 @@
-//! Which counter tells of a handshake.
+//! Maps the outcome of a TLS handshake to its counter.
 
 use super::Counter;
 use oribi_tls::{Failure, Outcome, Version};
 
-/// The counter of handshakes with this outcome.
+/// Returns the counter of handshakes with this outcome.
 pub const fn counter_of(outcome: Outcome) -> Counter {
     match outcome {
         Outcome::Done { version: Version::Tls12, resumed: false } => Counter::Tls12Full,

@@ -1,15 +1,16 @@
-//! What a server has done since it was started, in numbers that only grow: they outlive workers, edges, generations and upgrades of
+//! The counters of a server since its first start. They only grow, and outlive workers, edges, generations and upgrades of
 //! the program.
 //!
-//! * Every process that counts has an [`Account`] in memory that its keeper reads, in cache lines of its own. An account is never
-//!   cleared: the next process in the same place goes on with it. So nothing is lost with a process, however it ends, and nothing
-//!   is counted twice.
-//! * What happens for each request is counted by an engine's `Tally`, by a plain load and store: nobody else writes to that memory.
-//!   Where several lanes share a process, each counts for itself, and adds that to the account once per turn of its loop.
-//! * How long the parts of requests took is counted in histograms behind the first of those numbers.
-//! * The first process sums the accounts up, and adds what they have grown by to the `Totals`. Workers and molds cannot write there:
-//!   what they write into their accounts is shown and nothing else, and a sum that has become smaller changes nothing.
-//! * A master passes the totals on to the next one, in a file in memory, to which both add as long as both run.
+//! * Every process that counts has an [`Account`] in memory that its parent reads, in cache lines of its own. An account is
+//!   never cleared: the next process in the same slot continues with it. So no count is lost with a process, however it ends,
+//!   and none is counted twice.
+//! * Events of each request are counted by an engine's `Tally`, by a plain load and store: no other thread writes that
+//!   memory. Where several lanes share a process, each counts for itself, and adds that to the account once per iteration of
+//!   its event loop.
+//! * The times of requests are counted in histograms, which follow the first counters.
+//! * The first process adds the growth of all accounts to the `Totals`. Workers and molds cannot write there: the numbers in
+//!   their accounts are displayed and have no other effect, and a sum that has become smaller changes nothing.
+//! * A master passes the totals on to the next one, in a file in memory, to which both add while both run.
 
 mod account;
 mod counter;
@@ -38,12 +39,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use times::add_saturating;
 
-/// Lines of the file. Versions that count more than this one use lines that are zero now.
+/// Lines of the file. A later version with more counters uses lines that are zero now.
 const LINES: usize = 160;
 
 const _: () = assert!(ACCOUNT_LINES < LINES, "the totals have room in it");
 
-/// What the words of the first line are.
+/// The words of the first line.
 const MAGIC: usize = 0;
 const VERSION: usize = 1;
 const SINCE: usize = 2;
@@ -51,18 +52,18 @@ const SINCE: usize = 2;
 /// "OribiTot".
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiTot");
 
-/// Another version of this program with the same number can go on with the file: counters have kept their places, and new ones have
-/// come behind them.
+/// The version of the format. Another version of this program with the same number can continue with the file: existing
+/// counters keep their places, and new ones follow.
 const PRESENT_VERSION: u64 = 2;
 
-/// The sums of all accounts that there ever were.
+/// The sums of all accounts that ever existed.
 #[derive(Debug)]
 pub struct Totals {
     header: &'static SharedLine,
     account: Account,
-    /// `None`: they are this process's alone.
+    /// The file of the totals; `None`: they are private to this process.
     file: Option<TotalsFile>,
-    /// `None`: there are no routes.
+    /// The totals by route; `None`: there are no routes.
     routes: Option<RouteTotals>,
 }
 
@@ -79,7 +80,7 @@ impl TotalsFile {
 }
 
 impl Totals {
-    /// Totals of a process that nobody takes over from, with routes of these names.
+    /// Creates totals that are never passed on, for routes of these names.
     pub fn of_this_process(routes: &[&str]) -> Self {
         Self::alone().with_routes(RouteTotals::of_this_process(routes))
     }
@@ -89,7 +90,7 @@ impl Totals {
         Self::begin(lines, None).unwrap_or_else(|| unreachable!("there are as many lines as that takes"))
     }
 
-    /// Totals that can be passed on.
+    /// Creates totals that can be passed on.
     ///
     /// # Errors
     /// An error of the system.
@@ -111,10 +112,10 @@ impl Totals {
         Some(Self { header, account: Account::first_of(lines)?, file, routes: None })
     }
 
-    /// Goes on with totals that another process has begun.
+    /// Continues with the totals of another process.
     ///
     /// # Errors
-    /// Why this version cannot.
+    /// This version cannot read them; the message explains it.
     pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let file = TotalsFile::of(file).map_err(|error| error.to_string())?;
         let mut totals = Self::on(file.lines.lines(), Some(file)).ok_or("it is too short")?;
@@ -124,36 +125,36 @@ impl Totals {
             (MAGIC_NUMBER, version) => format!("it has version {version}, and this program knows version {PRESENT_VERSION}"),
             _ => "it is something else".to_owned(),
         };
-        // The process before still uses them.
+        // The previous process still uses them.
         totals.leave().map_err(|error| error.to_string())?;
         Err(why)
     }
 
-    /// The same, with those of the routes.
+    /// Adds the totals by route.
     pub fn with_routes(self, routes: Option<RouteTotals>) -> Self {
         Self { routes, ..self }
     }
 
-    /// The file of the routes, for a process that goes on with it.
+    /// Returns the file of the totals by route, for a process that continues with it.
     pub fn descriptor_of_routes(&self) -> Option<BorrowedFd<'_>> {
         self.routes.as_ref().and_then(RouteTotals::descriptor)
     }
 
-    /// The file, for a process that goes on with it.
+    /// Returns the file, for a process that continues with it.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|file| file.descriptor.as_fd())
     }
 
-    /// In a child that does not go on with it: leaves the file, so that this process cannot write there.
+    /// In a child that does not continue with the totals: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
-    /// An error of the system: then it still can.
+    /// An error of the system; the process can then still write there.
     pub fn leave(&mut self) -> io::Result<()> {
         self.routes.take().map_or(Ok(()), RouteTotals::leave)?;
         self.file.take().map_or(Ok(()), |file| file.lines.leave())
     }
 
-    /// Counts what this process itself has done.
+    /// Counts an event of this process itself.
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
@@ -166,7 +167,7 @@ impl Totals {
         }
     }
 
-    /// Adds what accounts have grown by since they were last `seen`.
+    /// Adds the growth of accounts since they were last `seen`.
     pub fn fold(&self, seen: &Seen, now: &Counts) {
         let growth = seen.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
@@ -176,30 +177,31 @@ impl Totals {
         self.routes.iter().for_each(|routes| routes.add(&growth.routes));
     }
 
-    /// A copy of the present numbers.
+    /// Returns a copy of the present numbers.
     pub fn read(&self) -> Counts {
         let routes = self.routes.as_ref().map(RouteTotals::read).unwrap_or_default();
         Counts { routes, ..self.account.read() }
     }
 
-    /// For how long has been counted.
+    /// Returns the time since the counters began.
     pub fn age(&self) -> Duration {
         Duration::from_millis(milliseconds().saturating_sub(self.header.words[SINCE].load(Relaxed)))
     }
 }
 
-/// Milliseconds of a clock that all processes share and that is never set.
+/// Returns the milliseconds of the monotonic clock, which all processes share and nobody sets.
 fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 
-/// What was last seen in some accounts.
+/// The numbers last seen in some accounts.
 #[derive(Debug, Default)]
 pub struct Seen(RefCell<Counts>);
 
 impl Seen {
-    /// By how much each sum is larger than ever before. For a longest time, which is no sum, it is that time.
+    /// Returns by how much each sum exceeds its highest value so far. For a maximum, which is not a sum, returns that
+    /// maximum.
     fn growth(&self, now: &Counts) -> Counts {
         let highest = self.0.borrow().highest(now);
         now.less(&self.0.replace(highest))
@@ -267,7 +269,7 @@ mod tests {
         assert!(Totals::alone().descriptor().is_none());
     }
 
-    /// The versions of this program that have counted forty things have a file of the same size, with nothing behind the histograms.
+    /// Versions of this program with forty counters have a file of the same size, with nothing after the histograms.
     #[test]
     fn what_a_version_with_fewer_counters_has_counted_is_gone_on_with() {
         const FORTY: usize = 40;

@@ -1,9 +1,8 @@
-//! The sums of what was counted for routes, by the names of these, in a file in memory that is passed on to the next program.
+//! The sums of the counters by route, by the names of routes, in a file in memory that is passed on to the next program.
 //!
-//! Which routes there are may change with the program. So each name has a place of its own in the file, which it keeps: a program
-//! finds the places of its routes by their names, and takes free ones for new names. What others have counted stays where it is, and is
-//! found again when a later program has that route. As a program looks for its places before it serves, no two of them do so at
-//! the same time.
+//! The set of routes may change with the program. So each name has a fixed place in the file: a program finds its routes by
+//! their names, and reserves free places for new names. The counters of other routes stay where they are, for a later program
+//! that has those routes again. A program reserves its places before it serves, so no two of them do it at the same time.
 
 use super::routes::{ROUTE_LINES, RouteAccount, RouteCounts};
 use super::times::EACH;
@@ -13,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Names that find a place during the life of a server. Places that nobody has used take no memory.
+/// The number of names that find a place during the life of a server. Unused places take no memory.
 const PLACES: usize = 128;
 
 /// Lines of a name: its length and 1, then its bytes in words.
@@ -21,31 +20,32 @@ const NAME_LINES: usize = 2;
 const _: () = assert!(NAME_BYTES == (NAME_LINES * EACH - 1) * size_of::<u64>());
 
 const PLACE_LINES: usize = NAME_LINES + ROUTE_LINES;
-/// The first line says what the file is.
+/// Lines of the file. The first one identifies the format.
 const LINES: usize = 1 + PLACES * PLACE_LINES;
 
-/// "OribiRou", and below it the version.
+/// "OribiRou", the first word of the file; its version is the second.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiRou");
-/// Another version of this program with the same number can go on with the file.
+/// The version of the format. Another version of this program with the same number can continue with the file.
 const PRESENT_VERSION: u64 = 1;
 
-/// The sums for the routes of this program.
+/// The totals for the routes of this program.
 #[derive(Debug)]
 pub struct RouteTotals {
-    /// By the numbers of the routes; `None`: there was no place for this one.
+    /// The accounts, by the number of the route; `None`: there was no place for this one.
     places: Vec<Option<RouteAccount>>,
-    /// `None`: they are this process's alone.
+    /// The file of the totals; `None`: they are private to this process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
 impl RouteTotals {
-    /// Sums for routes with these names, for a process that nobody takes over from; `None`: there are no routes.
+    /// Creates totals for routes of these names that are never passed on; `None`: there are no routes.
     pub(crate) fn of_this_process(names: &[&str]) -> Option<Self> {
         let lines = || Vec::leak((0..1 + names.len() * PLACE_LINES).map(|_| SharedLine::default()).collect());
         (!names.is_empty()).then(|| Self { places: places(lines(), names), file: None })
     }
 
-    /// Sums that can be passed on. They go on with those in the file of the process before, if it has left one that can be read.
+    /// Creates totals that can be passed on. Continues with the file of the previous process, if there is one that can be
+    /// read.
     ///
     /// # Errors
     /// An error of the system.
@@ -72,27 +72,27 @@ impl RouteTotals {
         let kept = KeptLines::of_file(&file, LINES)?;
         let lines = kept.lines();
         if [0, 1].map(|word| lines[0].words[word].load(Relaxed)) != [MAGIC_NUMBER, PRESENT_VERSION] {
-            // The process before may still use it.
+            // The previous process may still use it.
             kept.leave()?;
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(Self { places: places(lines, names), file: Some((file, kept)) })
     }
 
-    /// The file, for a process that goes on with it.
+    /// Returns the file, for a process that continues with it.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(|(file, _)| file.as_fd())
     }
 
-    /// In a child: leaves the file, so that this process cannot write there.
+    /// In a child: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
-    /// An error of the system: then it still can.
+    /// An error of the system; the process can then still write there.
     pub(super) fn leave(self) -> io::Result<()> {
         self.file.map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds what routes have grown by.
+    /// Adds the growth of the routes' counters.
     pub(super) fn add(&self, routes: &[RouteCounts]) {
         for (place, counts) in self.places.iter().zip(routes) {
             place.iter().for_each(|place| place.add(counts));
@@ -104,7 +104,7 @@ impl RouteTotals {
     }
 }
 
-/// The places of these names.
+/// Returns the accounts for these names.
 fn places(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccount>> {
     let lines: &[[SharedLine; PLACE_LINES]] = lines.get(1..).unwrap_or_default().as_chunks().0;
     let find = |name: &&str| {
@@ -117,7 +117,7 @@ fn places(lines: &'static [SharedLine], names: &[&str]) -> Vec<Option<RouteAccou
     names.iter().map(find).collect()
 }
 
-/// The place of the name that is written so.
+/// Returns the account for an encoded name.
 fn place(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * EACH]) -> Option<RouteAccount> {
     let words = |place: &'static [SharedLine; PLACE_LINES]| place[..NAME_LINES].iter().flat_map(|line| &line.words);
     let own = lines.iter().find(|place| words(place).zip(name).all(|(word, value)| word.load(Relaxed) == *value));
@@ -127,7 +127,7 @@ fn place(lines: &'static [[SharedLine; PLACE_LINES]], name: &[u64; NAME_LINES * 
     RouteAccount::in_lines(place.last_chunk()?)
 }
 
-/// A name as it stands in memory: its length and 1, as no place that is taken begins with zero, and its bytes.
+/// Encodes a name: its length plus 1, so that no used place begins with zero, and its bytes.
 fn words(name: &str) -> [u64; NAME_LINES * EACH] {
     let mut bytes = [0; NAME_BYTES];
     bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);

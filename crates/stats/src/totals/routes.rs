@@ -1,6 +1,7 @@
-//! What came of the requests of each route, in memory that its keeper reads: how many were answered, with what, and how long they took.
+//! Counters of the requests of each route, in memory that the parent process reads: responses by status class, and a
+//! histogram of their times.
 //!
-//! It stands apart from the other numbers, because how many routes there are is a setting; mostly there are none.
+//! They are apart from the other counters, because the number of routes is a setting, mostly zero.
 
 use super::times::{EACH, HISTOGRAM_LINES, Histogram, HistogramAccount, add_saturating};
 use oribi_io::process::SharedLine;
@@ -8,16 +9,16 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The classes of statuses.
+/// The status classes.
 pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Lines of these.
+/// Lines of the counters by class.
 const CLASS_LINES: usize = CLASSES.len().div_ceil(EACH);
 
-/// Lines of a route: how many responses of each class there were, and the histogram of how long all requests took.
+/// Lines of a route: a counter for each class, and the histogram of the times of all requests.
 pub const ROUTE_LINES: usize = CLASS_LINES + HISTOGRAM_LINES;
 
-/// One route in memory.
+/// The counters of one route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouteAccount {
     classes: &'static [SharedLine; CLASS_LINES],
@@ -25,7 +26,7 @@ pub(super) struct RouteAccount {
 }
 
 impl RouteAccount {
-    /// The one in `lines`.
+    /// The counters in `lines`.
     #[inline]
     pub(super) fn in_lines(lines: &'static [SharedLine; ROUTE_LINES]) -> Option<Self> {
         let (classes, times) = lines.split_first_chunk()?;
@@ -41,7 +42,7 @@ impl RouteAccount {
         RouteCounts { classes: array::from_fn(|class| self.word(class).load(Relaxed)), times: self.times.read() }
     }
 
-    /// Adds what others have counted.
+    /// Adds the numbers of another account.
     pub(super) fn add(self, counts: &RouteCounts) {
         for (class, amount) in counts.classes.iter().enumerate().filter(|(_, amount)| **amount > 0) {
             add_saturating(self.word(class), *amount);
@@ -50,17 +51,18 @@ impl RouteAccount {
     }
 }
 
-/// All routes of one process, or of several one after the other, by their numbers. There are none by default.
+/// The counters of all routes of one process, or of several one after the other, by the number of the route. Empty by
+/// default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoutesAccount(&'static [[SharedLine; ROUTE_LINES]]);
 
 impl RoutesAccount {
-    /// As many as these lines have room for.
+    /// As many routes as these lines have room for.
     pub(super) fn in_lines(lines: &'static [SharedLine]) -> Self {
         Self(lines.as_chunks().0)
     }
 
-    /// Counts a request. `status`: that of its response; 0 if there is none. `alone`: no other thread counts there.
+    /// Counts a request. `status`: that of its response; 0: it had none. `alone`: no other thread counts there.
     #[inline]
     pub(super) fn count(self, route: u8, status: u16, nanoseconds: u64, alone: bool) {
         let Some(route) = self.0.get(usize::from(route)).and_then(RouteAccount::in_lines) else { return };
@@ -80,17 +82,17 @@ impl RoutesAccount {
     }
 }
 
-/// What came of the requests of a route: a copy.
+/// A copy of the counters of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteCounts {
-    /// Responses of each of the [`CLASSES`].
+    /// The number of responses in each of the [`CLASSES`].
     pub classes: [u64; CLASSES.len()],
-    /// How long requests have taken.
+    /// The times of the requests.
     pub times: Histogram,
 }
 
 impl RouteCounts {
-    /// Those of all routes in a copy of the words of their lines.
+    /// Decodes all routes in a copy of their lines.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Vec<Self> {
         let word = |lines: &[[u64; EACH]], class: usize| lines.get(class / EACH).map_or(0, |line| line[class % EACH]);
         let one = |lines: &[[u64; EACH]]| Self {
@@ -106,7 +108,7 @@ impl RouteCounts {
     }
 }
 
-/// Joins the numbers of two. What one of them does not have is zero.
+/// Joins two lists number by number. Missing numbers are zero.
 pub(super) fn join_routes(one: &[RouteCounts], other: &[RouteCounts], join: impl Fn(u64, u64) -> u64) -> Vec<RouteCounts> {
     let none = RouteCounts::default();
     let both = (0..one.len().max(other.len())).map(|route| (one.get(route), other.get(route)));

@@ -1,4 +1,4 @@
-//! What an engine counts for each request.
+//! Counts the events of each request in an engine.
 
 use super::{Account, Counter, Part};
 use oribi_message::Version;
@@ -21,14 +21,14 @@ const EACH_REQUEST: [Counter; 12] = [
     Counter::RequestsFastCgi,
 ];
 
-/// The numbers of one lane. Only its thread adds to them, so that takes no more than a load and a store.
+/// The counters of one lane. Only its thread changes them, which takes no more than a load and a store.
 #[derive(Debug)]
 pub struct Tally {
-    /// Where this lane counts: the account of its process, or one of its own if the process has several lanes.
+    /// The lane's account: that of its process, or one of its own if the process has several lanes.
     own: Account,
     /// The account of a process with several lanes: see [`Tally::settle`].
     all: Option<Account>,
-    /// Bytes that [`Tally::settle`] has taken out of `own`.
+    /// Bytes that [`Tally::settle`] has moved from `own` to `all`.
     settled: Cell<u64>,
 }
 
@@ -39,29 +39,29 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// That of the only lane of a process.
+    /// The tally of the only lane of a process.
     pub const fn alone(account: Account) -> Self {
         Self { own: account, all: None, settled: Cell::new(0) }
     }
 
-    /// That of one of several lanes.
+    /// The tally of one of several lanes.
     pub fn one_of_many(account: Account) -> Self {
         Self { own: Account::unshared(), all: Some(account), settled: Cell::new(0) }
     }
 
-    /// Counts what does not happen for each request.
+    /// Counts an event that does not happen for each request.
     #[inline]
     pub fn count(&self, counter: Counter) {
         self.all.unwrap_or(self.own).count(counter);
     }
 
-    /// Counts an amount that does not come with each request.
+    /// Adds an amount that does not occur with each request.
     #[inline]
     pub fn add(&self, counter: Counter, amount: u64) {
         self.all.unwrap_or(self.own).add(counter, amount);
     }
 
-    /// A final response has begun.
+    /// Counts a final response that has begun.
     #[inline]
     pub fn responded(&self, status: u16) {
         if (200..300).contains(&status) { self.own.bump(Counter::Responses2xx, 1) } else { self.responded_otherwise(status) }
@@ -79,19 +79,19 @@ impl Tally {
         self.own.bump(class, 1);
     }
 
-    /// So many bytes have come from clients.
+    /// Adds bytes received from clients.
     #[inline]
     pub fn received(&self, bytes: usize) {
         self.own.bump(Counter::BytesReceived, bytes as u64);
     }
 
-    /// A socket has taken so many bytes.
+    /// Adds bytes written to a socket.
     #[inline]
     pub fn sent(&self, bytes: usize) {
         self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
-    /// Bytes that this lane has received and sent; those of lanes before it may be among them.
+    /// Returns the bytes received and sent by this lane, perhaps with those of lanes before it.
     #[inline]
     pub fn moved(&self) -> u64 {
         self.settled.get().wrapping_add(self.in_own())
@@ -103,7 +103,7 @@ impl Tally {
         number(Counter::BytesReceived).wrapping_add(number(Counter::BytesSent))
     }
 
-    /// The head of a request of HTTP/1 has been read.
+    /// Counts the head of an HTTP/1 request that has been read.
     #[inline]
     pub fn asked(&self, version: Version) {
         if version == Version::Http11 { self.own.bump(Counter::RequestsHttp11, 1) } else { self.asked_otherwise() }
@@ -114,26 +114,26 @@ impl Tally {
         self.own.bump(Counter::RequestsHttp10, 1);
     }
 
-    /// The head of a request of HTTP/2 has been read, which has opened a stream.
+    /// Counts the head of an HTTP/2 request that has been read and has opened a stream.
     #[inline]
     pub fn asked_by_http2(&self) {
         self.own.bump(Counter::RequestsHttp2, 1);
         self.count(Counter::Http2Streams);
     }
 
-    /// A request of FastCGI has begun.
+    /// Counts a FastCGI request that has begun.
     #[inline]
     pub fn asked_by_web_server(&self) {
         self.own.bump(Counter::RequestsFastCgi, 1);
     }
 
-    /// A request waits to be answered.
+    /// Counts a request that waits for its answer.
     #[inline]
     pub fn queued(&self) {
         self.own.bump(Counter::RequestsQueued, 1);
     }
 
-    /// The parts of a request took so many nanoseconds, in the order of [`Part::ALL`].
+    /// Counts the times of the parts of a request, in nanoseconds, in the order of [`Part::ALL`].
     #[inline]
     pub fn timed(&self, parts: [u64; Part::ALL.len()]) {
         match self.all {
@@ -142,18 +142,18 @@ impl Tally {
         }
     }
 
-    // Apart, so that the code for a lane alone, which stands where it is called, is not there twice.
+    // A function of its own, so that the code for a single lane, which is inlined at each call, is not there twice.
     #[inline(never)]
     fn timed_by_many(all: Account, parts: [u64; Part::ALL.len()]) {
         all.times.count(parts, false);
     }
 
-    /// One part of a request took so many nanoseconds.
+    /// Counts the time of one part of a request, in nanoseconds.
     pub fn timed_one(&self, part: Part, nanoseconds: u64) {
         self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
-    /// A request of a route came to its end after so long. `status`: that of its response; 0 if there is none.
+    /// Counts a request of a route that has ended. `status`: that of its response; 0: it had none.
     #[inline]
     pub fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
         match self.all {
@@ -162,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// One of several lanes tells others what it has counted: before it waits, and before an app may end the process.
+    /// Publishes the counts of one of several lanes: before it waits, and before an app may end the process.
     #[inline]
     pub fn settle(&self) {
         if let Some(all) = self.all {
@@ -205,7 +205,7 @@ mod tests {
         (0..4).for_each(|_| tally.asked_by_web_server());
     }
 
-    /// What that makes of them.
+    /// The expected counters.
     const COUNTED: [u64; EACH_REQUEST.len()] = [2, 1000, 70, 1, 1, 1, 2, 2, 2, 1, 3, 4];
 
     fn known(account: Account) -> [u64; EACH_REQUEST.len()] {

@@ -1,7 +1,7 @@
-//! How long the parts of requests took: a histogram of each part, in memory that its keeper reads.
+//! Histograms of the times of the parts of requests, in memory that the parent process reads.
 //!
-//! The buckets are always the same, fine enough for percentiles, so that numbers of processes, of generations and of programs can be
-//! added. Which of their bounds Prometheus is shown is a setting ([`Bound`]).
+//! The buckets are fixed, and fine enough for percentiles, so that numbers of different processes, generations and program
+//! versions can be added. The bounds that are exported to Prometheus are a setting ([`Bound`]).
 
 use oribi_config::bounds::{BOUNDS, Bound, NANOSECONDS};
 use oribi_io::process::SharedLine;
@@ -10,25 +10,25 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A part of the time that a request takes, from when it is complete until its response has been sent.
+/// A part of the time of a request, from its last byte to the last byte of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Part {
-    /// It waits for a worker.
+    /// From the request's last byte until a worker takes it.
     Queue,
-    /// Its app runs.
+    /// While its app runs.
     App,
-    /// The app has finished, and the client has not yet taken all of the response.
+    /// From the app's end until the client has been sent all of the response.
     Send,
-    /// All of them.
+    /// All parts together.
     Total,
 }
 
 impl Part {
-    /// All parts, in the order in which they are counted.
+    /// All parts, in their order in memory.
     pub const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
 
-    /// The name by which users know it.
+    /// Returns the name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
@@ -39,10 +39,10 @@ impl Part {
     }
 }
 
-/// One bucket up to each bound, and one for what is above all.
+/// One bucket up to each bound, and one above all of them.
 const BUCKETS: usize = BOUNDS + 1;
 
-/// Numbers in a line.
+/// The number of words of a line.
 pub(super) const EACH: usize = 4;
 
 /// Lines of a histogram: its buckets, and the sum of all times in nanoseconds.
@@ -51,11 +51,11 @@ pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
 /// Lines of the histograms of all parts.
 pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
 
-/// The bits behind the leading one by which the search for a bucket begins: few bounds have them in common.
+/// The number of bits after the leading one from which the search for a bucket starts: few bounds have them in common.
 const STEP_BITS: u32 = 3;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// Where to begin among the bounds, for each number of bits of a time and for the first bits behind the leading one.
+/// The first bound to look at, for each bit length of a time and for the first bits after the leading one.
 const FIRST_OF_STEP: [u8; 65 * STEPS] = {
     let mut first = [0; 65 * STEPS];
     let (mut bits, mut index) = (STEP_BITS + 1, 0);
@@ -75,7 +75,7 @@ const FIRST_OF_STEP: [u8; 65 * STEPS] = {
     first
 };
 
-/// The bucket of a time.
+/// Returns the bucket of a time.
 #[inline]
 fn bucket(nanoseconds: u64) -> usize {
     // Most requests do not wait, and most responses are sent at once.
@@ -91,7 +91,7 @@ fn bucket(nanoseconds: u64) -> usize {
     index
 }
 
-/// A time as histograms count it.
+/// A time and its bucket.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     bucket: usize,
@@ -105,7 +105,7 @@ impl Sample {
     }
 }
 
-/// Adds to a word that others may add to at the same time.
+/// Adds to a word that others may change at the same time.
 pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
     let _ = word.fetch_update(Relaxed, Relaxed, |present| Some(present.saturating_add(amount)));
 }
@@ -115,7 +115,7 @@ pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {
 pub(super) struct HistogramAccount(&'static [SharedLine; HISTOGRAM_LINES]);
 
 impl HistogramAccount {
-    /// The one in `lines`.
+    /// The histogram in `lines`.
     pub(super) const fn in_lines(lines: &'static [SharedLine; HISTOGRAM_LINES]) -> Self {
         Self(lines)
     }
@@ -125,7 +125,7 @@ impl HistogramAccount {
         &self.0[index / EACH].words[index % EACH]
     }
 
-    /// Counts a time. `alone`: no other thread does, so that takes no more than loads and stores.
+    /// Counts a time. `alone`: no other thread counts there, so loads and stores are enough.
     #[inline]
     pub(super) fn count(self, nanoseconds: u64, alone: bool) {
         self.count_sample(Sample::of(nanoseconds), alone);
@@ -143,7 +143,7 @@ impl HistogramAccount {
         }
     }
 
-    /// Adds what others have counted.
+    /// Adds the numbers of another account.
     pub(super) fn add(self, histogram: &Histogram) {
         for (index, amount) in histogram.numbers().enumerate().filter(|(_, amount)| *amount > 0) {
             add_saturating(self.word(index), amount);
@@ -160,7 +160,7 @@ impl HistogramAccount {
 pub(super) struct TimesAccount(&'static [SharedLine; TIMES_LINES]);
 
 impl TimesAccount {
-    /// Those in `lines`.
+    /// The histograms in `lines`.
     pub(super) const fn in_lines(lines: &'static [SharedLine; TIMES_LINES]) -> Self {
         Self(lines)
     }
@@ -174,7 +174,7 @@ impl TimesAccount {
     #[inline(always)]
     pub(super) fn count(self, [queue, app, send, total]: [u64; Part::ALL.len()], alone: bool) {
         let app_sample = Sample::of(app);
-        // If neither a worker nor the client had to be waited for, it is the same.
+        // The total equals the app's time if the request waited neither for a worker nor for its client.
         let total_sample = if total == app { app_sample } else { Sample::of(total) };
         self.of(Part::Queue).count(queue, alone);
         self.of(Part::App).count_sample(app_sample, alone);
@@ -182,7 +182,7 @@ impl TimesAccount {
         self.of(Part::Total).count_sample(total_sample, alone);
     }
 
-    /// Counts a part alone.
+    /// Counts the time of one part.
     pub(super) fn count_one(self, part: Part, nanoseconds: u64, alone: bool) {
         self.of(part).count(nanoseconds, alone);
     }
@@ -192,7 +192,7 @@ impl TimesAccount {
         self.0.iter()
     }
 
-    /// Adds what others have counted.
+    /// Adds the numbers of another account.
     pub(super) fn add(self, times: &Times) {
         Part::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
     }
@@ -202,11 +202,11 @@ impl TimesAccount {
     }
 }
 
-/// What one histogram has counted: a copy.
+/// A copy of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; BUCKETS],
-    /// Nanoseconds: those of 584 years.
+    /// Nanoseconds; 64 bits suffice for 584 years.
     sum: u64,
 }
 
@@ -221,12 +221,12 @@ impl Histogram {
         Self { buckets: array::from_fn(&word), sum: word(BUCKETS) }
     }
 
-    /// The one in a copy of the words of its lines, which are the first of these.
+    /// Decodes a copy of the histogram's lines, which come first in `lines`.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
         Self::of(|index| lines.get(index / EACH).map_or(0, |line| line[index % EACH]))
     }
 
-    /// In their order in memory.
+    /// Returns all numbers, in their order in memory.
     fn numbers(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().copied().chain([self.sum])
     }
@@ -236,47 +236,47 @@ impl Histogram {
         Self { buckets, sum: join(self.sum, other.sum) }
     }
 
-    /// How many times were counted.
+    /// Returns the number of times counted.
     #[inline]
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
-    /// All times together.
+    /// Returns the sum of all times.
     #[inline]
     pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
-    /// How many times are in each bucket: those up to each bound, and what is above all.
+    /// Returns the count of each bucket: one up to each bound, and one above all of them.
     pub fn counts(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().copied()
     }
 
-    /// How many of them are no longer than a bound.
+    /// Returns the number of times up to a bound.
     pub fn up_to(&self, bound: Bound) -> u64 {
         self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
-    /// The buckets in which there is something: their bounds, and how many times are in them. `None`: what is above all bounds.
+    /// Returns the buckets that are not empty: their bounds and counts. `None`: the bucket above all bounds.
     pub fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
         bounds.zip(self.buckets).filter(|(_, count)| *count > 0)
     }
 }
 
-/// What the histograms of all parts have counted: a copy.
+/// A copy of the histograms of all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times([Histogram; Part::ALL.len()]);
 
 impl Times {
-    /// The histogram of one part.
+    /// Returns the histogram of one part.
     #[inline]
     pub const fn of(&self, part: Part) -> &Histogram {
         &self.0[part as usize]
     }
 
-    /// Those in a copy of the words of their lines.
+    /// Decodes a copy of the lines of all histograms.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
         Self(array::from_fn(|part| Histogram::read_copy(lines.get(part * HISTOGRAM_LINES..).unwrap_or_default())))
     }

@@ -17,34 +17,33 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 
-/// What a new edge gets from its keeper.
+/// The parameters of a new edge.
 pub(in super::super) struct Birth {
-    /// Counted from 0.
+    /// Its index.
     pub(super) number: usize,
     pub(super) slot: WorkerSlot,
-    /// Another edge has used its memory before.
+    /// Whether an earlier edge has used its memory.
     pub(super) takes_over: bool,
-    /// The pipe that tells the edge to read its command.
+    /// The pipe that makes the edge read its command.
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
-    /// The edge's end of the socket on which it asks to end workers.
+    /// The edge's end of the socket to its parent process.
     pub(super) keeper: Keeper,
-    /// Where connections of the server before come from.
+    /// The source of connections of the previous server.
     pub(super) handed: Option<Receiver>,
     pub(super) parent: Pid,
     pub(super) heirs: Heirs,
 }
 
-/// `edge`, or `edge 2` where there are several.
+/// Returns `edge`, or `edge 2` where there are several.
 pub(super) fn name(number: usize, of: usize) -> String {
     if of > 1 { format!("edge {}", number + 1) } else { "edge".to_owned() }
 }
 
-/// The signals that are for other processes: whoever stops the server, or a part of it, tells the keeper, and the keeper stops
-/// the edges when they have answered everything.
+/// The signals that are meant for the parent process: it stops the edges when they have answered everything.
 const KEEPERS: [Signal; 7] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
-/// The count of ignored signals, which nobody reads.
+/// The counter of ignored signals, which is never read.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
 impl Birth {
@@ -74,7 +73,7 @@ impl Birth {
                 1
             }
         };
-        // Neither the app's exit handlers nor the language's may run here.
+        // The exit handlers of the app and of its language must not run here.
         exit_now(status)
     }
 
@@ -92,7 +91,7 @@ impl Birth {
         let sandbox = Sandbox::of_edge(settings)?;
         privileges.drop_in_edge()?;
         follow(parent)?;
-        // The last edge of a stop has the sockets of all.
+        // The last edge of a stop has the sockets of all edges.
         let seat = match slot.command() {
             WorkerCommand::Serve => Seat { number, of: settings.edges_wanted() },
             _ => Seat::ONLY,
@@ -119,14 +118,14 @@ impl Birth {
     }
 }
 
-/// Makes the edge stop when its keeper dies: then it answers what has arrived, and ends.
+/// Makes the edge stop when its parent dies: it answers arrived requests, and ends.
 fn follow(parent: Pid) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the keeper dies: {error}"))?;
     if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the keeper has died".to_owned()) }
 }
 
-/// Replaces the keeper's signal handlers by an edge's.
+/// Replaces the parent's signal handlers by those of an edge.
 fn take_over_signals(
     settings: &Settings,
     slot: WorkerSlot,
@@ -134,7 +133,7 @@ fn take_over_signals(
     keeper_signals: &mut signals::Signals,
     heirs: Heirs,
 ) -> io::Result<Vec<Watch>> {
-    // Nobody else may be left to end an edge whose requests nobody answers.
+    // No process may be left to end an edge whose requests are never answered.
     let graceful = settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };

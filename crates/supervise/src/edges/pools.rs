@@ -1,7 +1,7 @@
-//! The memory that edges share with workers: its size, and how a mold inherits it.
+//! Creates the memory that edges share with workers, and passes it to a mold.
 //!
-//! `ORIBI_POOLS=1060,110000,24,64,262144:5,6,7,8,...;...` describes the memory of each edge: the numbers of its shape, then those
-//! of its descriptors.
+//! `ORIBI_POOLS=1060,110000,24,64,262144:5,6,7,8,...;...` describes the memory of each edge: the numbers of its shape, then
+//! those of its descriptors.
 
 use super::super::scaling;
 use oribi_config::Settings;
@@ -13,10 +13,10 @@ use oribi_pool::{Memory, Shape};
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
 
-/// The variable by which a master tells its mold about the memory.
+/// The variable by which a master passes the memory to its mold.
 pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 
-/// Makes the memory of all edges, for workers with that many `lanes` each.
+/// Creates the memory of all edges, for workers with that many `lanes` each.
 ///
 /// # Errors
 /// The system refuses.
@@ -39,7 +39,7 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
     (0..settings.edges_wanted()).map(make).collect()
 }
 
-/// The value of [`POOLS`] for `pools`.
+/// Returns the value of [`POOLS`] for `pools`.
 pub(in super::super) fn describe(pools: &[Memory]) -> String {
     let one = |memory: &Memory| {
         let Shape { slots, request_bytes, workers, areas, area_bytes } = memory.shape();
@@ -49,10 +49,10 @@ pub(in super::super) fn describe(pools: &[Memory]) -> String {
     pools.iter().map(one).collect::<Vec<_>>().join(";")
 }
 
-/// Takes over what `value` describes.
+/// Takes over the memory that `value` describes.
 ///
 /// # Errors
-/// Says what cannot be used, and why.
+/// A part of it is unusable; the message says which, and why.
 pub(in super::super) fn inherit(value: &str) -> Result<Vec<Memory>, String> {
     let mut pools = Vec::new();
     for (shape, numbers) in parse(value)? {
@@ -69,7 +69,7 @@ pub(in super::super) fn inherit(value: &str) -> Result<Vec<Memory>, String> {
 /// Hides the descriptors from programs that the app starts.
 pub(in super::super) fn claim_all(value: &str) {
     for number in parse(value).unwrap_or_default().into_iter().flat_map(|(_, numbers)| numbers) {
-        // The later take-over reports what is wrong.
+        // The later take-over reports errors.
         let _ = claim(number);
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_described_is_inherited_once() {
         let memory = Memory::new(SHAPE).expect("memory");
-        // An executed program finds descriptors without CLOEXEC.
+        // An executed program inherits descriptors without CLOEXEC.
         let copy = |descriptor| rustix::io::dup(descriptor).expect("a descriptor").into_raw_fd();
         let numbers: Vec<String> = memory.descriptors().map(|descriptor| copy(descriptor).to_string()).collect();
         let (shape, own) = (describe(&[memory]), numbers.join(","));

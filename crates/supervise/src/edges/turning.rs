@@ -1,23 +1,23 @@
-//! Whether the loops of edges turn. A loop runs no app, so nothing may hold it up; one that is stuck serves nobody, and only whoever
-//! watches the server can end that.
+//! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it; one
+//! that is stuck serves no client, and only an external monitor can end it.
 
 use super::{Edges, Stage};
 use oribi_stats::scoreboard::WorkerState;
 
-/// What was seen of the loop of one edge.
+/// The observations of the loop of one edge.
 #[derive(Debug, Default)]
 pub(super) struct Turning {
-    /// How often it had turned at the last look; `None`: nobody has looked.
+    /// The number of iterations at the last look; `None`: there was none.
     turns: Option<u32>,
-    /// It has not turned between the last two looks.
+    /// Whether there was no iteration between the last two looks.
     stuck: bool,
 }
 
-/// What a look at a loop has shown.
+/// The result of a look at a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Turns,
-    /// Since this look it does not.
+    /// It has stopped since the last look.
     Stopped,
     Stands,
     TurnsAgain,
@@ -36,8 +36,8 @@ impl Turning {
 }
 
 impl Edges<'_> {
-    /// Whether every edge is there that there should be, and the loop of each has turned since the last call. Also has each turn once
-    /// until the next call, because a loop that has nothing to do sleeps.
+    /// Whether no edge is missing, and each loop has had an iteration since the last call. Also wakes each edge, because an
+    /// idle loop sleeps, so that it has an iteration until the next call.
     pub(in super::super) fn are_all_turning(&mut self) -> bool {
         if !self.are_all_there() {
             return false;
@@ -45,7 +45,7 @@ impl Edges<'_> {
         let slots = self.slots().to_vec();
         let mut all = true;
         for (number, slot) in slots.into_iter().enumerate() {
-            // Whoever starts has a loop soon, and whoever ends needs none.
+            // An edge that starts will have a loop soon, and one that ends needs none.
             if !matches!(self.stage, Stage::Serving) || slot.state() != WorkerState::Ready {
                 continue;
             }

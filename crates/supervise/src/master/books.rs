@@ -1,11 +1,11 @@
-//! The counters of a server with a master.
+//! Maintains the counters of a server with a master.
 
 use super::{Generation, Master};
 use oribi_stats::totals::Counter;
 use rustix::process::WaitStatus;
 
 impl Master<'_> {
-    /// Enters what edges and workers have counted since the last time.
+    /// Adds the counters of edges and workers since the last time.
     pub(super) fn keep_books(&self) {
         self.books.enter_edges(self.edges.as_ref());
         self.books.enter_certifier(self.certifier.as_ref());
@@ -13,7 +13,7 @@ impl Master<'_> {
         self.books.enter_orphaned();
     }
 
-    /// The same if another master shows the totals.
+    /// As [`Self::keep_books`], if another master displays the totals.
     pub(super) fn keep_books_if_watched(&self) {
         if self.succession.has_yielded() {
             self.keep_books();
@@ -21,12 +21,13 @@ impl Master<'_> {
     }
 
     fn enter_generation(&self, generation: &Generation) {
-        // Behind edges, workers count nothing that edges have not counted.
+        // Behind edges, workers only count what edges count already.
         self.books.enter(&generation.seen, &generation.board.counts(self.edges.is_none()));
         self.books.enter_figures(&generation.seen_figures, &generation.board);
     }
 
-    /// The mold of a generation has ended: enters what is left. If it could not wait for its workers, these end without it.
+    /// Adds the last counts of a generation whose mold has ended. If the mold could not wait for its workers, these end
+    /// without it.
     pub(super) fn close_books_of(&self, generation: &Generation, status: WaitStatus) {
         self.enter_generation(generation);
         if status.exit_status().is_none() {

@@ -1,43 +1,43 @@
-//! A change of the number of workers: the master tells the generation that serves, and learns when it has so many.
+//! Changes the number of workers: the master sends it to the serving generation, which reports when it has that many.
 
 use super::super::edges::Edges;
 use super::super::scaling::{self, Change};
 use super::{Generation, Master, Stage};
 use oribi_admin::control::Progress;
 
-/// The last change, and who was told of it.
+/// The last change, and the generation that got it.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
     last: Change,
-    /// The generation that says when it has come to have so many workers.
+    /// The generation that will report that it has that many workers.
     told: Option<u64>,
 }
 
 impl Master<'_> {
-    /// The most workers that may be wanted.
+    /// Returns the highest number of workers that may be set.
     pub(super) fn most_workers(&self) -> usize {
         let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
         let places = pools.first().map(|memory| memory.shape().workers as usize);
         scaling::most_with(self.settings, places, self.lanes)
     }
 
-    /// Changes how many workers each generation should have; returns a number for [`Master::change_progress`].
+    /// Sets the target number of workers of each generation; returns a number for [`Master::change_progress`].
     pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
         self.wanted = scaling::check(self.settings, workers, self.most_workers())?;
         self.change.told = None;
-        // While a reload is rolling, the generations change their numbers until the new one has so many.
+        // During a rolling reload, the generations change their numbers until the new one has that many.
         if self.rolling.is_none() {
             self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
         }
         Ok(self.change.last.begin())
     }
 
-    /// While somebody waits for a change: tells the generation that serves, and hears what it has said.
+    /// While a client waits for a change: sends it to the serving generation, and reads its answer.
     pub(super) fn go_on_with_change(&mut self) {
         if !self.change.last.is_under_way() {
             return;
         }
-        // A reload that is rolling ends with the new number of workers.
+        // A rolling reload ends with the new number of workers.
         if self.rolling.is_some() {
             self.change.told = None;
             return;
@@ -57,7 +57,7 @@ impl Master<'_> {
         }
     }
 
-    /// How far that change has come.
+    /// Returns the progress of that change.
     pub(super) fn change_progress(&self, number: u64) -> Progress {
         match self.change.last.progress(number, self.wanted) {
             Progress::Pending if self.stage != Stage::Serving => Progress::Failed("the server is stopping".to_owned()),

@@ -1,4 +1,4 @@
-//! The ends of molds and edges: what they mean, and what follows from them.
+//! Handles the ends of molds and edges.
 
 use super::super::edges::End;
 use super::super::reloads::Outcome;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::time::Instant;
 
 impl Master<'_> {
-    /// Waits for children that have ended: molds, and orphans of molds or of apps.
+    /// Collects the exit status of children that have ended: molds, and orphans of molds or of apps.
     pub(super) fn reap(&mut self) {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -83,7 +83,7 @@ impl Master<'_> {
                     self.pace.failed(now, now - born);
                     how_often = self.pace.how_often();
                 } else if next.is_none() {
-                    // The death of one that has served says nothing about the next one.
+                    // The death of a mold that has served does not predict the fate of the next one.
                     self.pace.lost(now);
                 }
                 let what_now = match next {

@@ -1,4 +1,4 @@
-//! A master that has been told to stop, and serves until others know of it.
+//! The drain period of a master.
 
 use super::super::edges::Edges;
 use super::super::farewell::{Asked, Farewell};
@@ -9,7 +9,7 @@ use rustix::process::WaitStatus;
 use std::time::Instant;
 
 impl Master<'_> {
-    /// Obeys the signals that stop the server.
+    /// Handles the signals that stop the server.
     pub(super) fn obey_stops(&mut self) {
         let stops = matches!(self.stage, Stage::Draining { .. } | Stage::Stopping { .. });
         let now = Instant::now();
@@ -25,7 +25,7 @@ impl Master<'_> {
         }
     }
 
-    /// Begins to stop, after the time that others are given to learn of it.
+    /// Begins to stop, after the drain period.
     pub(super) fn say_farewell(&mut self, now: Instant) {
         let delay = self.settings.timeouts.farewell;
         if self.farewell.is_some() {
@@ -43,7 +43,7 @@ impl Master<'_> {
         self.stop();
     }
 
-    /// Tells edges and molds what is due, and begins to stop when the time is over.
+    /// Sends the announcements that are due to edges and molds, and begins to stop when the period is over.
     pub(super) fn go_on_with_farewell(&mut self) {
         let (now, mut news) = (Instant::now(), None);
         match &mut self.farewell {
@@ -57,7 +57,7 @@ impl Master<'_> {
         }
     }
 
-    /// Tells a generation that has just become ready what the others know.
+    /// Sends the last announcement to a generation that has just become ready.
     pub(super) fn tell_of_farewell(&self, generation: &Generation) {
         if let Some(farewell) = &self.farewell {
             foretell(generation, farewell.told());
@@ -73,8 +73,8 @@ fn foretell(generation: &Generation, prospect: Prospect) {
     }
 }
 
-/// Whether the end of a mold that was told to stop means that requests were cut off. Whoever has killed it: once the edges have
-/// ended, no client waits for its workers.
+/// Whether the end of a stopping mold means that requests were cut off. Not if it was killed by a signal after the edges have
+/// ended: then no client waits for its workers.
 pub(super) fn cuts_off(edges: bool, status: WaitStatus) -> bool {
     status.exit_status() != Some(0) && !(edges && status.terminating_signal().is_some())
 }

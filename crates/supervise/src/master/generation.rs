@@ -17,41 +17,41 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A mold that has not been waited for yet.
+/// A generation whose mold has not been waited for yet.
 pub(super) struct Generation {
-    /// Counted from 1.
+    /// Its number, counted from 1.
     pub(super) number: u64,
     pub(super) pid: Pid,
     pub(super) link: Link,
     pub(super) born: Instant,
     /// Whether it has loaded the app.
     pub(super) loaded: bool,
-    /// It was ended because it took too long to load the app.
+    /// Whether it was killed because it took too long to load the app.
     pub(super) late: bool,
     /// Whether its workers accept connections.
     pub(super) ready: bool,
-    /// It has come to have as many workers as the last order says.
+    /// Whether it has as many workers as the last order has set.
     pub(super) settled: bool,
-    /// How often it was told how many workers it should have, which is the number of the last such order.
+    /// The number of orders to change the number of workers, which is the number of the last one.
     scaled: u32,
-    /// Some of its workers cannot start.
+    /// Whether some of its workers cannot start.
     pub(super) incomplete: bool,
-    /// Why it cannot serve, if it has said so.
+    /// The reason why it cannot serve, if it has sent one.
     pub(super) trouble: Option<String>,
-    /// A signal has told it to end, and it waits for another generation to take over.
+    /// Whether a signal has asked it to end, and it waits for another generation to take over.
     pub(super) told: bool,
-    /// When to end it, if it was told to finish and has not done so by then. `None`: it was not told.
+    /// The time when it is killed if it has not finished. `None`: it was not told to finish.
     pub(super) end_by: Option<Instant>,
     /// Its scoreboard.
     pub(super) board: Board,
-    /// What it has counted that the master has entered.
+    /// Its counters that have been added to the totals.
     pub(super) seen: Seen,
-    /// The same of its apps' figures.
+    /// Its app metrics that have been added to the totals.
     pub(super) seen_figures: figures::Seen,
 }
 
 impl Generation {
-    /// Runs `mold`, which inherits a socket to this process and `listeners`, or `pools` in place of these if there are edges.
+    /// Runs `mold`, which inherits a socket to this process and `listeners`, or `pools` in their place if there are edges.
     pub(super) fn start(
         number: u64,
         mold: &mut Command,
@@ -77,13 +77,13 @@ impl Generation {
             Some(proof) => mold.env(PROOF, proof.as_raw_fd().to_string()),
             None => mold.env_remove(PROOF),
         };
-        // Edges tell of their requests themselves.
+        // Edges send the spans of their requests themselves.
         let spans = Way::of_process().filter(|_| pools.is_empty());
         match &spans {
             Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(SPANS),
         };
-        // Nor do these leave it to workers to answer with metrics.
+        // They also serve metrics themselves.
         let inquiries = Line::of_process().filter(|_| pools.is_empty());
         match &inquiries {
             Some(inquiries) => mold.env(INQUIRIES, inquiries.as_fd().as_raw_fd().to_string()),
@@ -129,14 +129,14 @@ impl Generation {
         self.end_by.is_none()
     }
 
-    /// Whether it has reported since the last call that its workers accept connections.
+    /// Reads its messages; returns whether its workers have begun to accept connections since the last call.
     pub(super) fn has_become_ready(&mut self) -> bool {
         let before = self.ready;
         // The system reports its end, too, with the reason.
         loop {
             match self.link.hear() {
                 News::Word(Word::Loaded) => self.loaded = true,
-                // Molds of earlier versions say nothing before.
+                // Molds of earlier versions do not send `Loaded`.
                 News::Word(Word::Ready) => {
                     (self.loaded, self.ready) = (true, true);
                     if std::mem::take(&mut self.incomplete) {
@@ -156,14 +156,14 @@ impl Generation {
         self.ready && !before
     }
 
-    /// Tells it how many workers it should have.
+    /// Sends it the target number of workers.
     pub(super) fn scale(&mut self, workers: usize) {
         self.scaled = self.scaled.wrapping_add(1);
         (self.settled, self.incomplete) = (false, false);
         self.link.scale(u32::try_from(workers).unwrap_or(u32::MAX), self.scaled);
     }
 
-    /// Tells it that the whole server stops, and how much time is left for that.
+    /// Tells it that the whole server stops, and sends the time left for that.
     pub(super) fn stop(&self, left: Duration) {
         if !self.stays() {
             return self.retire();
@@ -172,7 +172,7 @@ impl Generation {
         self.wake_if_loading();
     }
 
-    /// Tells it to finish, because it was to leave anyway.
+    /// Tells it to finish, because it was already about to leave.
     pub(super) fn retire(&self) {
         self.link.say(Word::Retire);
         self.wake_if_loading();
@@ -186,12 +186,12 @@ impl Generation {
 
     fn wake_if_loading(&self) {
         if !self.ready {
-            // It may still be loading the app, and then it reads no messages.
+            // It may still be loading the app, during which it reads no messages.
             let _ = kill_process(self.pid, Signal::TERM);
         }
     }
 
-    /// Ends it at once; if it still exists at `next`, this is tried again.
+    /// Kills it; if it still exists at `next`, this is repeated.
     pub(super) fn end(&mut self, next: Instant) {
         log::error!("the mold of generation {} (pid {}) does not stop and is ended", self.number, self.pid);
         // It has not been waited for, so its process id cannot belong to another process.

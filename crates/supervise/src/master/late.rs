@@ -1,4 +1,4 @@
-//! Molds that take too long to load the app.
+//! Kills molds that take too long to load the app.
 
 use super::super::describe_end;
 use super::{Generation, Master};
@@ -6,8 +6,8 @@ use rustix::process::{Signal, WaitStatus, kill_process};
 use std::time::{Duration, Instant};
 
 impl Master<'_> {
-    /// Ends molds that take too long to load the app. Nobody else would: an app that waits while it is loaded, for a lock or for a
-    /// database that does not answer, does not know that a reload waits for it.
+    /// Kills molds that take too long to load the app. Nothing else would: an app that waits during its load, for a lock or
+    /// for a database that does not answer, does not know that a reload waits for it.
     pub(super) fn end_late_loads(&mut self) {
         let (now, limit) = (Instant::now(), self.settings.life.load_timeout);
         for generation in self.generations.iter_mut().filter(|generation| loads(generation) && now >= generation.born + limit) {
@@ -17,13 +17,13 @@ impl Master<'_> {
         }
     }
 
-    /// The time until a mold will have taken too long.
+    /// Returns the time until a mold will have taken too long.
     pub(super) fn next_late_load(&self, now: Instant) -> Option<Duration> {
         let loading = self.generations.iter().filter(|generation| loads(generation));
         loading.map(|generation| (generation.born + self.settings.life.load_timeout).saturating_duration_since(now)).min()
     }
 
-    /// How a mold has ended, in words that follow its name.
+    /// Describes how a mold has ended, in words that follow its name.
     pub(super) fn describe_end_of_mold(&self, late: bool, status: WaitStatus) -> String {
         if late {
             let seconds = self.settings.life.load_timeout.as_secs_f64();

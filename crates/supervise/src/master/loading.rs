@@ -1,4 +1,4 @@
-//! Loads the app: at the start, anew, and again when the process that has loaded it dies.
+//! Loads the app: at the start, at a reload, and after the death of the process that has loaded it.
 
 use super::super::certificates;
 use super::super::edges::Edges;
@@ -14,16 +14,16 @@ use std::io;
 use std::time::Instant;
 
 impl Master<'_> {
-    /// Loads the app anew. The present generation serves until the new one is ready.
+    /// Loads the app again. The present generation serves until the new one is ready.
     pub(super) fn reload(&mut self) -> u64 {
         self.roll_back(Outcome::GivenUp);
         let patience = self.patience();
-        // A load that is still going on began before this request, so it is abandoned.
+        // A load in progress began before this request, so it is abandoned.
         for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
             generation.leave(patience);
             self.reloads.end(generation.number, Outcome::GivenUp);
         }
-        // What made generations fail may have been mended.
+        // The cause of earlier failures may have been fixed.
         self.pace.forgive();
         self.notifier.reloading();
         certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
@@ -110,7 +110,7 @@ impl Master<'_> {
         let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
-        // A new release may be there by now.
+        // The directory may lead to a new release by now.
         self.directory.enter();
         self.directory.describe_to(&mut self.mold);
         let mut generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;

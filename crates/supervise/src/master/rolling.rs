@@ -1,19 +1,19 @@
 //! A rolling reload: one worker of the new generation starts, one of the present generation ends, and so on, so that there is
-//! never more than one worker too many. The master leads; a mold says when it has as many workers as it was told to have.
+//! never more than one extra worker. The master leads; a mold reports when it has reached its target number of workers.
 
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
 use oribi_config::ReloadMode;
 use oribi_stats::totals::Counter;
 
-/// A rolling reload that is under way.
+/// A rolling reload in progress.
 #[derive(Debug)]
 pub(super) struct Rolling {
     /// The new generation.
     number: u64,
     /// The generation that it replaces.
     present: u64,
-    /// Workers of the new generation that take requests.
+    /// The number of workers of the new generation that take requests.
     up: usize,
 }
 
@@ -24,7 +24,8 @@ impl Master<'_> {
         self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
     }
 
-    /// The first worker of generation `number` takes requests, and `present` serves. Returns whether a rolling reload begins.
+    /// Begins a rolling reload if `present` serves and reloads roll; returns whether it does. Called when the first worker of
+    /// generation `number` takes requests.
     pub(super) fn begin_rolling(&mut self, number: u64, present: Option<u64>) -> bool {
         let Some(present) = present.filter(|_| self.rolls()) else { return false };
         for generation in &mut self.generations {
@@ -36,7 +37,8 @@ impl Master<'_> {
         true
     }
 
-    /// While a reload is rolling: takes the next step for what the molds have said, and gives up if the new one cannot go on.
+    /// During a rolling reload: takes the next step after the messages of the molds, and gives up if the new generation
+    /// cannot continue.
     pub(super) fn roll(&mut self) {
         if self.stage != Stage::Serving {
             self.rolling = None;
@@ -47,7 +49,7 @@ impl Master<'_> {
         if !stays(number) || self.generations.iter().any(|one| one.number == number && one.incomplete) {
             return self.give_up_rolling();
         }
-        // If the present one has died, whoever is left takes all the work.
+        // If the present generation has died, the new one takes all the work.
         let grown = has_settled(number);
         let up = if grown { up + 1 } else { up };
         if !stays(present) || up >= self.wanted {
@@ -63,7 +65,7 @@ impl Master<'_> {
         self.generations.iter_mut().for_each(|generation| generation.settled = false);
     }
 
-    /// The new generation cannot get all its workers.
+    /// Gives up, because the new generation cannot get all its workers.
     fn give_up_rolling(&mut self) {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
         let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
@@ -74,7 +76,7 @@ impl Master<'_> {
         self.roll_back(Outcome::Failed(why));
     }
 
-    /// Ends a rolling reload, if one is under way: the present generation gets back the workers that it has given up.
+    /// Ends a rolling reload, if one is in progress: the present generation gets its workers back.
     pub(super) fn roll_back(&mut self, outcome: Outcome) {
         let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
         let patience = self.patience();
@@ -83,7 +85,7 @@ impl Master<'_> {
         self.reloads.end(number, outcome);
     }
 
-    /// Tells one generation how many workers it should have.
+    /// Sends one generation its target number of workers.
     fn scale_one(&mut self, number: u64, workers: usize) {
         self.generations.iter_mut().filter(|one| one.number == number).for_each(|one| one.scale(workers));
     }

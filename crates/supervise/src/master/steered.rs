@@ -1,4 +1,4 @@
-//! What `oribi ctl` asks of a master.
+//! Implements the orders of `oribi ctl` for a master.
 
 use super::super::certifier::Certifier;
 use super::super::edges::Edges;
@@ -15,7 +15,7 @@ use oribi_stats::scoreboard::{Connections, Row, Shown};
 use std::time::Instant;
 
 impl Master<'_> {
-    /// Has all processes open their logs again.
+    /// Makes all processes reopen their logs.
     pub(super) fn reopen_logs(&self) {
         super::super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
@@ -32,7 +32,7 @@ impl Master<'_> {
 }
 
 impl Master<'_> {
-    /// What the connections of clients are doing: those of edges, or of workers if there are none.
+    /// Returns the connections of clients by state: those of edges, or of workers if there are none.
     fn connections(&self) -> Connections {
         let standing = |row: Row| row.standing;
         match &self.edges {
@@ -117,7 +117,7 @@ impl Steered for Master<'_> {
     }
 
     fn reload_progress(&self, number: u64) -> Progress {
-        // Somebody else may have asked for another one since, which this one was given up for.
+        // A later request for a reload may have replaced this one.
         let (number, outcome) = (number..=self.started)
             .filter_map(|number| Some((number, self.reloads.outcome(number)?)))
             .find(|(_, outcome)| **outcome != Outcome::GivenUp)

@@ -1,4 +1,4 @@
-//! Stopping: the edges first, then the molds.
+//! Stops the edges first, then the molds.
 
 use super::super::edges::Drained;
 use super::{MOLD_GRACE, Master, Stage, entitle};
@@ -22,8 +22,8 @@ impl Master<'_> {
                 edges.drain(&mut self.listeners, now + self.settings.timeouts.graceful);
                 self.stage = Stage::Draining { deadline: now + patience };
                 if !self.served {
-                    // Nobody would answer before the app is loaded. Workers that this process has not heard of yet take requests until
-                    // the edges have ended.
+                    // No process would answer before the app is loaded. Workers that this process does not know of yet take
+                    // requests until the edges have ended.
                     edges.await_nobody();
                     self.stop_molds(false);
                 }
@@ -57,12 +57,12 @@ impl Master<'_> {
         }
     }
 
-    /// How long a mold may take to stop.
+    /// Returns the time that a mold may take to stop.
     pub(super) fn patience(&self) -> Duration {
         self.settings.timeouts.graceful + MOLD_GRACE
     }
 
-    /// The app could not be loaded at the start.
+    /// Ends the server, because the app could not be loaded at the start.
     pub(super) fn fail_to_start(&mut self) {
         self.stage = match &mut self.edges {
             Some(edges) => {
@@ -73,7 +73,7 @@ impl Master<'_> {
         };
     }
 
-    /// Ends molds that were told to stop and take too long. The system tells their workers that they have died.
+    /// Kills stopping molds that take too long. The system signals the death to their workers.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for generation in &mut self.generations {
@@ -83,11 +83,11 @@ impl Master<'_> {
         }
     }
 
-    /// While stopping: ends molds that take too long.
+    /// While stopping: kills molds that take too long.
     pub(super) fn finish_up(&mut self, deadline: Instant, cut: bool) {
         if self.generations.is_empty() {
             match self.edges.as_mut().filter(|edges| !edges.are_gone()) {
-                // Nobody is left who could answer.
+                // No process is left that could answer.
                 Some(edges) => edges.end_now("there is no app any more"),
                 None => {
                     self.stage = Stage::Ended { status: i32::from(cut) };

@@ -1,4 +1,4 @@
-//! One generation takes over from another, or is given up.
+//! Lets one generation take over from another, or gives it up.
 
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
@@ -6,7 +6,7 @@ use oribi_stats::totals::Counter;
 use std::time::Instant;
 
 impl Master<'_> {
-    /// Generation `number` serves alone from now on.
+    /// Makes generation `number` serve alone.
     pub(super) fn take_over(&mut self, number: u64) {
         let patience = self.patience();
         for generation in self.generations.iter_mut().filter(|generation| generation.number < number && generation.stays()) {
@@ -15,7 +15,7 @@ impl Master<'_> {
         let fresh = self.generations.iter_mut().find(|generation| generation.number == number);
         let (pid, trouble) = fresh.map(|generation| (generation.pid, generation.trouble.take())).unzip();
         if let Some(why) = trouble.flatten() {
-            // In development it tells browsers why, and nothing else.
+            // In development a generation that cannot load the app serves, and only shows the reason in browsers.
             self.reloads.end(number, Outcome::Failed(why));
         }
         log::info!("generation {number} has taken over{}", pid.map_or_else(String::new, |pid| format!(" (pid {pid})")));
@@ -23,7 +23,7 @@ impl Master<'_> {
         self.notifier.ready(&format!("serving, generation {number}"));
     }
 
-    /// Ends generations whose workers cannot all start, if another one serves.
+    /// Retires generations of which some workers cannot start, if another one serves.
     pub(super) fn give_up_incomplete(&mut self) {
         let patience = self.patience();
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
@@ -41,7 +41,7 @@ impl Master<'_> {
         }
     }
 
-    /// Ends this server if it is to take over from another one and not all of its workers can start.
+    /// Ends this server if it is replacing another one and not all of its workers can start.
     fn leave_it_to_server_before(&mut self) {
         if self.stage != Stage::Serving || !self.succession.is_not_ready() {
             return;

@@ -37,7 +37,7 @@ impl Master<'_> {
         let arrival = self.signals.arrival().into_iter();
         let mut polled: Vec<_> = arrival.map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).collect();
         polled.extend(self.watch.iter().map(|watch| PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN)));
-        // Molds that serve may have something to say as well.
+        // Serving molds may send messages, too.
         polled.extend(
             self.generations.iter().map(|generation| PollFd::from_borrowed_fd(generation.link.0.as_fd(), PollFlags::IN)),
         );

@@ -11,10 +11,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 /// The variable that names the socket: a path, or a name in the abstract namespace after `@`.
 pub(super) const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// Variables that concern the first process of a server alone.
+/// Variables that only concern the first process of a server.
 pub(in super::super) const VARIABLES: [&str; 4] = [SOCKET, "WATCHDOG_USEC", "WATCHDOG_PID", super::FDSTORE];
 
-/// The way to the service manager.
+/// The connection to the service manager.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
@@ -22,7 +22,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// `None`: `address` names no socket that messages could be sent to; the log says why.
+    /// Opens the socket. `None`: messages cannot be sent to `address`; the log says why.
     pub(super) fn open(address: &str) -> Option<Self> {
         if address.is_empty() {
             return None;
@@ -43,7 +43,7 @@ impl Channel {
             .ok()
     }
 
-    /// Sends a message, with a copy of `descriptor` if there is one; returns whether that went well. The log says why not.
+    /// Sends a message, with a copy of `descriptor` if there is one; returns whether it was sent. Logs an error.
     pub(super) fn send(&self, message: &str, descriptor: Option<BorrowedFd<'_>>) -> bool {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -51,7 +51,7 @@ impl Channel {
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return false;
         }
-        // A service manager that does not read must not keep this server from its work.
+        // A service manager that does not read must not block this server.
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = sendmsg_addr(&self.socket, &self.address, &[IoSlice::new(message.as_bytes())], &mut control, flags);
         sent.inspect_err(|error| {

@@ -1,11 +1,11 @@
-//! The watchdog of the service manager: it starts a service again that has not said for some time that it is alive.
+//! The watchdog of the service manager: it restarts a service that has not reported for some time that it is alive.
 
 use std::time::{Duration, Instant};
 
-/// The longest time that is taken seriously: about thirty years.
+/// The longest time supported: about thirty years.
 const LONGEST: Duration = Duration::from_secs(1 << 30);
 
-/// When to say next that this server is alive.
+/// The time of the next report that this server is alive.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     interval: Duration,
@@ -13,8 +13,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// What `variable` says for process `own`: the time in microseconds after which the service manager acts. `None`: it does
-    /// not watch this process.
+    /// Reads the environment by `variable` for process `own`: the time in microseconds after which the service manager acts.
+    /// `None`: it does not watch this process.
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>, own: u32, now: Instant) -> Option<Self> {
         let watched = variable("WATCHDOG_PID").is_none_or(|pid| pid.trim() == own.to_string());
         let time = variable("WATCHDOG_USEC")?.trim().parse().ok().map(Duration::from_micros).filter(|time| !time.is_zero())?;
@@ -22,7 +22,7 @@ impl Watchdog {
         watched.then(|| Self { interval: (time / 2).min(LONGEST), next: now })
     }
 
-    /// Whether it is time. The next time is then one interval later.
+    /// Whether it is time for a report. The next one is then due after the interval.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let due = now >= self.next;
         if due {
@@ -31,7 +31,7 @@ impl Watchdog {
         due
     }
 
-    /// The time until then.
+    /// Returns the time until the next report.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.next.saturating_duration_since(now)
     }

@@ -1,5 +1,5 @@
-//! Workers that are due to be replaced because they are old or use much memory. They ask for it in the same way as workers that
-//! have answered their share of requests.
+//! Replaces workers that are old or use much memory. They ask for it in the same way as workers that have reached their
+//! number of requests.
 
 use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
@@ -9,26 +9,26 @@ use oribi_stats::totals::Counter;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How often to look at the memory of each worker. A look at a worker below its limit reads one small file.
+/// The interval at which the memory of each worker is checked. For a worker below its limit this reads one small file.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How much longer than the exact weighing of a worker the pause after it is, so that it takes 2 % of a processor, unless the worker
-/// has grown so much since that it may have reached its limit.
+/// The ratio of the pause after an exact measurement of a worker to its duration, so that it takes 2 % of a processor, unless
+/// the worker has grown so much since that it may have reached its limit.
 const PAUSE_FACTOR: u32 = 50;
 
-/// The longest such pause: pages that were shared may have become a worker's own without any growth.
+/// The longest such pause: shared pages may have become a worker's own without any growth.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The age at which a worker is due that may live for `most`: drawn between three quarters of it and the whole.
+/// Returns the age at which a worker is due that may live for `most`: drawn between three quarters of it and the whole.
 pub(super) fn draw_lifetime(most: Duration) -> Duration {
     let mut random = [0; 4];
-    // Without random numbers all workers live as long as they may.
+    // Without random numbers all workers live for `most`.
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
     most - most.mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX) / 4.0)
 }
 
 impl Supervisor<'_> {
-    /// Has workers replaced that are too old or too large.
+    /// Requests the replacement of workers that are too old or too large.
     pub(super) fn replace_aged(&mut self) {
         let now = Instant::now();
         let limit = self.settings.life.max_memory;
@@ -56,7 +56,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The time until the next worker may be due.
+    /// Returns the time until the next worker may be due.
     pub(super) fn next_aged(&self, now: Instant) -> Option<Duration> {
         let weighs = self.settings.life.max_memory.is_some();
         let ready = self.members.iter().filter(|member| member.serving() == Some(WorkerState::Ready));
@@ -65,8 +65,8 @@ impl Supervisor<'_> {
     }
 }
 
-/// The memory of a worker, exactly if it may be more than `limit`; `None`: it cannot be told, because the worker has ended.
-/// `roughly` is set when the system refuses exact numbers.
+/// Returns the memory of a worker, exactly if it may be more than `limit`; `None`: the worker has ended. `roughly` is set
+/// when the system refuses exact numbers.
 fn weigh(member: &mut Member, limit: u64, now: Instant, roughly: &mut bool) -> Option<u64> {
     let process = member.pid.as_raw_nonzero().get().unsigned_abs();
     member.next_weighing = now + LOOK;

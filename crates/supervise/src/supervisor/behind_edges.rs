@@ -1,4 +1,4 @@
-//! A supervisor with edges: those of its own, or those of its master.
+//! A supervisor with edges: its own, or those of its master.
 
 use super::super::edges::{Birth, Drained, Edges};
 use super::super::notices::Notices;
@@ -18,7 +18,7 @@ impl Supervisor<'_> {
     /// Starts the edges that are missing.
     pub(super) fn keep_edges(&mut self) {
         let runtime = self.runtime;
-        // As long as another server serves, clients are not to wait here for the first worker.
+        // While another server serves, clients must not wait here for the first worker.
         let serves = self.served || !self.succession.is_not_ready();
         if let Some(edges) = self.edges.as_mut().filter(|_| serves)
             && let Some(birth) = edges.keep_running(|| fork_from(runtime))
@@ -43,7 +43,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// In a new edge: releases what belongs to the supervisor.
+    /// In a new edge: releases the descriptors of the supervisor.
     fn become_edge(&mut self, birth: Birth) -> ! {
         self.members.clear();
         (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
@@ -57,20 +57,20 @@ impl Supervisor<'_> {
         birth.live(self.settings, &self.listeners, pools, &self.privileges, &mut self.signals, entitle)
     }
 
-    /// No edge has ever begun to serve.
+    /// Ends the server, because no edge has ever begun to serve.
     pub(super) fn fail_without_edge(&mut self) {
         log::error!("no edge could start: fix the errors above, then start the server again");
         self.fail();
     }
 
-    /// Does what edges of this process ask for.
+    /// Handles the requests of this process's edges.
     pub(super) fn obey_edges(&mut self) {
         let pleas: Vec<Plea> = self.edges.iter().flat_map(Edges::pleas).collect();
         pleas.into_iter().for_each(|plea| self.hear_plea(plea));
     }
 
-    /// Does what an edge asks for about a process, if it is a worker of this supervisor. A worker that is ended is replaced. If an
-    /// app is stuck, the requests of the worker's other threads may finish.
+    /// Handles the request of an edge about a process, if it is a worker of this supervisor. A worker that is ended is
+    /// replaced. If an app is stuck, the requests of the worker's other threads may finish.
     pub(super) fn hear_plea(&mut self, Plea { process, reason }: Plea) {
         let is_it = |member: &&mut super::Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
         let Some(member) = self.members.iter_mut().find(is_it) else {
@@ -99,7 +99,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// The language may have threads that it can leave behind correctly.
+/// Forks by the language runtime, which may have threads that need care at a fork.
 pub(super) fn fork_from(runtime: &dyn Runtime) -> io::Result<Fork> {
     runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return))
 }

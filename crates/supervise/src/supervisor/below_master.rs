@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// The scoreboard: in the file that the master reads, if there is one with the right size.
+/// Creates the scoreboard, in the file that the master reads, if there is one with the right size.
 pub(super) fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> io::Result<Scoreboard> {
     let (count, threads, routes) = (scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers());
     let accepting = settings.edges_wanted() == 0;
@@ -24,7 +24,7 @@ pub(super) fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> io::Res
 }
 
 impl Supervisor<'_> {
-    /// Does what the master says.
+    /// Handles the messages of the master.
     pub(super) fn obey_master(&mut self) {
         while let Some(master) = &self.master {
             match master.hear() {
@@ -41,14 +41,14 @@ impl Supervisor<'_> {
                 News::Word(Word::Own) => self.listeners.iter_mut().for_each(|listener| listener.lent = false),
                 News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told) | News::Settled { .. } => {}
                 News::Plea(plea) => self.hear_plea(plea),
-                // Molds say this to masters.
+                // Only molds send this, to masters.
                 News::Trouble(_) => {}
                 News::TimeLeft(left) => self.stop_by = Some(Instant::now() + left),
                 News::Scale { workers, order } => {
                     if let Err(why) = self.have_workers(workers as usize) {
                         log::warn!("{why}");
                     }
-                    // A generation that starts says that it is ready.
+                    // A generation that starts reports that it is ready instead.
                     self.owes_settled = self.announced.then_some(order);
                 }
                 News::None => return,

@@ -1,4 +1,4 @@
-//! Why workers end, as it is counted.
+//! The reasons for the ends of workers, for the counters.
 
 use super::super::books::Books;
 use super::super::member::Member;
@@ -7,7 +7,8 @@ use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 
 impl Supervisor<'_> {
-    /// Counts the end of a worker that was last in this `state`. Ends that were not asked for are failures, whatever came before.
+    /// Counts the end of a worker that was last in this `state`. Ends that were not requested are failures, whatever came
+    /// before.
     pub(super) fn count_end(&self, member: &Member, state: WorkerState, failed: bool) {
         let stops = matches!(self.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
         let cause = match member.cause {
@@ -25,7 +26,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Why the worker with this index is told to go, of which there is one too many.
+    /// Returns the reason why the worker with this index, which is one too many, is retired.
     pub(super) fn cause_of_retirement(&self, index: usize) -> Counter {
         let member = &self.members[index];
         match member.cause {
@@ -36,7 +37,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The counters as they are now.
+    /// Returns the counters, up to date.
     pub(super) fn books(&self) -> &Books {
         self.books.enter_edges(self.edges.as_ref());
         self.books.enter_certifier(self.certifier.as_ref());

@@ -9,8 +9,8 @@ use super::{Stage, Supervisor};
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {
-    /// While serving: starts the certifier, if one is wanted and missing. Before a worker serves nobody may be there to answer an
-    /// authority's challenge.
+    /// While serving: starts the certifier, if one is wanted and missing. Before a worker serves there may be no process to
+    /// answer an authority's challenge.
     pub(super) fn keep_certifier(&mut self) {
         let runtime = self.runtime;
         if !self.served {
@@ -22,7 +22,7 @@ impl Supervisor<'_> {
         birth.live(self.settings, &self.privileges, &mut self.signals)
     }
 
-    /// In a new process beside those that serve: releases what belongs to the supervisor.
+    /// In a new helper process: releases the descriptors of the supervisor.
     pub(super) fn become_companion(&mut self, role: &str) {
         self.members.clear();
         (self.control, self.metrics, self.certifier, self.exporter) = (None, None, None, None);
@@ -35,12 +35,12 @@ impl Supervisor<'_> {
         Title { role, generation: None, state: "" }.show(self.settings, Some(self.runtime));
     }
 
-    /// How long this process may sleep for its sake; `None`: as long as nothing happens.
+    /// Returns the longest time that this process may sleep because of the certifier; `None`: until something happens.
     pub(super) fn certifier_patience(&self, now: Instant) -> Option<Duration> {
         self.certifier.as_ref().filter(|_| self.served && matches!(self.stage, Stage::Serving))?.patience(now)
     }
 
-    /// The server stops, or another one takes its place.
+    /// Ends the certifier, because the server stops or another one takes its place.
     pub(super) fn end_certifier(&mut self) {
         self.books.enter_certifier(self.certifier.as_ref());
         self.certifier.take().into_iter().for_each(Certifier::end);

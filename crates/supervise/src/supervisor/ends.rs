@@ -1,4 +1,4 @@
-//! The ends of workers: what they mean, and what follows from them.
+//! Handles the ends of workers.
 
 use super::super::certifier::Certifier;
 use super::super::edges::{Edges, End};
@@ -29,14 +29,14 @@ impl Supervisor<'_> {
                 Ok(None) => index += 1,
                 Ok(Some((_, status))) => self.worker_ended(index, Some(status)),
                 Err(Errno::INTR) => {}
-                // An app may have set SIGCHLD to be ignored: then the system does not tell how the worker ended.
+                // An app may have set SIGCHLD to be ignored: then the exit status is lost.
                 Err(_) => self.worker_ended(index, None),
             }
         }
     }
 
-    /// Waits for other servers, and for orphans: all those of the system become children of process 1, and those of this server of a
-    /// guardian.
+    /// Waits for other servers, and for orphans: process 1 inherits all those of the system, and a guardian those of this
+    /// server.
     fn reap_all(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if upgrade::note_end(self, pid, status) {
@@ -107,11 +107,11 @@ impl Supervisor<'_> {
                 return;
             }
         }
-        // Others were asked for since, and have begun to start: they are not to wait.
+        // Newer workers were requested, and have begun to start: they must not wait.
         if started || member.outdated && self.replacing {
             return;
         }
-        // A worker that a signal has killed says nothing about its replacement.
+        // The death of a worker by a signal does not predict the fate of its replacement.
         let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
         if failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
             return;
@@ -123,8 +123,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A worker has ended that had served. Its replacement waits for no pause, so that a request that ends its worker keeps no others
-    /// waiting.
+    /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that ends its worker does not
+    /// keep others waiting.
     fn replace_at_once(&mut self, now: Instant) {
         let serves = matches!(self.stage, Stage::Serving | Stage::Draining);
         if serves && self.lacks_workers() && self.pace.lost(now) {

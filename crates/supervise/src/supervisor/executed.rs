@@ -1,6 +1,6 @@
-//! Workers whose app has executed another program (exec). The supervisor alone can see that: a pipe that ends with the worker's
-//! program has ended, and the process has not. The clients of the worker get their error at once, another worker is started, and
-//! the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
+//! Finds workers whose app has executed another program (exec). Only the supervisor can see that: a pipe that ends with the
+//! worker's program has ended, and the process has not. The clients of the worker get their error at once, another worker is
+//! started, and the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
 
 use super::super::edges::Edges;
 use super::super::member::Member;
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 
 impl Supervisor<'_> {
-    /// Looks for workers that have become other programs.
+    /// Finds workers that have become other programs.
     pub(super) fn look_for_other_programs(&mut self) {
         let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
         for member in self.members.iter_mut().filter(|member| !member.left && has_left(member)) {
@@ -36,13 +36,13 @@ impl Supervisor<'_> {
     }
 }
 
-/// Whether nobody reads the pipe to the worker any more: its program or its process has ended.
+/// Whether the pipe to the worker has no reader any more: its program or its process has ended.
 fn has_left(member: &Member) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty())];
     poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Whether the process has memory: one that ends gives it back before its descriptors.
+/// Whether the process has memory: one that ends releases it before its descriptors.
 fn is_there(process: u32) -> bool {
     let size = std::fs::read_to_string(format!("/proc/{process}/statm"));
     size.is_ok_and(|size| size.split(' ').next().is_some_and(|pages| pages != "0"))

@@ -1,4 +1,4 @@
-//! A supervisor that has been told to stop, and serves until others know of it.
+//! The drain period of a supervisor.
 
 use super::super::edges::Edges;
 use super::super::farewell::{Asked, Farewell};
@@ -7,7 +7,7 @@ use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::time::Instant;
 
 impl Supervisor<'_> {
-    /// Without a master: obeys the signals that stop the server.
+    /// Without a master: handles the signals that stop the server.
     pub(super) fn obey_stops(&mut self) {
         let stops = matches!(self.stage, Stage::Draining | Stage::Stopping { .. });
         let now = Instant::now();
@@ -19,7 +19,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Begins to stop, after the time that others are given to learn of it.
+    /// Begins to stop, after the drain period.
     pub(super) fn say_farewell(&mut self, now: Instant) {
         let delay = self.settings.timeouts.farewell;
         if self.farewell.is_some() {
@@ -37,7 +37,7 @@ impl Supervisor<'_> {
         self.stop(WorkerCommand::Drain);
     }
 
-    /// Tells workers and edges what is due, and begins to stop when the time is over.
+    /// Sends the announcements that are due to workers and edges, and begins to stop when the period is over.
     pub(super) fn go_on_with_farewell(&mut self) {
         let (now, mut news) = (Instant::now(), None);
         match &mut self.farewell {
@@ -50,10 +50,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells workers and edges whether the server is about to end.
+    /// Announces to workers and edges whether the server is about to end.
     pub(super) fn foresee(&mut self, prospect: Prospect) {
         self.edges.iter().for_each(|edges: &Edges| edges.foresee(prospect));
-        // All slots share it, and workers that start later read it, too.
+        // All slots share this value, and workers that start later read it, too.
         if let Some(slot) = self.scoreboard.slots().first() {
             slot.foresee(prospect);
         }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 impl Supervisor<'_> {
-    /// Starts a worker. `ResourceBusy` says that there are too many already, which finish.
+    /// Starts a worker. `ResourceBusy`: there are too many already, which are finishing.
     pub(super) fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
         let supervisor = rustix::process::getpid();
         slot.occupy(command);
         let heirs = Heirs::begin();
-        // The language may have threads that it can leave behind correctly.
+        // The language runtime may have threads that need care at a fork.
         let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
         match forked {
             Err(error) => {
@@ -58,7 +58,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// In a new worker: releases what belongs to the supervisor.
+    /// In a new worker: releases the descriptors of the supervisor.
     pub(super) fn become_worker(
         &mut self,
         slot: WorkerSlot,
@@ -78,7 +78,7 @@ impl Supervisor<'_> {
         let own = self.edges.take().map(Edges::into_pools);
         let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
         if !pools.is_empty() {
-            // The clients of a worker behind edges are no business of its app's.
+            // The app of a worker behind edges must not have access to client connections.
             self.listeners.clear();
         }
         self.reasons.keep_writer();

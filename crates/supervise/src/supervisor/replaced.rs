@@ -45,7 +45,7 @@ impl<'a> Replaceable<'a> for Supervisor<'a> {
     }
 
     fn own_listeners(&mut self) {
-        // Workers do not know whose the listeners are.
+        // Nothing to do: workers do not know whether listeners are lent.
     }
 
     fn stop_with_guardian(&mut self) {

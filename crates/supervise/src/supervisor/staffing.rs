@@ -1,4 +1,4 @@
-//! While serving: keeps the wanted number of workers, and replaces workers that are due.
+//! While serving: maintains the target number of workers, and replaces workers that are due.
 
 use super::super::certificates;
 use super::super::edges::Edges;
@@ -13,7 +13,7 @@ use oribi_stats::totals::Counter;
 use std::io::ErrorKind;
 use std::time::Instant;
 
-/// How many workers there are of each kind.
+/// The number of workers of each kind.
 #[derive(Debug, Default)]
 struct Staff {
     /// Those that need no replacement now.
@@ -22,12 +22,12 @@ struct Staff {
     accepting: usize,
     /// Those that take requests and are not outdated.
     fresh: usize,
-    /// Some worker is starting or, if the old one is to go first, finishing.
+    /// Whether a worker is starting or, if the old one is to go first, finishing.
     changing: bool,
 }
 
 impl Supervisor<'_> {
-    /// Changes how many workers are wanted; returns the number of this change.
+    /// Sets the target number of workers; returns the number of this change.
     pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
         let workers = scaling::check(self.settings, workers, self.most_workers())?;
         let number = self.change.begin();
@@ -38,7 +38,7 @@ impl Supervisor<'_> {
         Ok(number)
     }
 
-    /// The most workers that may be wanted.
+    /// Returns the highest number of workers that may be set.
     pub(super) fn most_workers(&self) -> usize {
         let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
         let places = pools.first().map(|memory| memory.shape().workers as usize);
@@ -56,9 +56,9 @@ impl Supervisor<'_> {
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;
         for member in &mut self.members {
-            // Those that are ending because they could not serve say nothing about the new ones.
+            // The end of workers that could not serve does not predict the fate of the new ones.
             member.outdated = member.serving().is_some() || member.slot.state() == WorkerState::Starting;
-            // It began to start before this was asked for, and others serve.
+            // It began to start before the replacement was requested, and others serve.
             if whole && self.served && member.serving() == Some(WorkerState::Starting) {
                 member.retire(end_by);
             }
@@ -66,7 +66,7 @@ impl Supervisor<'_> {
         self.replacing = true;
         self.replacement_failure = None;
         self.failed_starts = 0;
-        // What made workers fail may have been mended.
+        // The cause of earlier failures may have been fixed.
         self.pace.forgive();
         self.notifier.reloading();
         let how = if self.replaces_whole() { "" } else { ", one after the other" };
@@ -92,7 +92,7 @@ impl Supervisor<'_> {
                     self.pace.refused(Instant::now());
                     let why = format!("a worker cannot be started: {why}");
                     if error.kind() == ErrorKind::ResourceBusy {
-                        // There is room again when those that finish have ended.
+                        // There is room again when the workers that finish have ended.
                         self.tell_of_shortage(&why);
                     } else {
                         self.fork_has_failed(&why);
@@ -106,7 +106,8 @@ impl Supervisor<'_> {
             self.pace.is_complete();
         }
         if self.replaces_whole() && staff.fresh < self.wanted {
-            // When one replacement follows another before it is over, those that it has begun with take the places of those before.
+            // If one replacement follows another before that is complete, more outdated workers may accept than are wanted.
+            // The excess ones retire at once.
             while staff.accepting - staff.fresh > self.wanted
                 && let Some(index) = self.dispensable()
             {
@@ -130,7 +131,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells the master that there are as many workers as there should be, if it waits for this.
+    /// Reports to the master that the target number is reached, if it waits for this.
     fn tell_if_settled(&mut self, staff: &Staff) {
         let as_many = !staff.changing && staff.accepting == self.wanted;
         if as_many {
@@ -148,17 +149,17 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Some worker cannot start: tells those who wait for it.
+    /// Reports to the waiting master or client that a worker cannot start.
     pub(super) fn tell_of_shortage(&mut self, why: &str) {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
-            // The reload that this worker may be a step of must not go on.
+            // The reload of which this worker may be a step must not go on.
             master.tell_trouble(why);
             master.say(Word::Incomplete);
         }
     }
 
-    /// Whether more workers are to be started.
+    /// Whether more workers must be started.
     pub(super) fn lacks_workers(&self) -> bool {
         self.staff().staying < self.wanted
     }
@@ -197,7 +198,7 @@ impl Supervisor<'_> {
                     staff.staying += usize::from(old_first && stays);
                     staff.accepting += 1;
                 }
-                // Whether others are to start is known when it has ended.
+                // The decision about others is made when it has ended.
                 None if member.has_given_up() || member.late => staff.staying += usize::from(stays),
                 None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
                     staff.staying += 1;
@@ -209,7 +210,7 @@ impl Supervisor<'_> {
         staff
     }
 
-    /// The worker to go next if the old one goes first: one that has asked for it, else an outdated one.
+    /// Returns the index of the worker to go next if the old one goes first: one that has asked for it, else an outdated one.
     fn due(&self) -> Option<usize> {
         let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
         let rolls = self.replacing && !self.replaces_whole();
@@ -224,12 +225,12 @@ impl Supervisor<'_> {
         !self.has_edges() && self.settings.sockets_of_address() > 1
     }
 
-    /// The number of seats. If all lanes wait at the same sockets, there is one.
+    /// Returns the number of seats; 1 if all lanes share the sockets.
     fn seats(&self) -> usize {
         if self.workers_have_sockets() { self.wanted } else { 1 }
     }
 
-    /// The seat with the fewest workers that will stay.
+    /// Returns the seat with the fewest workers that will stay.
     pub(super) fn vacant_seat(&self) -> Seat {
         let stays = |member: &&super::Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
         let taken = |number: usize| {
@@ -247,7 +248,8 @@ impl Supervisor<'_> {
         self.members.iter().filter(same).any(super::Member::accepts)
     }
 
-    /// The worker to retire when more accept than are wanted: one that asked for it, else an outdated one, else the newest.
+    /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
+    /// the newest.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &super::Member, state| member.serving() == Some(state) && self.is_covered(member);
@@ -258,7 +260,7 @@ impl Supervisor<'_> {
             .or_else(|| members.clone().rposition(ready))
     }
 
-    /// Ends workers that were told to finish and take too long.
+    /// Kills workers that were told to finish and take too long.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {

@@ -1,4 +1,4 @@
-//! The start of workers: who has to know of it; if one cannot start, what failed and whether others are tried.
+//! The start of workers: reports it, and decides about further attempts if one cannot start.
 
 use super::super::inheritance::Word;
 use super::super::member::Member;
@@ -24,12 +24,12 @@ impl Supervisor<'_> {
         if !self.served {
             return;
         }
-        // The workers before retire when those here serve, which must be all by then.
+        // The previous workers retire when those here serve, which must be all by then.
         if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || self.succession.is_not_ready()) {
             return;
         }
         match &self.master {
-            // It is told when this server takes over.
+            // The service manager is notified when this server takes over.
             None if self.succession.is_not_ready() => {}
             None => {
                 self.scoreboard.keeper.count(Counter::GenerationsLoaded);
@@ -42,13 +42,14 @@ impl Supervisor<'_> {
         self.announced = true;
     }
 
-    /// Called when a worker has ended before it could serve, with the reason. Where others would do no better, no other is started:
-    /// at the very start the server ends, and the first failure of a replacement leaves the present workers in their places. Returns
-    /// whether that is so. An `outdated` worker was started before the replacement was asked for, and tells nothing of it.
+    /// Handles a worker that has ended before it could serve, for this reason. If others would do no better, no other is
+    /// started: at the very start the server ends, and the first failure of a replacement leaves the present workers in
+    /// place. Returns whether that is so. An `outdated` worker was started before the replacement was requested, and does not
+    /// predict its result.
     pub(super) fn start_has_failed(&mut self, outdated: bool, why: &str) -> bool {
         if !self.served {
             self.failed_starts += 1;
-            // A few may be slower than the first that fails.
+            // A few may be slower than the first one that fails.
             if self.failed_starts < self.wanted && !self.members.is_empty() {
                 return false;
             }
@@ -83,7 +84,7 @@ impl Supervisor<'_> {
             return false;
         }
         self.failed_starts += 1;
-        // If a fresh one serves, the others may succeed at a second try.
+        // If a new one serves, the others may succeed at a second try.
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
@@ -92,7 +93,7 @@ impl Supervisor<'_> {
         gives_up
     }
 
-    /// The present workers stay.
+    /// Gives up the replacement; the present workers stay.
     fn give_up_replacing(&mut self, why: &str) {
         self.replacing = false;
         self.scoreboard.keeper.count(Counter::GenerationsFailed);
@@ -102,8 +103,8 @@ impl Supervisor<'_> {
         self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
     }
 
-    /// Called when the system has refused a process for a worker, with the reason, which those learn who wait for workers. It is tried
-    /// again later where workers are missing.
+    /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting clients. Missing workers are
+    /// started later.
     pub(super) fn fork_has_failed(&mut self, why: &str) {
         self.tell_of_shortage(why);
         match &self.master {
@@ -121,7 +122,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The server cannot go on.
+    /// Ends the server, which cannot continue.
     pub(super) fn fail(&mut self) {
         self.stage = Stage::Failed;
         self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
@@ -130,7 +131,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends workers that take too long to start.
+    /// Kills workers that take too long to start.
     pub(super) fn end_late_starters(&mut self) {
         let (now, patience) = (Instant::now(), self.settings.life.boot_timeout);
         for member in self.members.iter_mut().filter(|member| starts(member)) {
@@ -141,7 +142,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The time until a worker will have taken too long to start.
+    /// Returns the time until a worker will have taken too long to start.
     pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
         let starting = self.members.iter().filter(|member| starts(member));
         starting.map(|member| (member.born + self.settings.life.boot_timeout).saturating_duration_since(now)).min()

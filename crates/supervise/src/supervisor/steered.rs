@@ -1,4 +1,4 @@
-//! What `oribi ctl` asks of a supervisor without a master.
+//! Implements the orders of `oribi ctl` for a supervisor without a master.
 
 use super::super::edges::Edges;
 use super::super::{memory_use, requests, upgrade};

@@ -1,4 +1,4 @@
-//! Stopping: all workers together, or slowly, one after the other.
+//! Stops all workers together, or slowly, one after the other.
 
 use super::super::closing::{Closing, Rest};
 use super::super::edges::Edges;
@@ -9,14 +9,14 @@ use oribi_listen::{Seat, is_any_lent};
 use oribi_stats::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
-/// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they
-/// have nothing to answer any more, but exit handlers to run.
+/// The time that workers have to end properly even if the edges before them have used up `--graceful-timeout`: they have no
+/// request any more, but exit handlers to run.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// The phase of a supervisor.
 pub(super) enum Stage {
     Serving,
-    /// The edges of this process finish what they have begun. Workers serve as before.
+    /// The edges of this process finish their requests. Workers serve as before.
     Draining,
     /// No worker has become ready, and no more are started: the app, or a hook of it, cannot run in workers.
     Failed,
@@ -27,13 +27,13 @@ pub(super) enum Stage {
     Stopping {
         /// `Drain` if no other process will accept connections after this one, else `Retire`.
         command: WorkerCommand,
-        /// When to end workers that have not finished.
+        /// The time when workers that have not finished are killed.
         deadline: Instant,
-        /// What becomes of the listeners.
+        /// The state of the listeners.
         closing: Closing,
-        /// When to end workers that are still starting then; `None`: they are waited for.
+        /// The time when workers that are still starting are killed; `None`: they are waited for.
         starters: Option<Instant>,
-        /// Requests had to be cut off.
+        /// Whether requests had to be cut off.
         cut: bool,
     },
 }
@@ -66,7 +66,7 @@ impl Supervisor<'_> {
             Stage::Serving | Stage::Leaving { .. } | Stage::Draining => {
                 let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
                 let deadline = self.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
-                // They have no request, and others answer who waits. What their app does while it is loaded may take for ever.
+                // They have no request, and other workers answer the waiting clients. The load of the app may take forever.
                 let needed = self.served && !self.has_edges() && !self.members.iter().any(Member::accepts);
                 let starters = (!needed).then_some(now + LAST_MOMENT);
                 self.stage = Stage::Stopping { command, deadline, closing: Closing::default(), starters, cut: false };
@@ -96,7 +96,7 @@ impl Supervisor<'_> {
     /// the next server warms up while this one still does most of the work.
     pub(super) fn leave_slowly(&mut self) {
         if self.workers_have_sockets() {
-            // Nobody would accept at the sockets of workers that have left, and no parent program has a copy of them.
+            // No process would accept at the sockets of workers that have left, and no parent program has a copy of them.
             return self.stop(WorkerCommand::Drain);
         }
         if let Stage::Serving = self.stage {
@@ -125,7 +125,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends all workers without waiting for their requests. Whether the listeners are another process's is known if a stop has begun.
+    /// Kills all workers without waiting for their requests. A stop in progress keeps its command, which says whether another
+    /// process accepts at the listeners.
     pub(super) fn end_now(&mut self, reason: &str) {
         if let Some(edges) = &mut self.edges {
             edges.end_now(reason);
@@ -149,7 +150,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// While stopping: ends workers that are still starting.
+    /// While stopping: kills workers that are still starting.
     fn end_starters(&mut self) {
         let Stage::Stopping { starters, .. } = &mut self.stage else { return };
         if starters.take_if(|moment| Instant::now() >= *moment).is_none() {
@@ -161,7 +162,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// While stopping: ends what takes too long. Returns whether everything has ended.
+    /// While stopping: kills workers that take too long. Returns whether everything has ended.
     pub(super) fn finish_up(&mut self) -> bool {
         self.end_starters();
         let Stage::Stopping { deadline, closing, starters, .. } = &mut self.stage else { return false };
@@ -180,7 +181,7 @@ impl Supervisor<'_> {
             Rest::Nothing => return self.edges.as_ref().is_none_or(Edges::are_gone),
             Rest::OneMore(command) => command,
         };
-        // Somebody waits for what it loads.
+        // Clients wait for the end of its start.
         *starters = None;
         // It has the sockets of all seats.
         match self.start_worker(command, Seat::ONLY) {

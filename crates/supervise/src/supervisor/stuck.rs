@@ -1,8 +1,8 @@
-//! Keeps the deadlines of apps: has those that take too long log where they are, interrupts them, and ends their workers if
-//! that does not help.
+//! Enforces the deadlines of apps: makes those that take too long log their position, interrupts them, and ends their workers
+//! if that does not help.
 //!
-//! An interrupted app reacts as its language allows; C code that never returns does not react at all. Then the process ends, and
-//! its other threads get a moment to finish their requests.
+//! The reaction of an interrupted app depends on its language; C code that never returns does not react at all. Then the
+//! process ends, and its other threads get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
 use oribi_config::AppDeadlines;
@@ -13,10 +13,10 @@ use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often to look for apps that take too long: ten times within the shortest deadline, within these bounds.
+/// The bounds of the interval at which apps are checked; it is a tenth of the shortest deadline.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// The deadlines of an app that may have set its own.
+/// Returns the deadlines of an app that may have set its own.
 fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
     match own {
         OwnDeadline::None => deadlines,
@@ -26,13 +26,13 @@ fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
 }
 
 impl Supervisor<'_> {
-    /// Time between two looks.
+    /// Returns the interval of checks.
     pub(super) fn look_for_stuck(&self) -> Duration {
         (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
     }
 
-    /// Looks at what the threads of all workers are running, leaves orders for apps that take too long, and ends workers whose
-    /// apps do not obey. Replacements start at once.
+    /// Checks the threads of all workers, leaves orders for apps that take too long, and ends workers whose apps do not obey.
+    /// Replacements start at once.
     pub(super) fn keep_app_deadlines(&mut self) {
         let deadlines = AppDeadlines::of(self.settings);
         let now = Instant::now();

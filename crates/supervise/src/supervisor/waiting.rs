@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How often process 1, which inherits all orphans, looks for ended ones. Nobody is waiting for them.
+/// The interval at which process 1, which inherits all orphans, collects them. Nothing depends on a shorter one.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
 impl Supervisor<'_> {

@@ -1,5 +1,5 @@
-//! The first process of a server after an upgrade. Whoever has started it knows the server by its number, so it passes signals on to
-//! the present master, and ends when that does, with its status.
+//! The guardian: the first process of a server after an upgrade. Other programs know the server by its id, so it passes
+//! signals on to the present master, and ends when that does, with its status.
 
 use super::super::signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,7 +25,7 @@ impl GuardianLink {
         Self { socket, guardian }
     }
 
-    /// The value of `ORIBI_GUARDIAN`.
+    /// Returns the value of `ORIBI_GUARDIAN`.
     pub(super) fn describe(&self) -> String {
         format!("{}:{}", self.socket.as_raw_fd(), self.guardian)
     }
@@ -34,7 +34,7 @@ impl GuardianLink {
         self.socket.as_fd()
     }
 
-    /// The guardian.
+    /// Returns the process id of the guardian.
     pub(super) fn process(&self) -> u32 {
         self.guardian.unsigned_abs()
     }
@@ -44,14 +44,14 @@ impl GuardianLink {
         self.guardian == process
     }
 
-    /// Says that this process is the master now.
+    /// Reports to the guardian that this process is the master now.
     pub(in super::super) fn report(&self) {
         // If the guardian has died, the master ends, too.
         let _ = send(&self.socket, &std::process::id().to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Asks the system to have this master stop when the guardian dies. Call this when the master before has ended, because only
-    /// then the guardian is the parent. `false`: it has died already.
+    /// Makes this master stop when the guardian dies. Must be called when the previous master has ended, because only then is
+    /// the guardian the parent. `false`: it has died already.
     pub(in super::super) fn follow(&self) -> bool {
         let asked = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
         if let Err(error) = asked {
@@ -65,7 +65,7 @@ impl GuardianLink {
 #[derive(Debug)]
 struct Master {
     pid: Pid,
-    /// Readable when it has ended. `None`: the system has no descriptors for processes, or it has ended already.
+    /// Readable when it has ended. `None`: the system has no pidfds, or it has ended already.
     process: Option<OwnedFd>,
 }
 
@@ -74,7 +74,7 @@ impl Master {
         Self { pid, process: pidfd_open(pid, PidfdFlags::empty()).ok() }
     }
 
-    /// Whether it has ended, whoever has waited for it.
+    /// Whether it has ended, even if another process has collected its status.
     fn has_ended(&self) -> bool {
         match &self.process {
             Some(process) => {
@@ -86,18 +86,18 @@ impl Master {
     }
 }
 
-/// A guardian's wards: the present master, and those before it that still finish what they have.
+/// The processes that a guardian watches: the present master, and previous ones that still finish.
 #[derive(Debug)]
 pub(in super::super) struct Ward {
     present: Master,
     finishing: Vec<Master>,
-    /// Each later master sends its process id.
+    /// The socket on which each later master sends its process id.
     reports: OwnedFd,
     /// The exit status of the present master, if that has ended.
     status: Option<i32>,
 }
 
-/// Both ends of the socket to a guardian, which this process is.
+/// Creates the socket between this process, as guardian, and later masters.
 ///
 /// # Errors
 /// The system refuses.
@@ -111,7 +111,7 @@ impl Ward {
         Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
-    /// Learns who is the present master.
+    /// Reads reports, and updates the present master.
     fn hear_reports(&mut self) {
         let mut bytes = [0; 4];
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {
@@ -124,7 +124,7 @@ impl Ward {
         }
     }
 
-    /// Notes the end of a process. Returns the exit status of the server if no master is left.
+    /// Records the end of a process. Returns the exit status of the server if no master is left.
     pub(in super::super) fn note_end(&mut self, pid: Pid, status: i32) -> Option<i32> {
         self.hear_reports();
         let finishing = self.finishing.len();
@@ -133,13 +133,13 @@ impl Ward {
         if self.present.pid == pid {
             self.status = Some(status);
         } else if present_ended && self.finishing.len() < finishing {
-            // The master before it was its parent, has waited for it, and has ended with its status.
+            // The previous master was its parent, has waited for it, and has ended with its status.
             self.status = self.status.or(Some(status));
         }
         self.status.filter(|_| present_ended && self.finishing.iter().all(Master::has_ended))
     }
 
-    /// Passes on the signals that have arrived. Returns whether one of them was for those who have logs open.
+    /// Passes on the signals that have arrived. Returns whether one of them was to reopen logs.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         self.hear_reports();
         if !self.present.has_ended() {
@@ -150,7 +150,7 @@ impl Ward {
     }
 }
 
-/// Passes the signals that have arrived on to `masters`. Returns whether one of them was for those who have logs open.
+/// Passes the signals that have arrived on to `masters`. Returns whether one of them was to reopen logs.
 pub(in super::super) fn pass_signals_on(masters: &[Pid]) -> bool {
     let mut reopen = false;
     for signal in PASSED_ON {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
-    /// A process that ends when it is told to.
+    /// A process that ends when its input does.
     fn living() -> (Pid, Child) {
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is everywhere");
         (Pid::from_raw(i32::try_from(child.id()).expect("it is a number")).expect("it is one"), child)

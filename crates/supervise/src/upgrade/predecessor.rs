@@ -1,4 +1,4 @@
-//! The new server's view of the old one, until that has ended.
+//! The old server, in the new one, until it has ended.
 
 use super::super::inheritance::{
     FIGURES, GUARDIAN, HISTORY, ROUTE_TOTALS, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket,
@@ -22,16 +22,16 @@ pub(in super::super) struct Predecessor {
     pid: i32,
     /// Whether each listener was lent to the old server.
     lent: Vec<bool>,
-    /// It knows that this server serves.
+    /// Whether it has been notified that this server serves.
     told: bool,
 }
 
 impl Predecessor {
-    /// The old server that has started this process, and its listeners, which count as lent as long as that server needs them. `None`:
-    /// this process was started otherwise.
+    /// Returns the old server that has started this process, and its listeners, which count as lent as long as that server
+    /// needs them. `None`: this process was started otherwise.
     ///
     /// # Errors
-    /// A listener cannot be used.
+    /// A listener is unusable.
     pub(in super::super) fn of_environment() -> Result<Option<(Self, Vec<Listener>)>, String> {
         let Some((link, pid)) = environment::variable(UPGRADE).and_then(|value| inherit_socket(&value)) else {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Predecessor {
         Ok(Some((Self { link, pid, lent, told: false }, listeners)))
     }
 
-    /// The process that has started this one.
+    /// Returns the id of the process that has started this one.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
@@ -51,8 +51,8 @@ impl Predecessor {
         !self.told
     }
 
-    /// Tells the guardian and the old server that this one serves, and the latter where connections may go. The listeners are this
-    /// server's from now on.
+    /// Reports to the guardian and to the old server that this one serves, and names the destinations of connections to the
+    /// latter. The listeners belong to this server from now on.
     pub(in super::super) fn take_over(
         &mut self,
         edges: &[Sender],
@@ -60,8 +60,8 @@ impl Predecessor {
         guardian: Option<&GuardianLink>,
     ) {
         self.told = true;
-        // The old server may end at once when it is told. A guardian that has not heard of this one by then would take that for the
-        // end of the whole server.
+        // The old server may end as soon as it is notified. A guardian that does not know this one by then would take that
+        // for the end of the whole server.
         guardian.iter().for_each(|guardian| guardian.report());
         for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
             listener.lent = *lent;
@@ -73,30 +73,30 @@ impl Predecessor {
         }
     }
 
-    /// Whether it has ended, or, if it is the `guardian`, finished all that it had.
+    /// Whether it has ended, or, if it is the `guardian`, finished all its requests.
     pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
         let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
         // A process that ends closes its descriptors first, and is still a parent for a moment.
         matches!(hear(&self.link), Heard::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
     }
 
-    /// Readable when it has.
+    /// Returns the descriptor that is readable when it has ended.
     pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
 }
 
-/// The guardian of this server, if it has one.
+/// Returns the guardian of this server, if it has one.
 pub(in super::super) fn guardian() -> Option<GuardianLink> {
     let (socket, process) = environment::variable(GUARDIAN).and_then(|value| inherit_socket(&value))?;
     Some(GuardianLink::new(socket, process))
 }
 
-/// The metrics of a server with these listeners, if `settings` ask for them. Until a server that takes the place of another one serves,
-/// that one answers.
+/// Creates the metrics of a server with these listeners; `None`: they are off. Until a server that replaces another one
+/// serves, that one answers.
 ///
 /// # Errors
-/// Their address cannot be opened.
+/// The metrics address cannot be opened.
 pub(in super::super) fn metrics(
     settings: &Settings,
     is_first: bool,
@@ -108,7 +108,7 @@ pub(in super::super) fn metrics(
     Metrics::of_server_before(settings, inherit_metrics(), file_of_predecessor(HISTORY))
 }
 
-/// The totals of the server, and of its routes: those of the one before, if this one can read them.
+/// Returns the totals of the server, and those by route: continues those of the previous server, if this one can read them.
 ///
 /// # Errors
 /// An error of the system.
@@ -117,7 +117,7 @@ pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Resul
     Ok(totals_of_all(is_first)?.with_routes(RouteTotals::in_file(&settings.route_names(), left)?))
 }
 
-/// A file in memory that the server before has left.
+/// Returns a file in memory that the previous server has left.
 fn file_of_predecessor(variable: &str) -> Option<OwnedFd> {
     environment::variable(variable).and_then(|number| adopt(number.parse().ok()?).ok())
 }
@@ -132,14 +132,14 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
     Totals::in_file()
 }
 
-/// The figures of the server's apps, if `settings` ask for metrics: those of the one before, if it has passed them on and this one can
-/// read them.
+/// Returns the totals of app metrics, if `settings` enable metrics: continues those of the previous server, if it has passed
+/// them on and this one can read them.
 ///
 /// # Errors
 /// An error of the system.
 pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
     let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
-    // Also who does not want it takes it, and closes it.
+    // The file is adopted even if metrics are off, so that it is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
     if !settings.tells_metrics() {
         return Ok(None);
@@ -152,7 +152,7 @@ pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Resu
     FigureTotals::begin().map(Some)
 }
 
-/// `None`: it has passed none on. An error says why they cannot be read.
+/// Adopts the totals of the previous server. `None`: it has passed none on. The error says why they cannot be read.
 fn totals_of_predecessor() -> Option<Result<Totals, String>> {
     let number = environment::variable(TOTALS)?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
@@ -167,7 +167,7 @@ mod tests {
     fn the_guardian_hears_of_a_new_server_before_the_old_one_does() {
         let (own, link) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
-        // What comes first at one socket was said first.
+        // The order of messages on one socket is the order in which they were sent.
         let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
         let mut before = Predecessor { link, pid: 1, lent: Vec::new(), told: false };
         before.take_over(&[], &mut [], Some(&guardian));

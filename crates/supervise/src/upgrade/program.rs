@@ -1,4 +1,4 @@
-//! The program that this process runs, to be started again from the file that is then in its place.
+//! The program of this process, to be started again from the file that is then at its path.
 
 use super::super::detach::started_in;
 use super::super::inheritance::OWN;
@@ -11,20 +11,20 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The command line of this process, and where it was given.
+/// The command line of this process, and its original directory.
 #[derive(Debug)]
 pub(in super::super) struct Program {
     name: OsString,
     arguments: Vec<OsString>,
     directory: Directory,
-    /// That of the start, because an app may have changed it. Without the variables of ours, which are for this process.
+    /// The original environment, because an app may have changed it. Without our own variables, which are for this process.
     environment: Vec<(OsString, OsString)>,
     /// The file of this process, which may have been replaced or removed since.
     file: Option<PathBuf>,
 }
 
 impl Program {
-    /// The program that runs now. Call this before the process gets a title, which overwrites its arguments.
+    /// Returns the program of this process. Must be called before the process gets a title, which overwrites its arguments.
     pub(in super::super) fn of_process() -> Self {
         let mut arguments = std::env::args_os();
         let name = arguments.next().unwrap_or_default();
@@ -34,8 +34,8 @@ impl Program {
         Self { name, arguments: arguments.collect(), directory, environment, file }
     }
 
-    /// Runs it anew. The file is looked for as it was the first time: a name with a slash is a path, which may lead over a link to
-    /// another version by now; others are looked for in PATH.
+    /// Returns the command to run it again. The file is looked up as the first time: a name with a slash is a path, which may
+    /// lead over a link to another version by now; others are looked up in PATH.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(self.file());
         command.arg0(&self.name).args(&self.arguments);
@@ -47,11 +47,11 @@ impl Program {
         command
     }
 
-    /// The file that is run.
+    /// Returns the path of the file to run.
     pub(super) fn file(&self) -> PathBuf {
         let directory = self.directory.name().unwrap_or(Path::new(""));
         let named = if self.name.as_bytes().contains(&b'/') {
-            // What is there and cannot be run is a mistake that somebody has to hear of.
+            // A file that exists and cannot be executed is an error that must be reported.
             Some(directory.join(&self.name)).filter(|path| path.exists())
         } else {
             let path = self.environment.iter().find(|(name, _)| name == "PATH");

@@ -1,5 +1,5 @@
-//! The steps of an upgrade, in a server process that starts another one in its place or that another one has started: a master, or
-//! a supervisor without one.
+//! The steps of an upgrade, in a server process that starts its successor or that was started as one: a master, or a
+//! supervisor without one.
 
 use super::super::books::Books;
 use super::super::edges::Edges;
@@ -21,20 +21,20 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::time::{Duration, Instant};
 
-/// What becomes of a new server that was given up: it is told to end, and has so much longer for that than running requests have.
+/// The time that a new server has to end after it was given up, beyond that for running requests.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whether a server can be replaced, or take the place of another one.
+/// The state of a server with regard to an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Condition {
-    /// Not all that is to serve does so.
+    /// A part of it does not serve yet.
     Starts,
     Serves,
     /// It stops, or has been told to.
     Ends,
 }
 
-/// What belongs to such a process.
+/// The parts of such a process.
 pub(in super::super) struct Parts<'p, 'a> {
     pub(in super::super) settings: &'a Settings,
     pub(in super::super) succession: &'p mut Succession,
@@ -54,34 +54,34 @@ pub(in super::super) trait Replaceable<'a>: Measured {
 
     fn condition(&self) -> Condition;
 
-    /// How many workers are wanted, and how many may be.
+    /// Returns the target number of workers, and the highest one.
     fn workers(&self) -> (usize, usize);
 
-    /// Begins to finish, because another server has taken over. Connections may go to these edges; if there are none, that server
-    /// takes none, or has no edges.
+    /// Begins to finish, because another server has taken over. Connections may go to these edges; if there are none, that
+    /// server takes no connections, or has no edges.
     fn finish_for_successor(&mut self, edges: &[Sender]);
 
-    /// Enters what edges and workers have counted since the last time.
+    /// Adds the counters of edges and workers since the last time to the totals.
     fn enter_counts(&self);
 
-    /// The listeners are this server's own from now on.
+    /// Makes the listeners this server's own.
     fn own_listeners(&mut self);
 
     /// Begins to stop.
     fn stop_with_guardian(&mut self);
 
-    /// Gives up, because the server before has ended before this one could take over.
+    /// Gives up, because the previous server has ended before this one could take over.
     fn give_up(&mut self);
 
     /// Sets the title of a process that is a guardian from now on.
     fn entitle_guardian(&self);
 }
 
-/// Starts a new server from the program's file. It takes over as soon as it serves; if it cannot, the log says why, and this one
-/// goes on.
+/// Starts a new server from the program's file. It takes over as soon as it serves; if it cannot, the log says why, and this
+/// one continues.
 ///
 /// # Errors
-/// Says why no new server was started.
+/// No new server was started; the message says why.
 pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(), String> {
     let (condition, (wanted, _)) = (server.condition(), server.workers());
     let Parts { settings, succession, listeners, notifier, metrics, books, .. } = server.parts();
@@ -96,7 +96,7 @@ pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(
     Ok(())
 }
 
-/// Sets the number of workers that was set in the server before, unless the configuration has changed.
+/// Sets the number of workers that was set in the previous server, unless the configuration has changed.
 pub(in super::super) fn keep_scale<'a>(server: &mut impl Replaceable<'a>) {
     let Parts { settings, succession, .. } = server.parts();
     let Some(scaled) = succession.scaled.take() else { return };
@@ -110,7 +110,7 @@ pub(in super::super) fn keep_scale<'a>(server: &mut impl Replaceable<'a>) {
     }
 }
 
-/// Does what signals ask for that say the same as orders to the control socket: an upgrade, or another number of workers.
+/// Handles signals that correspond to orders on the control socket: an upgrade, or another number of workers.
 pub(in super::super) fn obey_signals<'a>(server: &mut impl Replaceable<'a>) {
     if signals::take(Signal::USR2) > 0
         && let Err(why) = begin(server)
@@ -154,7 +154,7 @@ pub(in super::super) fn go_on<'a>(server: &mut impl Replaceable<'a>) {
     }
 }
 
-/// The new server serves: everything here finishes.
+/// Finishes everything here, because the new server serves.
 fn yield_to<'a>(server: &mut impl Replaceable<'a>, edges: &[Sender]) {
     let Parts { succession, notifier, edges: own, .. } = server.parts();
     let Some(pid) = succession.yield_to_successor() else { return };
@@ -167,14 +167,14 @@ fn yield_to<'a>(server: &mut impl Replaceable<'a>, edges: &[Sender]) {
     let listeners = server.parts().listeners;
     listeners.iter_mut().for_each(Listener::lend);
     server.finish_for_successor(edges);
-    // The new server has a socket at the same place, but some may have connected to this one before.
+    // The new server has a socket at the same path, but some clients may have connected to this one before.
     control::steer(server);
     control::say_replaced(server);
     *server.parts().control = None;
     server.parts().metrics.iter_mut().for_each(Metrics::pass_on);
 }
 
-/// Takes over from the server before as soon as this one serves, and notes its end.
+/// Takes over from the previous server as soon as this one serves, and records its end.
 fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     let condition = server.condition();
     let Parts { settings, succession, listeners, edges, control, metrics, books, .. } = server.parts();
@@ -203,7 +203,7 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     }
     let Parts { succession, notifier, pid_file, .. } = server.parts();
     if succession.guardian.is_none() {
-        // From now on the server is known by the number of this process.
+        // From now on the server is known by the id of this process.
         match settings.pid_file.as_deref().map(PidFile::write).transpose() {
             Ok(file) => *pid_file = file,
             Err(message) => log::error!("{message}"),
@@ -230,7 +230,7 @@ fn note_end_of_predecessor<'a>(server: &mut impl Replaceable<'a>) {
     }
 }
 
-/// Notes the end of a process; `false`: it was no other server.
+/// Records the end of a process; `false`: it was not another server.
 pub(in super::super) fn note_end<'a>(server: &mut impl Replaceable<'a>, pid: Pid, status: WaitStatus) -> bool {
     let Parts { succession, notifier, books, .. } = server.parts();
     match succession.note_end(pid, status) {
@@ -247,7 +247,8 @@ pub(in super::super) fn note_end<'a>(server: &mut impl Replaceable<'a>, pid: Pid
     }
 }
 
-/// Everything of this server has ended: returns the exit status for the process. The guardian of a server waits for the last one.
+/// Returns the exit status for the process, when everything of this server has ended. The guardian of a server waits for the
+/// last one.
 pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: i32) -> i32 {
     let succession = server.parts().succession;
     succession.wait_for_dismissed();
@@ -257,19 +258,20 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
     metrics::finish(server);
     let succession = server.parts().succession;
     if succession.ward.is_none() {
-        // The guardian is told of no other end of the next server, if this process has waited for that.
+        // If this process has collected the exit status of the next server, it must pass it on: the guardian learns it in no
+        // other way.
         return succession.ended.unwrap_or(0);
     }
     server.entitle_guardian();
     let Parts { settings, succession, listeners, edges, signals, metrics, .. } = server.parts();
     listeners.clear();
     (*edges, *metrics) = (None, None);
-    // The new server learns by this that nothing is left here.
+    // This shows the new server that nothing is left here.
     succession.after = None;
     let Some(ward) = &mut succession.ward else { return 0 };
     loop {
         signals.rearm();
-        // Otherwise a log that was rotated away would take room as long as this process has it open.
+        // Otherwise a log that was rotated away would take space as long as this process has it open.
         if ward.pass_signals_on()
             && let Err(error) = oribi_log::reopen_error_log(settings)
         {
@@ -281,7 +283,7 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
         if let Some(status) = succession.ended {
             return status;
         }
-        // It is interrupted by nothing but what ends it.
+        // Only a signal that must be handled can interrupt it.
         let mut polled: Vec<_> =
             signals.arrival().map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).into_iter().collect();
         let _ = poll(&mut polled, None);

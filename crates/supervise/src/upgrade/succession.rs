@@ -1,4 +1,4 @@
-//! What is before and after a server process: the one that has started it in its place, and the one that it starts in its place.
+//! The predecessor and the successor of a server process.
 
 use super::super::books::{Books, ENTERS_EVERY};
 use super::super::scaled::Scaled;
@@ -13,39 +13,41 @@ use rustix::process::{Pid, WaitStatus};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often a new server looks whether its edges serve; no event reports it.
+/// The interval at which a new server checks whether its edges serve, which no event reports.
 const LOOK_FOR_EDGES: Duration = Duration::from_millis(5);
 
 /// The servers before and after this one.
 pub(in super::super) struct Succession {
-    /// `None`: nobody knows how to start this server anew.
+    /// The program; `None`: this server cannot be started again.
     program: Option<Program>,
-    /// The server before, until it has ended.
+    /// The previous server, until it has ended.
     pub(super) before: Option<Predecessor>,
     /// The first process of this server, if that is another one.
     pub(super) guardian: Option<GuardianLink>,
-    /// A server that does not serve yet.
+    /// The next server, until it serves.
     pub(super) successor: Option<Successor>,
-    /// Where later servers report to this process, if it becomes the guardian.
+    /// The socket on which later servers report to this process, if it becomes the guardian.
     reports: Option<OwnedFd>,
-    /// Servers that were to come after this one, and are to end.
+    /// Intended successors that were given up and must end.
     dismissed: Vec<Dismissed>,
-    /// What has become of the last upgrade.
+    /// The outcome of the last upgrade.
     pub(super) outcome: Progress,
-    /// The server that serves instead of this one, and the socket by which it learns of the end of this one.
+    /// The server that serves instead of this one, and the socket by which it notices the end of this one.
     pub(super) after: Option<Successor>,
     pub(super) ward: Option<Ward>,
-    /// The exit status of the server, if no ward is left, or without any if the server that serves instead of this one has ended.
+    /// The exit status of the server, if its guardian, this process, has no master left to watch; in another process that of
+    /// the server that serves instead of this one, if that has ended.
     pub(super) ended: Option<i32>,
-    /// The number of workers that the server before has left, until it is set here.
+    /// The number of workers that the previous server has left, until it is set here.
     pub(super) scaled: Option<Scaled>,
 }
 
 impl Succession {
-    /// The succession of a process whose `program` can be started anew, and the listeners of the server before, if there was one.
+    /// Returns the succession of this process, whose `program` can be started again, and the listeners of the previous
+    /// server, if there was one.
     ///
     /// # Errors
-    /// Such a listener cannot be used.
+    /// Such a listener is unusable.
     pub(in super::super) fn of_process() -> Result<(Self, Option<Vec<Listener>>), String> {
         let (before, listeners) = Predecessor::of_environment()?.unzip();
         let guardian = if before.is_some() { predecessor::guardian() } else { None };
@@ -53,7 +55,7 @@ impl Succession {
         Ok((Self { program: Some(Program::of_process()), before, guardian, scaled, ..Self::none() }, listeners))
     }
 
-    /// That of a process which has none.
+    /// Returns that of a process without a predecessor and a successor.
     pub(in super::super) fn none() -> Self {
         Self {
             program: None,
@@ -70,18 +72,19 @@ impl Succession {
         }
     }
 
-    /// Whether this process can start another one in its place. Then it waits for all its children, and those of processes below it
+    /// Whether this process can start a successor. If so, it waits for all its children, and for those of processes below it
     /// that have died.
     pub(in super::super) fn is_possible(&self) -> bool {
         self.program.is_some()
     }
 
-    /// In a process that has just been forked: closes the sockets to other servers, which learn by that of the end of this one.
+    /// In a process that has just been forked: closes the sockets to other servers, by which these notice the end of this
+    /// one.
     pub(in super::super) fn close(&mut self) {
         *self = Self::none();
     }
 
-    /// Whether the server before this one still serves.
+    /// Whether the previous server still serves.
     pub(in super::super) fn is_not_ready(&self) -> bool {
         self.before.as_ref().is_some_and(Predecessor::serves)
     }
@@ -91,23 +94,23 @@ impl Succession {
         self.after.is_some()
     }
 
-    /// The process that others know this server by.
+    /// Returns the process id by which other programs know this server.
     pub(in super::super) fn known_as(&self) -> u32 {
         self.guardian.as_ref().map_or_else(std::process::id, GuardianLink::process)
     }
 
-    /// What has become of the last upgrade.
+    /// Returns the outcome of the last upgrade.
     pub(in super::super) fn outcome(&self) -> Progress {
         self.outcome.clone()
     }
 
-    /// What the server watches.
+    /// Returns the descriptors to watch.
     pub(in super::super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let before = self.before.as_ref().filter(|before| !before.serves()).map(Predecessor::descriptor);
         before.into_iter().chain(self.successor.as_ref().map(Successor::descriptor))
     }
 
-    /// How long the server may sleep at most; `None`: as long as nothing happens. `served` says that its app serves.
+    /// Returns the longest time that the server may sleep; `None`: until something happens. `served`: its app serves.
     pub(in super::super) fn patience(&self, served: bool, now: Instant) -> Option<Duration> {
         if served && self.is_not_ready() {
             return Some(LOOK_FOR_EDGES);
@@ -118,7 +121,7 @@ impl Succession {
         next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// Starts the program anew.
+    /// Starts the program again.
     pub(super) fn start_successor(
         &mut self,
         listeners: &[Listener],
@@ -135,10 +138,10 @@ impl Succession {
         if let Some(successor) = &self.successor {
             return Err(format!("an upgrade is under way already (pid {})", successor.pid));
         }
-        // A service manager follows the number of the main process; nobody else does.
+        // Only a service manager follows the id of the main process.
         let own = if self.guardian.is_none() && !has_manager { guardian::socket().map(Some) } else { Ok(None) };
         let started = own.and_then(|own| {
-            // Later servers become children of the guardian when the one before them has ended.
+            // Later servers become children of the guardian when the previous one has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
             let successor = Successor::start(program, listeners, link, books, metrics, (limit, scaled))?;
@@ -150,26 +153,26 @@ impl Succession {
         Ok(pid)
     }
 
-    /// The new server is to end, because it has not taken over.
+    /// Gives up the new server, which has not taken over.
     pub(super) fn dismiss(&mut self, why: String, patience: Duration) {
         self.reports = None;
         self.dismissed.extend(self.successor.take().map(|successor| successor.dismiss(patience)));
         self.outcome = Progress::Failed(why);
     }
 
-    /// Ends dismissed servers that have not ended by themselves.
+    /// Kills given-up servers that have not ended by themselves.
     pub(super) fn end_dismissed(&mut self, now: Instant) {
         self.dismissed.iter_mut().for_each(|dismissed| dismissed.end_if_late(now));
     }
 
-    /// Before this process ends: waits for dismissed servers.
+    /// Waits for given-up servers, before this process ends.
     pub(super) fn wait_for_dismissed(&mut self) {
         for dismissed in std::mem::take(&mut self.dismissed) {
             dismissed.wait();
         }
     }
 
-    /// The new server serves.
+    /// Records that the new server serves; returns its process id.
     pub(super) fn yield_to_successor(&mut self) -> Option<Pid> {
         let after = self.successor.take()?;
         let pid = after.pid;
@@ -178,15 +181,15 @@ impl Succession {
         if self.ward.is_none()
             && let Err(error) = rustix::process::set_child_subreaper(None)
         {
-            // It may take longer to finish than that server takes to be replaced by yet another one. That one is to be the guardian's
-            // child then, who waits for it and whose death it follows.
+            // This process may take longer to finish than that server takes to be replaced by yet another one. That one must
+            // then become the child of the guardian, which waits for it and whose death it follows.
             log::error!("cannot leave the processes of later servers to the first one: {}", std::io::Error::from(error));
         }
         self.outcome = Progress::Done(format!("the new server has taken over (pid {pid})"));
         Some(pid)
     }
 
-    /// Notes the end of a process.
+    /// Records the end of a process.
     pub(super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> Ended {
         if self.successor.take_if(|successor| successor.pid == pid).is_some() {
             self.reports = None;
@@ -207,7 +210,7 @@ impl Succession {
     /// Passes signals on if another server serves; `false`: they are for this one.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.ward, &self.after) {
-            // Nobody else is left.
+            // There is no other server any more.
             _ if self.ended.is_some() => return false,
             (Some(ward), _) => _ = ward.pass_signals_on(),
             (None, Some(after)) => _ = guardian::pass_signals_on(&[after.pid]),
@@ -217,14 +220,14 @@ impl Succession {
     }
 }
 
-/// Whose end was noted.
+/// The process that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// That of a server that was to take over, and had not.
+    /// A server that was to take over, and had not.
     Successor,
-    /// That of another server before or after this one.
+    /// Another server before or after this one.
     Other,
-    /// It was none of them.
+    /// None of them.
     Stranger,
 }
 

@@ -1,4 +1,4 @@
-//! The old server's view of the new one, until that serves.
+//! The new server, in the old one, until it serves.
 
 use super::super::books::Books;
 use super::super::inheritable::Inheritable;
@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often to look whether a server has ended that this process waits for at its own end.
+/// The interval at which this process, at its own end, checks for the end of another server.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A new server that does not serve yet.
@@ -28,12 +28,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(in super::super) struct Successor {
     pub(in super::super) pid: Pid,
     link: OwnedFd,
-    /// Where connections may go.
+    /// The destinations of connections.
     edges: Vec<Sender>,
     late_at: Instant,
 }
 
-/// What has become of it.
+/// The progress of its start.
 #[derive(Debug)]
 pub(in super::super) enum Progress {
     Loading,
@@ -44,8 +44,8 @@ pub(in super::super) enum Progress {
 }
 
 impl Successor {
-    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app and to
-    /// serve.
+    /// Starts `program`, which inherits the listeners and the number of workers that was set, and has `limit` to load its app
+    /// and to serve.
     ///
     /// # Errors
     /// The system refuses, or there is no such program.
@@ -61,7 +61,7 @@ impl Successor {
         let mut command = program.command();
         command.env(UPGRADE, format!("{}:{}", given.as_raw_fd(), std::process::id()));
         command.env(LISTENERS, describe(listeners));
-        // Clients resume at the new server the sessions that they had with this one.
+        // Clients can resume their TLS sessions with this server at the new one.
         let vault = Vault::fill(listeners)?;
         if let Some(vault) = &vault {
             command.env(VAULT, vault.as_raw_fd().to_string());
@@ -103,33 +103,33 @@ impl Successor {
         Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
     }
 
-    /// What it has said since the last call.
+    /// Returns its progress, after its messages since the last call.
     pub(in super::super) fn progress(&mut self, now: Instant) -> Progress {
         loop {
             match hear(&self.link) {
                 Heard::Edge(edge) => self.edges.push(edge),
                 Heard::Ready => return Progress::Serves(std::mem::take(&mut self.edges)),
                 Heard::Unknown => {}
-                // Its end is told by the system.
+                // The system reports its end.
                 Heard::Nothing | Heard::End if now >= self.late_at => return Progress::Late,
                 Heard::Nothing | Heard::End => return Progress::Loading,
             }
         }
     }
 
-    /// When it takes too long.
+    /// Returns the time when it has taken too long.
     pub(in super::super) fn late_at(&self) -> Instant {
         self.late_at
     }
 
-    /// Readable when it has said something.
+    /// Returns the descriptor that is readable when it has sent a message.
     pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
 
-    /// Tells it to end: it has that long until it is ended.
+    /// Tells it to end within `patience`, after which it is killed.
     pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
-        // If it serves after all by now, or is about to, it finishes what it has begun.
+        // If it serves after all by now, or is about to, it finishes its requests.
         let _ = kill_process(self.pid, Signal::TERM);
         Dismissed { pid: self.pid, end_at: Instant::now() + patience, ended: false }
     }
@@ -144,12 +144,12 @@ pub(in super::super) struct Dismissed {
 }
 
 impl Dismissed {
-    /// When it is to be ended.
+    /// Returns the time when it is killed.
     pub(super) fn end_at(&self) -> Instant {
         self.end_at
     }
 
-    /// Ends it if it has not ended by itself.
+    /// Kills it if it is late.
     pub(super) fn end_if_late(&mut self, now: Instant) {
         if now >= self.end_at && !std::mem::replace(&mut self.ended, true) {
             log::warn!("the server that was given up (pid {}) has not ended and is killed", self.pid);

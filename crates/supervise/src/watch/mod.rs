@@ -1,7 +1,7 @@
-//! Watches the files of an app, so that it is loaded anew when one of them changes: for development.
+//! Watches the files of an app, to reload it when one of them changes, for development.
 //!
-//! It is the kernel's inotify, read in the loop of the process that has everything else to watch, too. A crate for this would bring
-//! a thread, and the processes that fork edges and workers must have none.
+//! It uses the kernel's inotify directly, and reads it in the event loop of the process. A crate for this would start a
+//! thread, and the processes that fork edges and workers must not have any.
 
 mod names;
 
@@ -18,13 +18,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long nothing may change before the app is loaded: an editor writes a file in several steps, and a checkout many files.
+/// The time without changes before the app is loaded: an editor writes a file in several steps, and a checkout writes many
+/// files.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// After this time the app is loaded although changes go on.
+/// The time after which the app is loaded in spite of further changes.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How deep folders are watched: deeper ones are hardly an app's, and a loop of mounts ends.
+/// The depth to which folders are watched: deeper ones hardly belong to an app, and a loop of mounts ends there.
 const DEPTH: usize = 32;
 
 /// A folder that is watched.
@@ -32,11 +33,11 @@ const DEPTH: usize = 32;
 struct Folder {
     path: PathBuf,
     depth: usize,
-    /// Only this file of it counts, and nothing below; `None`: all of it.
+    /// The only file in it that counts, without anything below; `None`: everything counts.
     only: Option<OsString>,
 }
 
-/// A change that the app has not been loaded for.
+/// A change for which the app has not been loaded.
 #[derive(Debug)]
 struct Change {
     path: PathBuf,
@@ -44,16 +45,17 @@ struct Change {
     last: Instant,
 }
 
-/// What is watched, and what has changed.
+/// The watched folders, and the pending change.
 #[derive(Debug)]
 pub(super) struct Watch {
     inotify: OwnedFd,
-    /// By the kernel's number.
+    /// The folders, by the kernel's watch number.
     folders: HashMap<i32, Folder>,
     change: Option<Change>,
 }
 
-/// Begins to watch what `settings` ask for; `None`: nothing. If the system refuses, the log says so, and the server works without.
+/// Begins to watch the paths of `settings`; `None`: there are none. If the system refuses, the log says so, and the server
+/// works without.
 pub(super) fn begin(settings: &Settings) -> Option<Watch> {
     let life = &settings.life;
     if !life.watch {
@@ -68,7 +70,7 @@ pub(super) fn begin(settings: &Settings) -> Option<Watch> {
     watch.ok()
 }
 
-/// Whether the app is to be loaded for a change, which is logged.
+/// Whether to load the app because of a change, which is logged.
 pub(super) fn look(watch: Option<&mut Watch>) -> bool {
     let changed = watch.and_then(|watch| watch.take_change(Instant::now()));
     if let Some(path) = &changed {
@@ -78,20 +80,20 @@ pub(super) fn look(watch: Option<&mut Watch>) -> bool {
 }
 
 impl Watch {
-    /// Watches files, and folders with everything below. What cannot be watched is logged.
+    /// Watches files, and folders with everything below. Logs paths that cannot be watched.
     ///
     /// # Errors
-    /// The system has no room for another one.
+    /// The system has no room for another inotify instance.
     pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let mut watch = Self { inotify, folders: HashMap::new(), change: None };
         for path in paths {
-            // A link to a folder stands for it.
+            // A link to a folder is replaced by that folder.
             let real = path.canonicalize().inspect_err(|error| log::error!("cannot watch {}: {error}", path.display()));
             let Ok(real) = real else { continue };
             match (real.is_dir(), path.parent(), path.file_name()) {
                 (true, ..) => watch.add(real, 0),
-                // An editor puts a new file into the place of the one that is named.
+                // Editors replace a file by a new one, so its folder is watched.
                 (false, Some(parent), Some(name)) => {
                     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
                     watch.add_one(Folder { path: parent.to_owned(), depth: DEPTH, only: Some(name.to_owned()) });
@@ -102,12 +104,12 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Readable when something has changed.
+    /// Returns the descriptor that is readable when there are changes.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 
-    /// The file that has changed, when changes have ended. Call this whenever the descriptor is readable, and after
+    /// Returns the changed file when changes have ended. Must be called whenever the descriptor is readable, and after
     /// [`Watch::wait`].
     pub(super) fn take_change(&mut self, now: Instant) -> Option<PathBuf> {
         self.read(now);
@@ -115,7 +117,7 @@ impl Watch {
         self.change.take_if(due).map(|change| change.path)
     }
 
-    /// The time until the app is to be loaded; `None`: nothing has changed.
+    /// Returns the time until the app is to be loaded; `None`: nothing has changed.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let change = self.change.as_ref()?;
         Some((change.last + QUIET).min(change.first + LONGEST).saturating_duration_since(now))
@@ -133,7 +135,7 @@ impl Watch {
                         found.push((event.wd(), event.events(), name));
                     }
                     Err(Errno::INTR) => {}
-                    // There is no more for now.
+                    // No more events for now.
                     Err(_) => break,
                 }
             }
@@ -166,7 +168,7 @@ impl Watch {
         } else if !names::is_ignored_folder(name) && folder.only.is_none() {
             let depth = folder.depth + 1;
             if events.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
-                // Files may have come into it before it was watched.
+                // Files may have been created in it before it was watched.
                 self.add(path.clone(), depth);
             }
             self.changed(path, now);
@@ -187,7 +189,7 @@ impl Watch {
             if !self.add_one(Folder { path: path.clone(), depth, only: None }) {
                 return;
             }
-            // A folder that has gone meanwhile has nothing below it.
+            // A folder that has been removed in the meantime has nothing below it.
             let entries = fs::read_dir(&path).into_iter().flatten().filter_map(Result::ok);
             let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
             let folders = folders.filter(|entry| depth < DEPTH && !names::is_ignored_folder(&entry.file_name()));
@@ -195,7 +197,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether more can be watched.
+    /// Watches a single folder. Returns whether more can be watched.
     fn add_one(&mut self, folder: Folder) -> bool {
         let changes = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::CREATE | WatchFlags::DELETE;
         let events = changes | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
@@ -228,7 +230,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// What a watch of `paths` says when `act` has been done.
+    /// Returns the result of a watch of `paths` after `act`.
     fn after(paths: &[PathBuf], act: impl FnOnce()) -> Option<PathBuf> {
         let mut watch = Watch::new(paths).expect("the system allows it");
         let now = Instant::now();

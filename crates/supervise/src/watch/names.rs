@@ -1,4 +1,4 @@
-//! Files whose changes say nothing about the code of an app.
+//! Files whose changes do not concern the code of an app.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 const FOLDERS: [&str; 10] =
     ["log", "logs", "tmp", "temp", "cache", "coverage", "node_modules", "storage", "cover_db", "__pycache__"];
 
-/// The ends of such names: backups of editors, logs, and databases with their journals.
+/// The suffixes of the names of such files: backups of editors, logs, and databases with their journals.
 const ENDS: [&str; 17] = [
     "~", ".swp", ".swo", ".swx", ".tmp", ".temp", ".bak", ".orig", ".log", ".pid", ".sock", ".db", ".sqlite", ".sqlite3",
     "-journal", "-wal", "-shm",
 ];
 
-/// Whether a folder is of no interest. Names with a dot in front are those of tools.
+/// Whether a folder is ignored. Names with a leading dot belong to tools.
 pub(super) fn is_ignored_folder(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".") || FOLDERS.iter().any(|folder| name == *folder)
 }
 
-/// Whether a file is of no interest. `4913` is what Vim writes to see whether it may, and `#name#` is Emacs's.
+/// Whether a file is ignored. Vim writes `4913` to test its permissions, and `#name#` belongs to Emacs.
 pub(super) fn is_ignored_file(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     // `.env` is read by many apps.

@@ -1,35 +1,35 @@
-//! Where threads of a crew sleep, outside the language's lock.
+//! Parks threads of a thread pool, outside of the language's lock.
 
 use oribi_host::{GlobalLock, Wait};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// It has a lock of its own, because threads use it without the language's lock.
+/// The state of parked threads. It has a lock of its own, because threads use it without the language's lock.
 #[derive(Debug, Default)]
 pub(super) struct Bed {
     state: Mutex<State>,
-    /// A call to one of the resting threads.
+    /// Wakes one of the resting threads.
     call: Condvar,
-    /// Everything else.
+    /// Wakes all other threads.
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Calls to resting threads that no thread has answered yet.
+    /// Wake-ups for resting threads that no thread has answered yet.
     calls: usize,
-    /// Grows when pausing threads must look again.
+    /// Incremented when pausing threads must check their condition again.
     rounds: u64,
-    /// Grows when the main thread must look again.
+    /// Incremented when the main thread must check its condition again.
     summonses: u64,
     ended: bool,
 }
 
-/// What a thread sleeps for.
+/// The condition for which a thread sleeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
-    /// A call.
+    /// A wake-up of a resting thread.
     Called,
     /// Another round than this one.
     Round(u64),
@@ -37,14 +37,14 @@ pub(super) enum Until {
     Summons(u64),
 }
 
-/// How a sleep ended.
+/// The way in which a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// What it was for has happened.
+    /// Its condition has come true.
     InTime,
     /// The time was over.
     Late,
-    /// The language has something else to do for the thread.
+    /// The language has other work for the thread.
     Interrupted,
 }
 
@@ -61,7 +61,7 @@ impl Bed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until `until` has come, the time is over, or the thread is interrupted.
+    /// Sleeps until `until` comes true, the time is over, or the thread is interrupted.
     pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: Until, timeout: Option<Duration>) -> Woken {
         let (interrupted, in_time) = (AtomicBool::new(false), AtomicBool::new(false));
         let sleep = Sleep { bed: self, until, timeout, interrupted, in_time };
@@ -75,30 +75,30 @@ impl Bed {
         }
     }
 
-    /// Calls one of `resting` threads.
+    /// Wakes one of `resting` threads.
     pub(super) fn call(&self, resting: usize) {
         let mut state = self.state();
         state.calls = (state.calls + 1).min(resting);
         self.call.notify_one();
     }
 
-    /// The present round. Ask for it before anything can end it.
+    /// Returns the present round. It must be read before any event that may end the round.
     pub(super) fn round(&self) -> u64 {
         self.state().rounds
     }
 
-    /// Makes pausing threads look again.
+    /// Wakes pausing threads.
     pub(super) fn next_round(&self) {
         self.state().rounds += 1;
         self.news.notify_all();
     }
 
-    /// The last summons of the main thread.
+    /// Returns the number of summonses of the main thread.
     pub(super) fn summonses(&self) -> u64 {
         self.state().summonses
     }
 
-    /// Makes the main thread look again.
+    /// Wakes the main thread.
     pub(super) fn summon_main(&self) {
         self.state().summonses += 1;
         self.news.notify_all();
@@ -113,7 +113,7 @@ impl Bed {
 }
 
 impl State {
-    /// Whether the sleep is over. A call wakes one thread.
+    /// Whether the sleep is over. A wake-up is for one thread.
     fn is(&mut self, until: Until) -> bool {
         match until {
             Until::Called if self.calls > 0 => {

@@ -1,10 +1,11 @@
-//! The threads of a crew: which of them waits for news, which one rests, and when another one is called or started.
+//! The thread pool of a lane: decides which thread waits for events, which ones rest, and when another one is woken or
+//! started.
 //!
-//! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request. It
-//! releases the lock when there is nothing to do, or when its app does. One thread at a time waits for news without the lock;
-//! other threads without work rest. Before a thread calls an app, it makes sure that another thread is on its way to take the
-//! next turn. That thread gets the lock when the app waits for something, or when the language switches threads. So a request
-//! costs no switch of threads unless an app really waits.
+//! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request, and
+//! releases it when it is idle, or when its app does. One thread at a time waits for events without the lock; other idle
+//! threads rest. Before a thread calls an app, it makes sure that another thread is on its way to take the next turn. That
+//! thread gets the lock when the app waits for something, or when the language switches threads. So a request costs no switch
+//! of threads unless an app really waits.
 
 mod bed;
 
@@ -15,49 +16,49 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long a thread beyond the least number rests before it ends.
+/// The time that a thread beyond the minimum rests before it ends.
 const REST: Duration = Duration::from_secs(30);
 
-/// How long the thread that waits for news waits at most if there are other threads. While it waits, they set new deadlines,
-/// and must wake it for a deadline that is earlier than the one it knows. Most deadlines are later than this limit, so they
-/// rarely must.
+/// The longest wait for events while there are other threads. During the wait they set new deadlines, and must wake the
+/// waiting thread for one that is earlier than the one it knows. Most deadlines are later than this limit, so that is rare.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A wait for news of a lane. Afterwards it says whether the language has interrupted it.
+/// A wait for events of a lane, which reports afterwards whether the language has interrupted it.
 pub(crate) trait WaitForNews: Wait {
     fn was_interrupted(&self) -> bool;
 }
 
-/// The threads of a worker.
+/// The thread pool of a worker.
 pub struct Roster<'a> {
     lock: &'a dyn GlobalLock,
     least: usize,
     most: usize,
-    /// Threads that exist or are being started. The lane must not be freed before this is 0: see [`Roster::is_empty`].
+    /// The number of threads that exist or are being started. The lane must not be freed before this is 0: see
+    /// [`Roster::is_empty`].
     threads: Cell<usize>,
     resting: Cell<usize>,
-    /// Threads whose app waits for its client while another thread waits for news.
+    /// The number of threads whose app waits for its client while another thread waits for events.
     pausing: Cell<usize>,
-    /// A thread was called or started and has not come yet.
+    /// Whether a thread was woken or started and has not arrived yet.
     called: Cell<bool>,
     ended: Cell<bool>,
     watch: Cell<Option<Watch>>,
-    /// The thread that waits for news has stopped waiting, and only needs the lock. It sets this without the lock.
+    /// Whether the thread that waits for events has stopped waiting, and only needs the lock. It sets this without the lock.
     watch_is_up: AtomicBool,
     nudge: Nudge,
     bed: Bed,
 }
 
-/// What is known of the thread that waits for news.
+/// The thread that waits for events.
 #[derive(Clone, Copy)]
 struct Watch {
-    /// When it stops waiting by itself; `None`: never.
+    /// The time at which it stops waiting by itself; `None`: never.
     until: Option<Instant>,
-    /// Its app waits for its client.
+    /// Whether its app waits for its client.
     held: bool,
 }
 
-/// A wait for news that notes its end.
+/// A wait for events that records its end.
 struct Noted<'w, W> {
     news: W,
     is_over: &'w AtomicBool,
@@ -74,7 +75,7 @@ impl<W: WaitForNews> Wait for Noted<'_, W> {
     }
 }
 
-/// The place of a thread in the lane. The thread leaves when this is dropped, whatever ends the thread.
+/// The membership of a thread in the pool. The thread leaves when this is dropped, whatever ends the thread.
 pub struct Place<'r, 'a>(&'r Roster<'a>);
 
 impl Drop for Place<'_, '_> {
@@ -84,7 +85,7 @@ impl Drop for Place<'_, '_> {
 }
 
 impl<'a> Roster<'a> {
-    /// A crew of `least` to `most` threads that has no thread yet. `nudge` wakes the thread that waits for news.
+    /// Creates a pool of `least` to `most` threads, without any thread yet. `nudge` wakes the thread that waits for events.
     pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
         let least = least.max(1);
         Self {
@@ -103,7 +104,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// How many threads there may be.
+    /// Returns the maximal number of threads.
     #[inline]
     pub const fn most(&self) -> usize {
         self.most
@@ -117,28 +118,28 @@ impl<'a> Roster<'a> {
 
     // ---- The life of the threads ---------------------------------------------------------------------------------------
 
-    /// Counts a thread of the crew that is about to serve.
+    /// Counts a thread that is about to serve.
     #[inline]
     pub fn take_in(&self) {
         self.threads.set(self.threads.get() + 1);
     }
 
-    /// Called by a thread of the crew when it begins to serve. It is in the crew until it drops the result.
+    /// Begins the service of a thread, which belongs to the pool until it drops the result.
     #[inline]
     pub fn arrive(&self) -> Place<'_, 'a> {
         self.called.set(false);
         Place(self)
     }
 
-    /// A thread leaves the crew.
+    /// Removes a thread from the pool.
     fn depart(&self) {
         self.threads.set(self.threads.get() - 1);
         if self.most > 1 && !self.ended.get() {
             if self.watch.get().is_some() {
-                // The leaving thread may have begun what only a turn ends.
+                // The leaving thread may have begun work that only a turn completes.
                 self.wake_watch();
             } else if self.nobody_comes() {
-                // It may have been the thread that waits for news, and the language does not report its end.
+                // It may have been the thread that waits for events, and the language does not report its end.
                 self.call_another();
             }
         }
@@ -146,13 +147,13 @@ impl<'a> Roster<'a> {
         self.bed.summon_main();
     }
 
-    /// Starts threads until there are as many as the least number.
+    /// Starts threads up to the minimum.
     pub fn fill_up(&self) {
         while !self.ended.get() && self.threads.get() < self.least && self.start_thread() {}
     }
 
-    /// The main thread sleeps until a thread has left the crew or the language had something to do on it. `false`: the app has
-    /// ended the main thread.
+    /// Parks the main thread until a thread has left the pool or the language had work for it. `false`: the app has ended the
+    /// main thread.
     pub fn rest_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.bed.summonses();
@@ -162,11 +163,11 @@ impl<'a> Roster<'a> {
         })
     }
 
-    /// The worker ends: all threads are to leave.
+    /// Ends all threads, with the worker.
     pub fn end(&self) {
         self.ended.set(true);
         self.bed.end();
-        // The news for which it waits may have been taken by the turn that ended the worker.
+        // The event for which it waits may have been handled by the turn that ended the worker.
         self.wake_watch();
     }
 
@@ -183,8 +184,8 @@ impl<'a> Roster<'a> {
 
     // ---- With nothing to do ----------------------------------------------------------------------------------------------
 
-    /// Waits for news, or rests if another thread waits for them. `false`: the calling thread has rested for long, and the crew
-    /// has enough threads without it.
+    /// Waits for events, or rests if another thread waits for them. `false`: the calling thread has rested for long, and the
+    /// pool has enough threads without it.
     pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         if self.watch.get().is_some() {
             self.hurry_watch(timeout);
@@ -194,7 +195,7 @@ impl<'a> Roster<'a> {
         true
     }
 
-    /// `false`: the thread was interrupted.
+    /// Waits for events. `false`: the thread was interrupted.
     fn wait_for_news<W: WaitForNews>(
         &self,
         timeout: Option<Duration>,
@@ -216,20 +217,20 @@ impl<'a> Roster<'a> {
         waited && !noted.news.was_interrupted()
     }
 
-    /// Rests until called. `false`: the calling thread has rested for long, and the crew has enough threads without it.
+    /// Rests until woken. `false`: the calling thread has rested for long, and the pool has enough threads without it.
     fn rest(&self) -> bool {
         self.resting.set(self.resting.get() + 1);
         let woken = self.bed.sleep(self.lock, Until::Called, Some(REST));
         self.resting.set(self.resting.get() - 1);
-        // Any thread that stops resting answers the call, also one that was interrupted or whose rest was just over: it may be
-        // the one that the call has woken.
+        // Any thread that stops resting answers the wake-up, even if it was interrupted or its time was just over: it may be
+        // the one that was woken.
         let called = self.called.replace(false);
         called || woken != Woken::Late || self.threads.get() <= self.least
     }
 
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
 
-    /// The app of the calling thread waits for its client, at most for `timeout`. `false`: the thread was interrupted.
+    /// Waits for the client of the calling thread's app, at most for `timeout`. `false`: the thread was interrupted.
     pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         let round = self.bed.round();
         if self.nobody_comes() {
@@ -248,18 +249,18 @@ impl<'a> Roster<'a> {
         woken != Woken::Interrupted
     }
 
-    /// Ends every pause: what one of the apps waits for has happened.
+    /// Ends every pause, because an event has occurred for which one of the apps waits.
     pub(crate) fn resume(&self) {
         if self.pausing.get() > 0 {
             self.bed.next_round();
         }
-        // Another thread may have taken the news in its turn; then this thread would wait for nothing.
+        // Another thread may have handled the event in its turn; then the waiting thread would wait in vain.
         if self.watch.get().is_some_and(|watch| watch.held) {
             self.wake_watch();
         }
     }
 
-    /// There is something to do, but the calling thread runs an app or is about to. Calls another thread.
+    /// Wakes another thread for pending work, because the calling thread runs an app or is about to.
     pub(crate) fn summon(&self) {
         if self.watch.get().is_some() {
             self.wake_watch();
@@ -268,7 +269,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Makes sure that another thread waits for news, or is about to, when the calling thread releases the lock.
+    /// Makes sure that another thread waits for events, or is about to, when the calling thread releases the lock.
     #[inline]
     pub(crate) fn leave_the_lane(&self) {
         if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
@@ -276,7 +277,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// A thread is about to release the lock. If another thread is called only now, an app that never waits costs no call.
+    /// Called before a thread releases the lock. To wake another thread only now costs nothing for an app that never waits.
     pub fn before_unlocking(&self) {
         if !self.nobody_comes() {
             return;
@@ -293,7 +294,7 @@ impl<'a> Roster<'a> {
         self.watch.get().is_none() && !self.called.get()
     }
 
-    /// Makes another thread take the next turn, or a pausing one wait for news.
+    /// Makes another thread take the next turn, or a pausing one wait for events.
     fn call_another(&self) {
         if self.resting.get() > 0 {
             self.call_resting();
@@ -307,7 +308,7 @@ impl<'a> Roster<'a> {
         self.bed.call(self.resting.get());
     }
 
-    /// Makes sure that the thread which waits for news stops waiting after `timeout` at the latest.
+    /// Makes sure that the thread which waits for events stops waiting after `timeout` at the latest.
     fn hurry_watch(&self, timeout: Option<Duration>) {
         if let (Some(timeout), Some(Watch { until: Some(until), .. })) = (timeout, self.watch.get())
             && Instant::now() + timeout < until
@@ -316,8 +317,8 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Ends the wait of the thread that waits for news, if there is one. An earlier nudge is no reason to send none: another thread
-    /// that has looked for news has perhaps taken it, and then the waiting thread has slept on.
+    /// Ends the wait of the thread that waits for events, if there is one. It is nudged even after an earlier nudge: another
+    /// thread that has looked for events may have consumed that one, and then the waiting thread has slept on.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.nudge.nudge();
@@ -335,7 +336,7 @@ mod tests {
 
     type Meanwhile = Box<dyn FnOnce(&dyn Wait)>;
 
-    /// A language in which other threads do something while one of them waits.
+    /// A language in which other threads act while one of them waits.
     #[derive(Default)]
     struct Language(Cell<Option<Meanwhile>>);
 
@@ -360,7 +361,7 @@ mod tests {
         }
     }
 
-    /// News that come at once.
+    /// A wait that ends at once.
     struct Ready;
 
     impl Wait for Ready {
@@ -375,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Has a thread of a crew of two wait for news, and calls `meanwhile` with the crew, the wait, and what wakes the thread.
+    /// Makes a thread of a pool of two wait for events, and calls `meanwhile` with the pool, the wait, and the event sources.
     fn while_one_waits(meanwhile: impl FnOnce(&Roster<'_>, &dyn Wait, &Sources) + 'static) {
         let (command, _writer) = std::io::pipe().expect("a pipe is to be had");
         let attention = Attention::new(command.as_fd()).expect("epoll works");
@@ -393,7 +394,7 @@ mod tests {
         assert!(done.load(SeqCst), "a thread waited");
     }
 
-    /// Looks for news as a thread does that takes a turn, so that the waiting thread is not woken by them any more.
+    /// Consumes events as a thread does in its turn, so that the waiting thread is not woken by them any more.
     fn takes_nudge(sources: &Sources) -> bool {
         sources.wait(Some(Duration::ZERO)).expect("it can look").other
     }

@@ -1,4 +1,4 @@
-//! 4. and 5. Answer and end: what hosts call, with a whole response or piece by piece.
+//! Steps 4 and 5, answer and end: the calls of hosts, for whole responses and for pieces.
 
 use super::Intake;
 use super::backlog::Part;
@@ -46,7 +46,7 @@ impl Intake<'_> {
         self.respond_bytes(exchange, open, size, parts)
     }
 
-    /// Sends a whole response whose content lies partly in files.
+    /// Sends a whole response with some of its content in files.
     pub(super) fn respond_pieces(
         &mut self,
         exchange: ExchangeId,
@@ -83,7 +83,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Answers with the head that was encoded, and content in memory.
+    /// Sends the encoded head, and content in memory.
     fn respond_bytes(&mut self, exchange: ExchangeId, mut open: Open, size: u64, parts: &[&[u8]]) -> Result<(), ReplyError> {
         if open.backlog.is_empty() {
             let worker = &mut self.pools[open.pool];
@@ -106,7 +106,7 @@ impl Intake<'_> {
         }
     }
 
-    /// The app has answered. From now on the supervisor sees to it that it returns.
+    /// Records that the app has answered. From now on the supervisor watches that it returns.
     #[inline]
     fn note_answered(&self, exchange: ExchangeId) {
         if let Some(running) = &self.running {
@@ -114,7 +114,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Takes out an exchange that is about to be answered whole.
+    /// Removes an exchange that is about to get a whole response.
     #[inline]
     fn begin_whole(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
         let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
@@ -122,7 +122,7 @@ impl Intake<'_> {
         if still.is_ok() && open.step == Step::Unanswered { Ok(open) } else { Err(self.refuse_whole(open, still)) }
     }
 
-    /// Gives up an exchange that cannot be answered whole, or puts it back if its app is done with it; returns why.
+    /// Gives up an exchange that cannot get a whole response, or puts it back if its app is done with it; returns the reason.
     #[cold]
     fn refuse_whole(&mut self, open: Open, still: Result<(), ReplyError>) -> ReplyError {
         if open.step == Step::Ended {
@@ -133,7 +133,7 @@ impl Intake<'_> {
         still.err().unwrap_or(ReplyError::Invalid("the response has been begun already"))
     }
 
-    /// Writes the head that was encoded, and pieces, and ends the response.
+    /// Writes the encoded head and pieces, and ends the response.
     fn finish_with(&mut self, exchange: ExchangeId, mut open: Open, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
         let worker = &mut self.pools[open.pool];
         if let Err(why) = open.put_head(worker, &self.head) {
@@ -181,7 +181,7 @@ impl Intake<'_> {
         put
     }
 
-    /// Sends a piece of content and returns how many bytes wait for room. A response that has no content ends here.
+    /// Sends a piece of content, and returns how many bytes wait for room. Ends a response that must not have any content.
     pub(super) fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
         self.look_up(exchange, Step::Started, "the content came before the response began")?;
         let Self { opened, pools, .. } = self;
@@ -196,23 +196,23 @@ impl Intake<'_> {
         Ok(open.backlog.bytes())
     }
 
-    /// The number of exchanges that the app has not answered completely.
+    /// Returns the number of exchanges that the app has not answered completely.
     pub(super) fn answering(&self) -> usize {
         self.opened.iter().filter(|open| open.step != Step::Ended).count()
     }
 
-    /// Where the edge's orders for the app arrive.
+    /// Returns the mailbox in which the edge leaves its orders for the app.
     pub(super) fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
         let open = self.opened.get(exchange)?;
         let (orders, run) = self.pools[open.pool].order_word(&open.taken);
         Some(Mailbox { orders, run: Run::Fixed(run) })
     }
 
-    /// Tells the edge another deadline of the app.
+    /// Sends the edge a new deadline for the app.
     pub(super) fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
         let Self { opened, pools, running, .. } = self;
         let Some(open) = opened.get_mut(exchange).filter(|open| open.step != Step::Ended) else {
-            // It has answered.
+            // The app has answered already.
             return running.iter().for_each(|running| running.extend(exchange, time));
         };
         running.iter().for_each(|running| running.allow(exchange, time));
@@ -224,7 +224,7 @@ impl Intake<'_> {
         }
     }
 
-    /// How many bytes wait for room.
+    /// Returns the number of bytes that wait for room.
     pub(super) fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
         open.check(&self.pools)?;
@@ -240,7 +240,7 @@ impl Intake<'_> {
 
     /// Ends the content, with trailers.
     pub(super) fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        // As the edge will: only here can the app still be told.
+        // The same check as in the edge, because only here can the app still get the error.
         if let Err(InvalidResponse(why)) = check_trailers(trailers) {
             self.abandon(exchange);
             return Err(ReplyError::Invalid(why));
@@ -259,7 +259,7 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Takes out an exchange whose content is about to end.
+    /// Removes an exchange whose content is about to end.
     fn take_started(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
         if open.step == Step::Unanswered {
@@ -300,7 +300,7 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Passes a message on to the log of the web server that sent the request; `false`: there is none, or no room.
+    /// Sends a message to the log of the web server that sent the request; `false`: there is no such log, or no room.
     pub(super) fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { opened, pools, .. } = self;
         let Some(open) = opened.get_mut(exchange) else { return false };
@@ -313,7 +313,7 @@ impl Intake<'_> {
         written
     }
 
-    /// Checks a head as the edge will, because only here can the app still be told.
+    /// Checks a head as the edge does, because only here can the app still get the error.
     #[inline]
     fn check(&mut self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Result<(), ReplyError> {
         check_head(head).map_err(|InvalidResponse(why)| {
@@ -322,8 +322,8 @@ impl Intake<'_> {
         })
     }
 
-    /// Checks that the response to an exchange has come as far as `step`. Otherwise the app has broken a rule, and the exchange
-    /// is given up.
+    /// Checks that the response to an exchange has reached `step`. Otherwise the app has broken a rule, and the exchange is
+    /// given up.
     #[inline]
     fn look_up(&mut self, exchange: ExchangeId, step: Step, broken: &'static str) -> Result<(), ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
@@ -349,7 +349,7 @@ impl Intake<'_> {
 }
 
 impl Open {
-    /// Writes a part, or keeps it if there is no room now.
+    /// Writes a part, or stores it in the backlog if there is no room now.
     fn put(
         &mut self,
         worker: &mut Worker,
@@ -396,14 +396,14 @@ impl Open {
     fn put_file(&mut self, worker: &mut Worker, file: &Arc<File>, offset: u64, size: u64) {
         let written = self.backlog.is_empty() && worker.file(&mut self.taken, file.as_fd(), offset, size).is_ok();
         if !written {
-            // If it can never be written, this is found out when it is tried again.
+            // If it can never be written, the next attempt shows that.
             self.backlog.push(Part::File { file: Arc::clone(file), offset, size });
         }
     }
 }
 
-/// A file in memory with these bytes. The edge sends it from there, whatever becomes of this worker and however slow the client
-/// is, so a large response keeps no area.
+/// Returns a file in memory with these bytes. The edge sends it from there, even if this worker ends and however slow the
+/// client is, so a large response occupies no area.
 #[cold]
 fn in_file(parts: &[&[u8]]) -> io::Result<File> {
     let mut file = File::from(memfd_create("oribi-response", MemfdFlags::CLOEXEC)?);

@@ -1,4 +1,4 @@
-//! What the area of an exchange has no room for yet.
+//! Stores the parts of a response for which the area of its exchange has no room yet.
 
 use oribi_pool::{Taken, Unfit, Worker};
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// A part of a response.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// A head, of which so many bytes have been written.
+    /// A head, and the number of its bytes that have been written.
     Head(Vec<u8>, usize),
     Interim(Vec<u8>),
     Trailers(Vec<u8>),
-    /// Content, of which so many bytes have been written.
+    /// Content, and the number of its bytes that have been written.
     Content(Vec<u8>, usize),
     File {
         file: Arc<File>,
@@ -23,7 +23,7 @@ pub(super) enum Part {
     },
 }
 
-/// Parts of a response in their order. Most responses have none, so room for them is made when the first must wait.
+/// Parts of a response in their order. Most responses never need it, so it is allocated when the first part must wait.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Option<Box<Waiting>>);
 
@@ -39,7 +39,7 @@ impl Backlog {
         self.0.as_ref().is_none_or(|waiting| waiting.parts.is_empty())
     }
 
-    /// Bytes of memory that wait.
+    /// Returns the number of bytes of memory that wait.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |waiting| waiting.bytes)
@@ -51,10 +51,10 @@ impl Backlog {
         waiting.parts.push_back(part);
     }
 
-    /// Writes as much as there is room for, and returns whether that was anything.
+    /// Writes as much as there is room for; returns whether it has written anything.
     ///
     /// # Errors
-    /// Why a part can never be written.
+    /// A part can never be written.
     pub(super) fn flow(&mut self, worker: &mut Worker, taken: &mut Taken) -> io::Result<bool> {
         let mut flowed = false;
         let Some(waiting) = &mut self.0 else { return Ok(false) };

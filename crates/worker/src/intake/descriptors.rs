@@ -1,4 +1,4 @@
-//! Descriptors that the edge has: files with the content of requests, and the sockets of clients.
+//! Fetches descriptors from the edge: files with the content of requests, and the sockets of clients.
 
 use super::Intake;
 use oribi_host::ExchangeId;
@@ -9,11 +9,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long an edge may take to pass a descriptor on. It runs no app, so it answers within a turn of its loop, unless it has
-/// died; then the next one drops the request.
+/// The time within which an edge must send a descriptor. It runs no app, so it answers within an iteration of its event loop,
+/// unless it has died; then the next edge drops the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often to look whether the edge has refused, which it does not say on the line.
+/// The interval of checks whether the edge has refused, which it does not announce on the socket.
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.
@@ -44,7 +44,7 @@ pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: Wish) -> io::Res
 }
 
 impl Intake<'_> {
-    /// A descriptor of the client's connection for a host that speaks on the socket itself.
+    /// Returns a descriptor of the client's connection, for a host that hijacks it (Rack).
     pub(super) fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let Self { opened, pools, .. } = self;
         let open = opened.get_mut(exchange).ok_or(io::ErrorKind::NotConnected)?;

@@ -1,4 +1,4 @@
-//! A request that a lane has.
+//! A request that was handed out to a lane.
 
 use oribi_host::{ExchangeId, Request};
 use oribi_ipc::slot::Stored;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// A request that was taken from a pool.
 ///
-/// It is passed on several times, so it is a box, which is reused.
+/// It is boxed because it is moved several times; the box is reused.
 #[derive(Debug)]
 pub struct Lent {
     pub(super) id: ExchangeId,
@@ -21,7 +21,7 @@ pub struct Lent {
 pub(super) struct Received {
     pub(super) stored: Stored,
     pub(super) content: Option<OwnedFd>,
-    /// The data for a filter.
+    /// The data for a FastCGI filter.
     pub(super) data: Option<OwnedFd>,
 }
 
@@ -31,7 +31,7 @@ impl Received {
         self.stored.request(self.content.as_ref().map(AsFd::as_fd), self.data.as_ref().map(AsFd::as_fd))
     }
 
-    /// Whether all files have come that hold parts of the request.
+    /// Whether all files with parts of the request have arrived.
     pub(super) fn is_complete(&self) -> bool {
         let Self { stored, content, data } = self;
         content.is_some() >= stored.has_content_file() && data.is_some() >= stored.has_data_file()
@@ -44,7 +44,7 @@ impl LentRequest for Lent {
         self.id
     }
 
-    /// The endpoints come with the request: the listeners are those of an edge.
+    /// The endpoints are in the request: the listeners belong to an edge.
     #[inline]
     fn request<'r>(&'r self, _listeners: &'r [Listener]) -> Request<'r> {
         self.received.request().expect("a request is lent only when its files have come")

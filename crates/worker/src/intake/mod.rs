@@ -1,13 +1,13 @@
-//! The requests of a worker behind an edge, which owns no connection: it takes complete requests from the queues of its pools,
-//! and answers through the memory that it shares with the edges.
+//! The request source of a worker behind edges, which owns no connection: it takes complete requests from the queues of its
+//! pools, and answers through the memory that it shares with the edges.
 //!
 //! # The life of a request
-//! 1. **Wait** (`rest`): a worker that has nothing to do announces this to the edges and sleeps;
-//! 2. **Take** (`take`): it takes the oldest request itself, and only now does the request belong to anybody;
-//! 3. **Lend**: the request is copied out of its slot and handed out. Content in a file is asked for (`descriptors`);
-//! 4. **Answer** (`answer`): a whole response is one frame if there is room for that, and otherwise a head and a file. What a
-//!    stream has no room for waits in a `backlog`, and the app waits until the edge has read it, as it waits for a slow client;
-//! 5. **End**: the edge learns that the response is complete, and the area can hold the next one.
+//! 1. **Wait** (`rest`): an idle worker announces this to the edges, and sleeps;
+//! 2. **Take** (`take`): it takes the oldest request itself, and becomes its owner only then;
+//! 3. **Lend**: the request is copied out of its slot and handed out. Content in a file is fetched (`descriptors`);
+//! 4. **Answer** (`answer`): a whole response is one frame if there is room for that, and otherwise a head and a file. Parts
+//!    without room wait in a `backlog`, and the app waits until the edge has read it, as it waits for a slow client;
+//! 5. **End**: the edge learns that the response is complete, and the area is free for the next one.
 //!
 //! The edge frames the response, owns all deadlines, and writes the access log.
 
@@ -37,13 +37,13 @@ use rest::Moment;
 use std::io;
 use std::sync::Arc;
 
-/// How far a lane has come with its end.
+/// The progress of a lane's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Takes what comes until the edges have ended, because nobody else may be left to take it.
+    /// Takes requests until the edges have ended, because no other process may be left to take them.
     Emptying,
-    /// Takes nothing more.
+    /// Takes no more requests.
     Stopping,
 }
 
@@ -52,34 +52,34 @@ pub struct Intake<'a> {
     settings: &'a Settings,
     /// The worker's places, one in the pool of each edge.
     pools: Vec<Worker>,
-    /// The pool to ask first for the next request: each in turn.
+    /// The index of the pool that is asked first for the next request.
     turn: usize,
     sources: Arc<Sources>,
     opened: Opened,
     stage: Stage,
     /// Whether one thread has the lane, and waits itself.
     alone: bool,
-    /// No thread can answer another request now, so other workers should take what comes.
+    /// No thread can answer another request now, so other workers should take the next ones.
     left: bool,
-    /// There was news for the lane, not for its apps' clients.
+    /// Whether there was an event for the lane, not for its apps' clients.
     woken: bool,
-    /// When to ask for such news although there is always a next request, on the clock of [`rest`].
+    /// The time to check for such events although there is always a next request, on the clock of [`rest`].
     news_due: Moment,
-    /// What time it was when the lane last asked for a request.
+    /// The time at which the lane last asked for a request.
     now: Moment,
-    /// Until when the log does not say again that too many answers are put off.
+    /// The time before which the log does not mention again that too many answers are postponed.
     full_said_until: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
-    /// Where heads are written first.
+    /// The buffer in which heads are encoded.
     head: Vec<u8>,
-    /// What the supervisor watches from the answer of an app on, which is the last that the edge sees of it: a body that is
-    /// closed, for instance. `None`: apps have no deadlines.
+    /// The apps that run on after their answers, which is all that the edge sees of them; the supervisor watches their
+    /// deadlines, for instance while a body is closed. `None`: apps have no deadlines.
     running: Option<RunningApps>,
 }
 
 impl<'a> Intake<'a> {
-    /// The requests of these pools, to whose news `attention` listens from now on.
+    /// Creates the source for these pools, and adds them to `attention`.
     ///
     /// # Errors
     /// An error of the system.
@@ -106,19 +106,19 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// Shows the supervisor on these lines which apps go on after they have answered.
+    /// Shows the supervisor on these lines which apps run on after they have answered.
     pub(crate) fn watched(self, lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Self {
         Self { running: RunningApps::on(lines, ids), ..self }
     }
 
-    /// Takes nothing more. With `empty_queue`, first takes what comes until the edges have ended.
+    /// Takes no more requests. With `empty_queue`, first takes requests until the edges have ended.
     fn stop(&mut self, empty_queue: bool) {
         if self.stage == Stage::Serving {
             self.stage = if empty_queue { Stage::Emptying } else { Stage::Stopping };
         }
     }
 
-    /// Whether everything is answered that was taken, and nothing more will be taken.
+    /// Whether all requests taken have been answered, and no more will be taken.
     fn finished(&self) -> bool {
         self.stage == Stage::Stopping && self.opened.is_empty()
     }

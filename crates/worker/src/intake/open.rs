@@ -1,11 +1,11 @@
-//! The exchanges whose answers are not complete.
+//! The exchanges with incomplete answers.
 
 use super::backlog::Backlog;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_pool::{Taken, Worker};
 use std::time::Duration;
 
-/// How far a response has come.
+/// The progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Unanswered,
@@ -15,36 +15,36 @@ pub(super) enum Step {
     Ended,
 }
 
-/// An exchange whose answer is not complete.
+/// An exchange with an incomplete answer.
 #[derive(Debug)]
 pub(super) struct Open {
     serial: u32,
-    /// The number of its pool.
+    /// The index of its pool.
     pub(super) pool: usize,
     pub(super) taken: Taken,
     pub(super) step: Step,
     pub(super) backlog: Backlog,
-    /// How long its request has waited, if its edge has said since when.
+    /// The time that its request has waited, if its edge has stated its arrival.
     pub(super) waited: Option<Duration>,
-    /// A host has its request.
+    /// Whether a host has its request.
     pub(super) lent: bool,
-    /// It was seen that its client has gone.
+    /// Whether its client was seen to have gone.
     pub(super) gone: bool,
-    /// A part of the response can never be passed on.
+    /// Whether a part of the response can never be sent.
     pub(super) broken: bool,
-    /// Its client is a web server, which has a log.
+    /// Whether its client is a web server, which has a log.
     pub(super) gateway: bool,
-    /// Its connection carries other requests, too.
+    /// Whether its connection carries other requests, too.
     pub(super) shared: bool,
-    /// The response has no content, whatever its app writes.
+    /// Whether the response must not have content, whatever its app writes.
     pub(super) bodiless: bool,
 }
 
-/// The exchanges whose answers are not complete. There are at most as many as the pools have areas for this worker.
+/// The exchanges with incomplete answers. There are at most as many as the pools have areas for this worker.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
     places: Vec<Option<Open>>,
-    /// All places below this one have an exchange.
+    /// All entries below this index are in use.
     vacant_from: usize,
     count: usize,
     serial: u32,
@@ -84,7 +84,7 @@ impl Opened {
         (u64::from(open.serial) == exchange.0 >> 32).then_some(index)
     }
 
-    /// The exchange, whatever has been answered to it.
+    /// Returns the exchange, whatever the state of its answer is.
     #[inline]
     pub(super) fn get(&self, exchange: ExchangeId) -> Option<&Open> {
         self.places[self.place(exchange)?].as_ref()
@@ -97,7 +97,7 @@ impl Opened {
         self.places[index].as_mut()
     }
 
-    /// Takes the exchange out.
+    /// Removes the exchange.
     #[inline]
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
         let index = self.place(exchange)?;
@@ -114,7 +114,7 @@ impl Opened {
         self.places.iter_mut().flatten()
     }
 
-    /// Puts back an exchange that was taken out. Its name finds nothing any more.
+    /// Puts back an exchange that was removed. Its old id is not valid any more.
     pub(super) fn put_back(&mut self, open: Open) {
         self.count += 1;
         let index = self.vacant_index();
@@ -141,7 +141,7 @@ impl Opened {
         })
     }
 
-    /// The exchanges that `which` chooses, taken out.
+    /// Removes the exchanges that `which` selects.
     pub(super) fn take_all(&mut self, which: impl Fn(&Open) -> bool) -> Vec<Open> {
         let mut taken = Vec::new();
         for (index, place) in self.places.iter_mut().enumerate() {
@@ -156,16 +156,16 @@ impl Opened {
 }
 
 impl Open {
-    /// Whether the app can still add to the response.
+    /// Checks that the app can still add to the response.
     ///
     /// # Errors
-    /// [`ReplyError::Gone`]: it is complete, or the edge says that its client has gone.
+    /// [`ReplyError::Gone`]: the response is complete, or the edge has reported that the client has gone.
     #[inline]
     pub(super) fn check(&self, pools: &[Worker]) -> Result<(), ReplyError> {
         if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
-    /// Whether its client has gone; of one whose host has returned, also whether its time is over. Nothing of that runs which could be
+    /// Whether its client has gone or, once its host has returned, its time is over: then no code of it runs that could be
     /// interrupted.
     pub(super) fn is_over(&self, pools: &[Worker]) -> bool {
         let orders = pools[self.pool].orders(&self.taken);

@@ -1,24 +1,25 @@
-//! Answers that an app puts off: its host has returned, and somebody else feeds them, or will. Each keeps an area until it ends or its
-//! client has gone. Some areas are left to requests that are answered at once, so that no number of followers stops a worker.
+//! Limits postponed answers: their host has returned, and other code completes them. Each occupies an area until it ends or
+//! its client has gone. Some areas are reserved for requests that are answered at once, so that event streams in any number
+//! never stop a worker.
 
 use super::Intake;
 use super::open::Step;
 use super::rest::Moment;
 use oribi_host::ExchangeId;
 
-/// This part of a worker's areas is never put off.
+/// The divisor that gives the number of areas reserved.
 const PART_KEPT: u32 = 8;
 
-/// At most one line of the log in this time, in nanoseconds, says that answers are refused.
+/// The shortest interval in nanoseconds between two log lines about refused answers.
 const SAID_EVERY: u64 = 10_000_000_000;
 
-/// How many answers a worker with so many areas may have put off.
+/// Returns the number of answers that a worker with so many areas may have postponed.
 pub const fn most_put_off(areas: u32) -> u32 {
     areas - areas / PART_KEPT
 }
 
 impl Intake<'_> {
-    /// A host has returned without having answered completely: gives the exchange up if there are too many of them.
+    /// Handles a host that has returned without a complete answer: gives the exchange up if there are too many of them.
     #[cold]
     pub(super) fn note_put_off(&mut self, exchange: ExchangeId) {
         let Some(open) = self.opened.get(exchange) else { return };

@@ -1,9 +1,9 @@
-//! 1. Wait: a worker that has nothing to do sleeps until an edge has a request, room or an order for it, or until there is other
-//!    news for its lane.
+//! Step 1, wait: an idle worker sleeps until an edge has a request, room or an order for it, or until there is another event
+//! for its lane.
 //!
-//! It announces its sleep, looks once more, and then waits at its attention, in which the pools' bells are. Where threads share
-//! the lane, one of them waits without the lane. Meanwhile others may take requests, which the announcement does not forbid: it
-//! says only that somebody must be rung for. Therefore they leave it as it is, and every thread that finds nothing announces a
+//! It announces its sleep, looks once more, and then waits for its event sources, which include the pools. Where threads
+//! share the lane, one of them waits without the lane. Meanwhile others may take requests in spite of the announcement, which
+//! only says that a sleeper must be woken. Therefore they leave it as it is, and every thread that finds no work announces a
 //! new sleep before it waits.
 
 use super::lent::Lent;
@@ -17,13 +17,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many nanoseconds requests may come one after the other before the lane looks for other news: a command to stop, its app's timers.
+/// The time in nanoseconds after which the lane checks for other events in spite of further requests: a command to stop, its
+/// app's timers.
 const NEWS_AFTER: u64 = 10_000_000;
 
-/// How often a lane that is to end with its edges looks whether they have ended.
+/// The interval at which a lane that ends with its edges checks whether they have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
-/// A time of the clock that edges have, too, in nanoseconds. It is asked for before each request.
+/// A time in nanoseconds of the clock that edges use, too. It is read before each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(pub(super) u64);
 
@@ -40,7 +41,7 @@ impl Moment {
     }
 }
 
-/// Waits at the attention of a lane, in a thread that must not use the lane now.
+/// Waits for the events of a lane, in a thread that must not use the lane now.
 #[derive(Debug)]
 pub struct Watcher {
     sources: Arc<Sources>,
@@ -58,7 +59,7 @@ impl Waiter for Watcher {
 }
 
 impl Intake<'_> {
-    /// The next request, or what else there is to do. `patient`: waits until there is something; the lane has no other thread.
+    /// Returns the next request, or other work. `patient`: waits until there is some; the lane has no other thread.
     #[inline]
     pub(super) fn next(&mut self, patient: bool) -> io::Result<Next<Lent>> {
         self.left = false;
@@ -86,7 +87,7 @@ impl Intake<'_> {
                 }
                 return Ok(Next::Exchange(lent));
             }
-            // Nothing tells when the last edge has ended.
+            // No event reports that the last edge has ended.
             let timeout = (self.stage == Stage::Emptying).then_some(LOOK_FOR_END);
             if !patient {
                 return Ok(Next::Nothing(timeout));
@@ -96,7 +97,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Waits while an app waits for room. Returns when there may be some, or when there is other news.
+    /// Waits while an app waits for room. Returns when there may be some, or at another event.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         self.left = true;
         self.announce();
@@ -108,25 +109,25 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Does what can be done without waiting; returns how long nothing else is to be done. Requests in the queue are for another
-    /// thread: the caller is in the middle of one.
+    /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Requests in the queue are
+    /// for another thread: the caller is in the middle of one.
     pub(super) fn attend(&mut self) -> Option<Duration> {
         self.flow();
         if !self.alone {
-            // The caller may wait next, or leave that to another thread. A lone thread goes on with its app instead, and must
-            // not be rung for.
+            // The caller may wait next, or leave that to another thread. A lone thread continues its app instead, and must
+            // not be woken.
             self.announce();
         }
         let news = self.flow() | self.note_gone();
         news.then_some(Duration::ZERO)
     }
 
-    /// Whether there is something to do without waiting.
+    /// Whether there is work that needs no wait.
     pub(super) fn has_more(&self) -> bool {
         self.woken || (self.stage != Stage::Stopping && !self.left && self.pools.iter().any(|pool| pool.queued() > 0))
     }
 
-    /// Takes the news that a watcher has found.
+    /// Adopts the events that a watcher has found.
     pub(super) fn collect(&mut self, watcher: &mut Watcher) {
         self.woken |= std::mem::take(&mut watcher.woken);
         if std::mem::take(&mut watcher.line) {
@@ -134,7 +135,7 @@ impl Intake<'_> {
         }
     }
 
-    /// A watcher for this lane.
+    /// Returns a watcher for this lane.
     pub(super) fn watcher(&self) -> Watcher {
         Watcher { sources: Arc::clone(&self.sources), woken: false, line: false }
     }
@@ -149,7 +150,7 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Reads what has come on the lines, so that they never fill up.
+    /// Reads the sockets of the pools, so that they never fill up.
     #[cold]
     fn hear(&mut self) {
         for pool in &mut self.pools {
@@ -172,7 +173,7 @@ impl Intake<'_> {
         self.pools.iter_mut().for_each(oribi_pool::Worker::awake);
     }
 
-    /// Writes what waits for room; returns whether anything was written.
+    /// Writes parts that wait for room; returns whether it has written anything.
     #[inline]
     pub(super) fn flow(&mut self) -> bool {
         !self.opened.is_empty() && self.flow_each()
@@ -180,7 +181,7 @@ impl Intake<'_> {
 
     fn flow_each(&mut self) -> bool {
         let Self { opened, pools, .. } = self;
-        // Of hundreds that follow something, hardly any waits for room.
+        // Of hundreds of event streams, hardly any waits for room.
         if opened.iter().all(|open| open.backlog.is_empty()) {
             return false;
         }
@@ -205,14 +206,14 @@ impl Intake<'_> {
         flowed
     }
 
-    /// Whether the edge says of an exchange, for the first time, that nobody waits for it.
+    /// Whether the edge reports the end of the client's wait for any exchange, for the first time.
     fn note_gone(&mut self) -> bool {
         let Self { opened, pools, .. } = self;
         let is_news = |open: &mut Open| !open.gone && open.is_over(pools);
         opened.iter_mut().filter_map(|open| is_news(open).then(|| open.gone = true)).count() > 0
     }
 
-    /// Forgets exchanges for which nobody waits, unless a host has their requests.
+    /// Removes exchanges without a waiting client, unless a host has their requests.
     #[inline]
     fn forget_gone(&mut self) {
         if self.opened.is_empty() {

@@ -1,4 +1,4 @@
-//! A worker behind edges as the source of its lane.
+//! Implements the source of a lane for a worker behind edges.
 
 use super::{Intake, Lent, Stage, Watcher};
 use oribi_host::{ExchangeId, Piece, ReplyError};
@@ -77,7 +77,7 @@ impl Source for Intake<'_> {
         self.waiting(exchange)
     }
 
-    /// None beyond the memory for the response: how much may wait for a slow client, the edge decides.
+    /// Zero: nothing may wait beyond the memory for the response. The edge limits the data for a slow client.
     fn output_limit(&self) -> usize {
         0
     }
@@ -122,19 +122,19 @@ impl Source for Intake<'_> {
         self.take_socket(exchange)
     }
 
-    /// Nothing: each answer is published at once.
+    /// Does nothing: each answer is published at once.
     #[inline]
     fn expect_prompt_answers(&mut self, _prompt: bool) {}
 
-    /// Nothing: each answer is published at once.
+    /// Does nothing: each answer is published at once.
     #[inline]
     fn submit(&mut self) {}
 
-    /// Nothing: each answer is published at once.
+    /// Does nothing: each answer is published at once.
     #[inline]
     fn send_now(&mut self, _exchange: ExchangeId) {}
 
-    /// Nothing: the edge has the clock and the connection.
+    /// Does nothing: the edge has the clock and the connection.
     #[inline]
     fn catch_up(&mut self, _stopping: bool) {}
 
@@ -150,7 +150,7 @@ impl Source for Intake<'_> {
         self.has_more()
     }
 
-    /// Never: the edge keeps all deadlines.
+    /// Returns `None`: the edge keeps all deadlines.
     fn due(&self) -> Option<Duration> {
         None
     }

@@ -1,4 +1,4 @@
-//! 2. and 3. Take and lend: the oldest request goes to the worker that asks for it.
+//! Steps 2 and 3, take and lend: the oldest request goes to the worker that asks for it.
 
 use super::descriptors::ask;
 use super::lent::{Lent, Received};
@@ -10,7 +10,7 @@ use oribi_pool::{Taken, Wish, Worker};
 use std::io;
 use std::time::Duration;
 
-/// How many unused boxes are kept.
+/// The number of unused boxes kept.
 const SPARE: usize = 64;
 
 impl Intake<'_> {
@@ -31,7 +31,7 @@ impl Intake<'_> {
         None
     }
 
-    /// Asks each pool in turn, beginning with the one behind that of the last request.
+    /// Asks each pool in turn, starting after that of the last request.
     #[inline]
     fn take_in_turn(&mut self) -> Option<(usize, Taken)> {
         for _ in 0..self.pools.len() {
@@ -45,10 +45,10 @@ impl Intake<'_> {
         None
     }
 
-    /// Whether nothing waits, and nothing will come.
+    /// Whether the queues are empty, and no request can arrive any more.
     #[cold]
     fn is_empty_for_good(&mut self) -> bool {
-        // What an edge has submitted before its end is seen by the second look.
+        // The second look finds requests that an edge submitted before its end.
         self.pools.iter_mut().all(|pool| pool.queued() == 0 && pool.edge_is_gone() && pool.queued() == 0)
     }
 
@@ -71,12 +71,12 @@ impl Intake<'_> {
         Some(Lent { id, received })
     }
 
-    /// Ends a request that could not be read.
+    /// Rejects a request that could not be read.
     #[cold]
     fn decline(&mut self, pool: usize, taken: Taken, error: &io::Error) {
         let worker = &mut self.pools[pool];
         if worker.orders(&taken).gone {
-            // Its client has hung up, or was connected to an edge that has died: nobody waits for an answer.
+            // Its client has disconnected, or was connected to an edge that has died: no client waits for an answer.
             log::debug!("a request was dropped: {error}");
             return worker.abandon(taken);
         }
@@ -87,7 +87,7 @@ impl Intake<'_> {
         self.decline_for_now(pool, taken);
     }
 
-    /// Answers that the client may come back in a moment.
+    /// Answers 503: the client may try again soon.
     #[cold]
     pub(super) fn decline_for_now(&mut self, pool: usize, taken: Taken) {
         let worker = &mut self.pools[pool];
@@ -101,7 +101,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Takes a request back whose host has returned.
+    /// Takes back a request whose host has returned.
     #[inline]
     pub(super) fn give_back(&mut self, lent: Lent) {
         let Lent { id, mut received } = lent;
@@ -120,7 +120,7 @@ impl Intake<'_> {
     }
 }
 
-/// Copies the request out of its slot, and asks for its files.
+/// Copies the request out of its slot, and fetches its files.
 #[inline]
 fn read(worker: &mut Worker, taken: &mut Taken, received: &mut Received) -> io::Result<()> {
     received.stored.read(worker.request(taken)).map_err(io::Error::other)?;

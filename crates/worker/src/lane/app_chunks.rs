@@ -1,13 +1,14 @@
-//! Apps that frame their own content in chunks, because they were written for servers that pass everything on: their heads say
-//! `Transfer-Encoding: chunked`. Such an app cannot know how content is framed on its connection, because that depends on the
-//! protocol and its version. So its chunks are removed here, and the content is framed like any other.
+//! Removes the chunks of apps that frame their own content, because they were written for servers that pass everything
+//! through: their heads contain `Transfer-Encoding: chunked`. Such an app cannot know how content is framed on its
+//! connection, because that depends on the protocol and its version. So its chunks are removed here, and the content is
+//! framed like any other.
 
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_proto::h1::FramedContent;
 use std::cell::RefCell;
 
-/// At this number of exchanges, the finished ones are removed; the next time at twice the remaining number.
+/// The number of exchanges at which the finished ones are removed; the next time at twice the remaining number.
 const MANY: usize = 64;
 
 const BROKEN: ReplyError = ReplyError::Invalid("the content is not in the chunks that Transfer-Encoding announces");
@@ -28,7 +29,7 @@ struct Begun {
 struct Framed {
     exchange: ExchangeId,
     framed: FramedContent,
-    /// The head, until there is content: an app whose first piece is no chunk is answered with a 500.
+    /// The head, until there is content: an app whose first piece is not a chunk is answered with a 500.
     head: Option<HeldHead>,
 }
 
@@ -61,7 +62,7 @@ impl Default for Begun {
     }
 }
 
-/// Whether the app has framed its content.
+/// Whether the app frames its content.
 #[inline]
 pub(super) fn are_announced(head: &ResponseHead<'_>) -> bool {
     head.fields.iter().any(is_announcement)
@@ -80,7 +81,7 @@ pub(super) fn other_fields<'a>(head: &ResponseHead<'a>) -> Vec<FieldPair<'a>> {
     head.fields.iter().filter(|field| !frames(field)).copied().collect()
 }
 
-/// The content of the chunks of a whole response.
+/// Returns the content of the chunks of a whole response.
 pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let (mut framed, mut content) = (FramedContent::new(), Vec::new());
     for part in parts {
@@ -89,7 +90,7 @@ pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyE
     if framed.may_end() { Ok(content) } else { Err(BROKEN) }
 }
 
-/// The same for pieces. A file is an error, because the server does not read files.
+/// As [`take_apart`], for pieces. A file is an error, because the server does not read files.
 pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let bytes = |piece: &Piece<'a>| match piece {
         Piece::Bytes(bytes) => Ok(*bytes),
@@ -99,7 +100,7 @@ pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]
 }
 
 impl AppChunks {
-    /// The content of an exchange comes in chunks, behind this head. `is_open` tells whether an exchange has not been answered yet.
+    /// Begins content in chunks, after this head. `is_open`: whether an exchange has not been answered yet.
     pub(super) fn begin(&self, exchange: ExchangeId, head: HeldHead, is_open: impl Fn(ExchangeId) -> bool) {
         let mut begun = self.begun.borrow_mut();
         if begun.exchanges.len() >= begun.bound {
@@ -109,7 +110,7 @@ impl AppChunks {
         begun.exchanges.push(Framed { exchange, framed: FramedContent::new(), head: Some(head) });
     }
 
-    /// The head of an exchange if it has not been sent yet. This is asked once.
+    /// Takes the head of an exchange if it has not been sent yet.
     #[inline]
     pub(super) fn take_head(&self, exchange: ExchangeId) -> Option<HeldHead> {
         let mut begun = self.begun.borrow_mut();
@@ -119,7 +120,7 @@ impl AppChunks {
         begun.exchanges.iter_mut().find(|one| one.exchange == exchange)?.head.take()
     }
 
-    /// The content in a piece of chunks; `None`: the app sends no chunks.
+    /// Returns the content in a piece of chunks; `None`: the app sends no chunks.
     #[inline]
     pub(super) fn read<'a>(&self, exchange: ExchangeId, piece: &'a [u8]) -> Option<Result<Vec<&'a [u8]>, ReplyError>> {
         let mut begun = self.begun.borrow_mut();
@@ -131,10 +132,10 @@ impl AppChunks {
         Some(framed.read(piece, |piece| content.push(piece)).map(|()| content).map_err(|_| BROKEN))
     }
 
-    /// An exchange is finished or given up.
+    /// Ends the content of an exchange that is finished or given up.
     ///
     /// # Errors
-    /// Its last chunk has not come.
+    /// The last chunk has not arrived.
     #[inline]
     pub(super) fn end(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let mut begun = self.begun.borrow_mut();

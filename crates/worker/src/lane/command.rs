@@ -1,4 +1,4 @@
-//! What a lane does when it was woken.
+//! Handles the wake-up of a lane.
 
 use super::Lane;
 use oribi_source::Source;
@@ -6,7 +6,7 @@ use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
-    /// Reads the worker's command, and passes on what others have answered; `false`: the lane ends.
+    /// Reads the worker's command, reopens logs, and passes on answers of the first process; `false`: the lane ends.
     pub fn obey(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
@@ -33,7 +33,7 @@ impl<S: Source> Lane<'_, S> {
             WorkerCommand::Drain => source.stop(true),
             WorkerCommand::Retire => source.stop(false),
             WorkerCommand::Quit => return false,
-            // The edge itself knows to whom.
+            // The edge itself knows the destination.
             WorkerCommand::HandOver => {}
         }
         true

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-/// The exchanges of a lane whose apps run under a deadline: at most as many as threads share the lane.
+/// The exchanges of a lane whose apps run under a deadline: at most one for each thread that shares the lane.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     warning: Duration,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Kept {
 
 impl Receiver for Kept {
     fn receive(&self, orders: u64) {
-        // An app that is interrupted logs where it is, anyway.
+        // An app that is interrupted logs its position anyway.
         if orders & orders::INTERRUPT != 0 {
             self.interrupted.store(true, Relaxed);
             let limit = Duration::from_millis(self.timeout.load(Relaxed));
@@ -57,7 +57,7 @@ impl Deadlines {
         Self { warning, timeout, kept: RefCell::new(Vec::new()) }
     }
 
-    /// Runs `work`, which has the app answer `exchange`. Orders from `mailbox` reach the app by `interruption`.
+    /// Runs `work`, in which the app answers `exchange`. Orders from `mailbox` reach the app by `interruption`.
     pub(super) fn keep<T>(
         &self,
         exchange: ExchangeId,
@@ -73,7 +73,7 @@ impl Deadlines {
         result
     }
 
-    /// The app of `exchange` has set its own deadline: messages about it name this one.
+    /// Records the deadline that the app of `exchange` has set, for messages about it.
     pub(super) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
         let Some(time) = time else { return };
         for kept in self.kept.borrow().iter().filter(|kept| kept.exchange == exchange) {
@@ -88,7 +88,7 @@ impl Deadlines {
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Lets `host` answer, and passes on what whoever keeps the deadlines orders meanwhile.
+    /// Makes `host` answer, and passes on the orders of the process that keeps the deadlines.
     pub(super) fn answer_in_time(
         &self,
         deadlines: &Deadlines,

@@ -106,7 +106,7 @@ impl<S: Source> Lane<'_, S> {
         }
         let parts: &[&[u8]] = if is_head { &[] } else { &[content.as_bytes()] };
         self.source().expect_prompt_answers(true);
-        // If this fails, the client has gone.
+        // It fails if the client has gone.
         let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
         self.take_back(exchange);
     }

@@ -1,4 +1,4 @@
-//! How a thread waits for news of a lane that it must not use now.
+//! Waits for events of a lane, in a thread that must not use the lane now.
 
 use crate::attention::Nudge;
 use crate::crew::WaitForNews;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A thread that cannot wait fills the log at most at this pace, until its worker is replaced.
+/// The shortest interval between log lines of a thread that cannot wait, until its worker is replaced.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A wait for news of a lane, in a thread that must not use the lane now.
+/// A wait for events of a lane, in a thread that must not use the lane now.
 pub(super) struct News<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
-    /// Where to count the lane as idle; `None`: it takes no clients.
+    /// The counter of idle lanes; `None`: the lane takes no clients.
     pub(super) idle: Option<&'l AtomicU32>,
     pub(super) nudge: &'l Nudge,
     pub(super) timeout: Option<Duration>,
@@ -28,7 +28,7 @@ impl<W: Waiter> Wait for News<'_, W> {
         let outcome = waiter.wait(self.timeout);
         self.idle.inspect(|idle| _ = idle.fetch_sub(1, Ordering::Relaxed));
         if let Err(error) = outcome {
-            // The next turn will find the same, and may say so with the lock held.
+            // The next turn fails in the same way, and may log it with the lock held.
             log::error!("cannot wait: {error}");
             std::thread::sleep(PAUSE);
         }
@@ -52,7 +52,7 @@ mod tests {
     use crate::attention::Attention;
     use std::os::fd::AsFd;
 
-    /// Notes how many lanes are idle while it waits.
+    /// Records the number of idle lanes during the wait.
     struct Seen<'i>(&'i AtomicU32, u32);
 
     impl Waiter for Seen<'_> {

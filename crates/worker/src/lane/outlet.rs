@@ -81,7 +81,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         let written = self.write_piece(exchange, piece);
-        // An app that writes nothing, or for nobody, gets on with nothing.
+        // An empty piece, or one for a client that has gone, is no progress of an app.
         if !piece.is_empty() && matches!(written, Ok(()) | Err(ReplyError::Woken)) {
             self.note_progress(exchange);
         }
@@ -183,11 +183,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 }
 
-/// Content that consists only of framing: writes an empty piece, by which an app goes on waiting.
+/// Content that consists only of framing: an empty piece is written, which makes an app wait for its client.
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
-    /// Handles the news in the middle of an app, and then asks the source.
+    /// Handles events in the middle of an app, and then queries the source.
     fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         let mut source = self.source_with_news();
         // If this fails, the next turn fails, too.
@@ -195,12 +195,12 @@ impl<S: Source> Lane<'_, S> {
         let answer = ask(&source);
         drop(source);
         self.resume_held_apps();
-        // The app goes on, and a thread that waits for these news will not see them any more.
+        // The app continues, and a thread that waits for these events will not see them any more.
         self.summon_another();
         answer
     }
 
-    /// Ends content as `end` does, unless a file was sent in its place.
+    /// Ends content by `end`, unless a file was sent in its place.
     #[inline]
     fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
@@ -230,7 +230,7 @@ impl<S: Source> Lane<'_, S> {
             if piece.is_empty() {
                 return Ok(());
             }
-            // A file was sent: nothing of this is, and all that follows from the host need not be known.
+            // A file was sent: the head is not sent, and further output of the host is ignored.
             named.end(exchange);
             return Err(ReplyError::Gone);
         }
@@ -288,7 +288,7 @@ impl<S: Source> Lane<'_, S> {
         let looks = source.is_due_to_look();
         drop(source);
         self.send_pending(exchange);
-        // An app that need not wait for its client hears of nothing else that it has gone.
+        // An app that need not wait for its client is not informed in any other way that it has gone.
         if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
     }
 

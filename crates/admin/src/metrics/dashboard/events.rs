@@ -1,8 +1,7 @@
-//! Those who watch the dashboard: each holds a connection on which it is sent events (server-sent events, as HTML defines them).
+//! The viewers of the dashboard: each has a connection with server-sent events (as HTML defines them).
 //!
-//! At most one event waits for a client. Who has not taken it when the next one comes is not sent that one, and who has not taken it for
-//! a while is dropped; a browser comes back by itself. There is room for the newest, as there is for those who ask for metrics, who have
-//! their own.
+//! At most one event waits for a viewer. A slow viewer skips events, and one that reads nothing for a while is disconnected;
+//! its browser reconnects. The newest viewer always finds room, as among the clients for metrics, who have their own limit.
 
 use crate::attended::{self, Attended, Next};
 use crate::outgoing::Outgoing;
@@ -13,25 +12,25 @@ use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The most who watch at a time, because each costs a descriptor. If more come, the oldest goes.
+/// The number of viewers at most, because each costs a descriptor. A further one displaces the oldest.
 const WATCHERS: usize = 16;
-/// How long one may take for an event.
+/// The time that a viewer may take for an event.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many bytes are read of what nobody wants to know.
+/// The number of bytes read and discarded in one turn.
 const READ_AT_ONCE: usize = 4 << 10;
 
 #[derive(Debug)]
 struct Watcher {
     socket: OwnedFd,
-    /// What it has not taken yet.
+    /// The data that it has not taken yet.
     outgoing: Option<Outgoing>,
 }
 
-/// All who watch, the oldest first.
+/// All viewers, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Vec<Watcher>);
 
-/// An event with data of one line.
+/// Formats an event with data of one line.
 pub(super) fn event(name: &str, data: &str) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
@@ -45,12 +44,12 @@ impl Watchers {
         self.0.iter().map(Attended::polled)
     }
 
-    /// When the first of them has had time enough.
+    /// Returns the earliest deadline of a viewer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.0.iter().filter_map(|watcher| watcher.outgoing.as_ref()).map(|outgoing| outgoing.until).min()
     }
 
-    /// Begins to send events to a client: `beginning` is what it gets first.
+    /// Adds a viewer; `beginning` is sent first.
     pub(super) fn admit(&mut self, socket: OwnedFd, beginning: Vec<u8>, now: Instant) {
         if self.0.len() >= WATCHERS {
             self.0.remove(0);
@@ -60,14 +59,14 @@ impl Watchers {
         self.0.push(watcher);
     }
 
-    /// Sends an event to all who have taken the one before.
+    /// Sends an event to all viewers that have taken the one before.
     pub(super) fn tell(&mut self, event: &str, now: Instant) {
         for watcher in self.0.iter_mut().filter(|watcher| watcher.outgoing.is_none()) {
             watcher.give(event.as_bytes().to_vec(), now);
         }
     }
 
-    /// Sends what sockets take, and drops those who have gone or are too slow.
+    /// Sends as much as sockets take, and drops viewers that have gone or are too slow.
     pub(super) fn attend(&mut self, now: Instant) {
         attended::attend(&mut self.0, now);
     }
@@ -80,13 +79,13 @@ impl Watcher {
     }
 
     fn send(&mut self) {
-        // If it has gone, the next look finds that out.
+        // If the viewer has gone, the next turn notices it.
         self.outgoing.take_if(|outgoing| outgoing.send(&self.socket));
     }
 }
 
 impl Attended for Watcher {
-    /// They have asked for everything that they get.
+    /// Viewers send no further requests.
     type Wish = Infallible;
 
     fn polled(&self) -> PollFd<'_> {
@@ -156,7 +155,7 @@ mod tests {
         watchers.tell(&event("now", "1"), now);
         let waiting = |watchers: &Watchers| watchers.0.iter().filter(|watcher| watcher.outgoing.is_some()).count();
         assert_eq!(waiting(&watchers), 1);
-        // As soon as it takes what it has, it gets what comes then.
+        // Once it has taken the pending event, it gets the later ones.
         let reader = std::thread::spawn(move || {
             slow.read_exact(&mut vec![0; 4 << 20]).expect("it is sent");
             slow

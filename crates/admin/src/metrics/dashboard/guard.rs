@@ -1,31 +1,32 @@
-//! Who may see the dashboard: nobody whom a browser asks for on behalf of a page from elsewhere.
+//! Protects the dashboard from pages of other origins that the viewer's browser loads.
 //!
-//! The address for metrics may be reachable for a browser on the same machine or in the same network, and so for every page that it
-//! shows. Such a page cannot read what another origin answers. But its own name may suddenly have the address of this server (DNS
-//! rebinding): then the browser takes this server for the page's own origin. It still says by which name it asks. So the dashboard is
-//! only for those who ask by an address, by `localhost` or by a name that was given, as no such page has one of these.
+//! The metrics address may be reachable for a browser on the same machine or in the same network, and so for every page that
+//! it shows. Such a page cannot read the responses of another origin. But its own name may suddenly resolve to the address of
+//! this server (DNS rebinding); the browser then takes this server for the page's own origin, though Host still has the
+//! page's name. So the dashboard is only served under an IP address, `localhost` or a configured name, none of which such a
+//! page can have.
 
 use oribi_config::{ListenAddress, SocketAddress};
 use oribi_message::{KnownField, RequestHead};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The names by which the dashboard may be asked for.
+/// The names under which the dashboard is served.
 #[derive(Debug)]
 pub(in super::super) struct Guard {
     names: Vec<String>,
 }
 
-/// Why somebody may not see it.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Stranger {
-    /// It was asked for by a name that is not the server's.
+    /// Host is not a name of the server.
     Host,
-    /// A page from elsewhere asks.
+    /// Origin is that of another page.
     Origin,
 }
 
 impl Guard {
-    /// The guard of a dashboard with these names at `address`, whose own name counts as well.
+    /// Creates the guard of a dashboard with these names at `address`, whose own host name is accepted as well.
     pub(in super::super) fn new(names: &[String], address: &ListenAddress) -> Self {
         let own = match &address.socket {
             SocketAddress::Tcp { host, .. } if !host.is_empty() => Some(host),
@@ -34,7 +35,7 @@ impl Guard {
         Self { names: names.iter().chain(own).map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Whether whoever sends this request may see it.
+    /// Checks whether a request may see the dashboard.
     pub(in super::super) fn admit(&self, head: &RequestHead<'_>) -> Result<(), Stranger> {
         // Browsers always send Host. An absolute target, which they send to proxies, does not replace it here.
         let values = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(_, _, value)| value);
@@ -49,7 +50,7 @@ impl Guard {
         if values(KnownField::Origin).all(is_own) { Ok(()) } else { Err(Stranger::Origin) }
     }
 
-    /// Whether it may be asked for by this name, which may have a port.
+    /// Whether the dashboard has this name, which may be followed by a port.
     fn knows(&self, authority: &[u8]) -> bool {
         let Ok(authority) = std::str::from_utf8(authority) else { return false };
         if let Some(rest) = authority.strip_prefix('[') {

@@ -1,19 +1,20 @@
-//! What the server has done in the last hour, in memory of a fixed size: finely for a few minutes, and coarsely for the whole hour.
+//! The history of the last hour, in memory of a fixed size: a fine track for a few minutes, and a coarse one for the whole
+//! hour.
 //!
-//! A point tells what counters have grown by since the point before, and how high the levels were. When a track is full, its oldest
-//! point makes room for the newest.
+//! A point holds the growth of counters since the previous point, and the highest levels in between. When a track is full,
+//! its oldest point makes room for the newest.
 
 use crate::control::{Array, Object};
 use oribi_stats::totals::{Counter, Counts};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How many fine points there are, and how long one takes: five minutes.
+/// The number of fine points and their interval: five minutes.
 const FINE: (usize, Duration) = (150, Duration::from_secs(2));
-/// The same of the coarse ones: an hour.
+/// The number of coarse points and their interval: an hour.
 const COARSE: (usize, Duration) = (240, Duration::from_secs(15));
 
-/// What is told of the growth of counters.
+/// The counters whose growth is recorded.
 const GROWN: [(Counter, &str); 22] = [
     (Counter::Responses1xx, "1xx"),
     (Counter::Responses2xx, "2xx"),
@@ -42,14 +43,15 @@ const GROWN: [(Counter, &str); 22] = [
 /// The names of the levels, in their order in [`Levels`].
 pub(super) const LEVELS: [&str; 8] = ["connections", "queue", "oldest", "running", "threads", "ready", "wanted", "memory"];
 
-/// A level that nobody knows.
+/// An unknown level.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// What there is at one moment: connections of clients; requests in the queue; for how many milliseconds the oldest of them has waited;
-/// requests that workers have; threads and workers that are ready; workers that there should be; bytes of all workers.
+/// The levels at one moment: connections of clients; requests in the queue; the wait of the oldest of them in milliseconds;
+/// requests that workers have; ready threads and ready workers; the target number of workers; the memory of all workers in
+/// bytes.
 pub(super) type Levels = [u64; LEVELS.len()];
 
-/// What is known of one moment.
+/// The state at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     /// The counters of [`GROWN`].
@@ -63,10 +65,10 @@ impl Reading {
     }
 }
 
-/// Words of a point that is passed on.
+/// The number of words of a point that is passed on.
 pub(super) const WORDS: usize = 2 + GROWN.len() + LEVELS.len();
 
-/// What has happened until one moment, since the one before.
+/// The changes from one moment to the next.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     /// Milliseconds since 1970.
@@ -78,7 +80,7 @@ struct Point {
 }
 
 impl Point {
-    /// An array with what [`fields`] names.
+    /// Formats the numbers in the order of [`fields`].
     fn array(&self) -> String {
         let levels = self.levels.iter().map(|level| if *level == UNKNOWN { "null".to_owned() } else { level.to_string() });
         Array::of([self.at, self.span].iter().chain(&self.grown).map(u64::to_string).chain(levels))
@@ -88,7 +90,7 @@ impl Point {
         [self.at, self.span].into_iter().chain(self.grown).chain(self.levels)
     }
 
-    /// `None`: there are too few words.
+    /// Decodes a point; `None`: there are too few words.
     fn of_words(words: &[u64]) -> Option<Self> {
         let (&[at, span], rest) = words.split_first_chunk()?;
         let (&grown, rest) = rest.split_first_chunk()?;
@@ -96,24 +98,24 @@ impl Point {
     }
 }
 
-/// The names of the numbers of a point.
+/// Returns the names of the numbers of a point.
 fn fields() -> String {
     let grown = GROWN.iter().map(|(_, name)| *name);
     Array::of(["at", "span"].into_iter().chain(grown).chain(LEVELS).map(|name| format!("\"{name}\"")))
 }
 
-/// Points at the same distance from each other.
+/// Points at equal intervals.
 #[derive(Debug)]
 struct Track {
     most: usize,
     every: Duration,
     points: VecDeque<Point>,
-    /// The counters at the last point, and when that was; `None`: there was none.
+    /// The counters at the last point, and its time; `None`: there was none.
     before: Option<([u64; GROWN.len()], Instant)>,
     /// The highest levels since then.
     highest: Option<Levels>,
     due: Option<Instant>,
-    /// When the first reading was taken; points before that are inherited.
+    /// The time of the first reading; points before it are inherited.
     own_from: Option<u64>,
 }
 
@@ -123,12 +125,12 @@ impl Track {
         Self { most, every, points, before: None, highest: None, due: None, own_from: None }
     }
 
-    /// Takes a reading into account; returns the point that it has completed.
+    /// Adds a reading; returns the point that it has completed.
     fn note(&mut self, reading: &Reading, now: Instant, at: u64) -> Option<&Point> {
         self.own_from.get_or_insert(at);
         let highest = self.highest.get_or_insert(reading.levels);
         for (highest, level) in highest.iter_mut().zip(reading.levels) {
-            // Whoever knows a level once knows it better than not at all.
+            // A known level replaces an unknown one.
             *highest = if *highest == UNKNOWN || (level != UNKNOWN && level > *highest) { level } else { *highest };
         }
         if self.due.is_some_and(|due| now < due) {
@@ -153,7 +155,7 @@ impl Track {
         Array::of(self.points.iter().map(Point::array))
     }
 
-    /// Puts points of the program before in front, in the place of those that were inherited earlier.
+    /// Replaces inherited points by those of the previous program, before the track's own points.
     fn inherit(&mut self, words: &[u64]) {
         let own_from = self.own_from.unwrap_or(u64::MAX);
         self.points.retain(|point| point.at >= own_from);
@@ -165,7 +167,7 @@ impl Track {
     }
 }
 
-/// The points of the last hour.
+/// The tracks of the last hour.
 #[derive(Debug)]
 pub(super) struct History {
     fine: Track,
@@ -184,42 +186,42 @@ impl History {
         Self { fine: Track::new(FINE), coarse: Track::new(COARSE) }
     }
 
-    /// When the next reading is wanted; `None`: at once.
+    /// Returns the time of the next reading; `None`: at once.
     pub(super) fn due(&self) -> Option<Instant> {
         self.fine.due
     }
 
-    /// Whether the next reading completes a coarse point, for which the more costly levels are read although nobody watches.
+    /// Whether the next reading completes a coarse point, for which the more costly levels are read even without viewers.
     pub(super) fn is_thorough(&self, now: Instant) -> bool {
         self.coarse.due.is_none_or(|due| now >= due)
     }
 
-    /// Takes a reading into account.
+    /// Adds a reading.
     pub(super) fn note(&mut self, reading: &Reading, now: Instant, wall: SystemTime) -> Completed {
         let at = milliseconds(wall);
         let fine = self.fine.note(reading, now, at).map(Point::array);
         Completed { fine, coarse: self.coarse.note(reading, now, at).map(Point::array) }
     }
 
-    /// The points of both tracks, for the next program.
+    /// Returns the points of both tracks, for the next program.
     pub(super) fn words(&self) -> [Vec<u64>; 2] {
         [&self.fine, &self.coarse].map(|track| track.points.iter().flat_map(Point::words).collect())
     }
 
-    /// Goes on with the points of the program before.
+    /// Continues with the points of the previous program.
     pub(super) fn inherit(&mut self, words: [&[u64]; 2]) {
         for (track, words) in [&mut self.fine, &mut self.coarse].into_iter().zip(words) {
             track.inherit(words);
         }
     }
 
-    /// When the points of both tracks were, in seconds.
+    /// Returns the times of the points of both tracks, in seconds.
     #[cfg(test)]
     pub(super) fn times(&self) -> [Vec<u64>; 2] {
         [&self.fine, &self.coarse].map(|track| track.points.iter().map(|point| point.at / 1000).collect())
     }
 
-    /// All of it.
+    /// Returns the whole history as JSON.
     pub(super) fn object(&self) -> String {
         Object::new().raw("fields", fields()).raw("fine", self.fine.array()).raw("coarse", self.coarse.array()).end()
     }
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use oribi_stats::totals::Account;
 
-    /// A server that has answered so many requests, with so many connections.
+    /// A server with this number of responses and of connections.
     fn reading(responses: u64, connections: u64) -> Reading {
         let account = Account::unshared();
         account.add(Counter::Responses2xx, responses);
@@ -245,7 +247,7 @@ mod tests {
         Reading::new(&account.read(), levels)
     }
 
-    /// A history with a clock that only this test turns.
+    /// A history with a clock that only the test advances.
     struct Clocked {
         history: History,
         begun: Instant,
@@ -263,7 +265,7 @@ mod tests {
             self.history.note(reading, self.now, wall)
         }
 
-        /// What the track has of each point: when it was, its span, responses and connections.
+        /// The time, span, responses and connections of each point.
         fn told(track: &Track) -> Vec<[u64; 4]> {
             track.points.iter().map(|point| [point.at, point.span, point.grown[1], point.levels[0]]).collect()
         }
@@ -282,7 +284,7 @@ mod tests {
         let fine = completed.fine.expect("it is complete");
         assert!(fine.starts_with("[2000,2000,0,5,0,") && fine.ends_with(",null]"), "{fine}");
         assert_eq!(fields().matches(',').count(), fine.matches(',').count());
-        // Somebody has begun to watch, so the server is looked at between two points.
+        // A viewer has connected, so there is a reading between two points.
         clocked.now += FINE.1 / 2;
         assert_eq!(clocked.note(&reading(76, 9)), Completed::default());
         clocked.now += FINE.1 / 2;
@@ -318,7 +320,7 @@ mod tests {
         let (fine, coarse) = (Clocked::told(&clocked.history.fine), Clocked::told(&clocked.history.coarse));
         assert_eq!((fine.len(), coarse.len()), (FINE.0, COARSE.0));
         assert_eq!((fine[149][0], fine[0][0]), (5_998_000, 5_998_000 - 149 * 2000));
-        // Readings come every two seconds, so these points come up to two seconds late, and none is left out.
+        // Readings come every two seconds, so these points are up to two seconds late, and none is left out.
         let spans: Vec<u64> = coarse.iter().map(|point| point[1]).collect();
         assert!(spans.iter().all(|span| (14_000..=16_000).contains(span)), "{spans:?}");
         let hour = coarse[239][0] - coarse[0][0];

@@ -1,8 +1,8 @@
-//! The dashboard: a page at the address for metrics that shows people how the server does, and has done for an hour.
+//! The dashboard: a page at the metrics address that shows the state of the server, and its history of an hour.
 //!
-//! With `--dashboard` the first process looks at the server every two seconds, as it does when somebody asks for metrics, and keeps what
-//! it sees in [`History`], whose size is fixed. A page that is opened is sent the history as an event, and what is seen from then on. It
-//! asks for nothing more, and nobody is waited for. What takes longer to find out is only looked at while somebody watches, or rarely.
+//! With `--dashboard` the first process takes a sample every two seconds, the same one as for metrics, and keeps it in
+//! [`History`], whose size is fixed. A page that is opened gets the history as an event, and then the new samples. It sends
+//! no further requests, and no viewer is waited for. The costly numbers are only read while there are viewers, or rarely.
 
 mod events;
 mod guard;
@@ -24,36 +24,36 @@ use rustix::event::PollFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Instant, SystemTime};
 
-/// How soon a browser comes back that has lost its connection, in milliseconds.
+/// The delay in milliseconds after which a browser reconnects.
 const RETRY: &str = "retry: 2000\n\n";
 
-/// What is known for the dashboard, and those who watch it.
+/// The history and the viewers of the dashboard.
 #[derive(Debug)]
 pub(super) struct Dashboard {
     shows: DashboardShows,
     history: History,
     watchers: Watchers,
-    /// Those who have come since the server was looked at, and the heads of their responses.
+    /// Viewers that have connected since the last sample, and the heads of their responses.
     newcomers: Vec<(OwnedFd, Vec<u8>)>,
-    /// In which the next program finds the history; `None`: the system has refused it.
+    /// The file with the history for the next program; `None`: the system has refused it.
     bequest: Option<Bequest>,
-    /// In which this one finds more of it.
+    /// The file with the history of the previous program; `None`: there is none, or it has been read completely.
     inheritance: Option<Inheritance>,
 }
 
-/// What a dashboard wants to know now.
+/// The data that a dashboard needs now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// How the server does.
+    /// A sample.
     pub(super) sample: bool,
-    /// Also how much memory workers use at this moment.
+    /// The memory use of workers at this moment, too.
     pub(super) memory: bool,
-    /// Also which requests are in it.
+    /// The requests in the server, too.
     pub(super) requests: bool,
 }
 
 impl Dashboard {
-    /// The dashboard that settings ask for at the address for metrics, and its guard; `None`: they ask for none.
+    /// Creates the dashboard of these settings at the metrics address, and its guard; `None`: it is off.
     pub(super) fn of(settings: &oribi_config::Dashboard, address: &ListenAddress) -> Option<(Self, Guard)> {
         if settings.shows == DashboardShows::Nothing {
             return None;
@@ -70,18 +70,18 @@ impl Dashboard {
         Some((dashboard, Guard::new(&settings.names, address)))
     }
 
-    /// This one will go on with the history of the program before, which is in that file.
+    /// Continues with the history of the previous program, which is in that file.
     pub(super) fn follow(&mut self, file: OwnedFd) {
         self.inheritance = Some(Inheritance::of(file));
     }
 
-    /// The file with the history for a program that is about to follow.
+    /// Writes the history; returns its file, for a program that is about to follow.
     pub(super) fn left(&self) -> Option<BorrowedFd<'_>> {
         self.bequeath(false);
         self.bequest.as_ref().map(Bequest::descriptor)
     }
 
-    /// Writes the history for the next program. `whole`: nothing is added to it any more.
+    /// Writes the history for the next program. `whole`: it is final.
     pub(super) fn bequeath(&self, whole: bool) {
         if let Some(Err(error)) = self.bequest.as_ref().map(|bequest| bequest.write(&self.history, whole)) {
             log::warn!("the next program does not get the dashboard's history: {error}");
@@ -92,12 +92,12 @@ impl Dashboard {
         self.watchers.polled()
     }
 
-    /// When there is something to do.
+    /// Returns the time of the next work to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.history.due().into_iter().chain(self.watchers.next_deadline()).min()
     }
 
-    /// Takes in those who want to watch, and sends what is on its way. Returns what [`Self::note`] is to be told.
+    /// Adds new viewers, and sends pending data. Returns the data that [`Self::note`] needs.
     pub(super) fn attend(&mut self, newcomers: Vec<(OwnedFd, Vec<u8>)>, now: Instant) -> Wanted {
         self.watchers.attend(now);
         self.newcomers.extend(newcomers);
@@ -107,7 +107,7 @@ impl Dashboard {
         Wanted { sample, memory: sample && (is_watched || self.history.is_thorough(now)), requests: sample && is_watched }
     }
 
-    /// Remembers how the server does, and tells all who watch.
+    /// Adds a sample to the history, and sends it to all viewers.
     pub(super) fn note(
         &mut self,
         sample: &Sample,
@@ -126,7 +126,7 @@ impl Dashboard {
         if self.newcomers.is_empty() {
             return;
         }
-        // The history has the points that were completed just now.
+        // The history contains the points that were completed just now.
         let (past, present) = (event("history", &self.history.object()), event("now", &object(&Completed::default())));
         for (socket, mut beginning) in self.newcomers.drain(..) {
             [RETRY, &past, &present].into_iter().for_each(|text| beginning.extend_from_slice(text.as_bytes()));

@@ -1,7 +1,7 @@
-//! The page: one document with its own style and script, which loads nothing from anywhere.
+//! The page: one document with its own style and script, which loads nothing else.
 //!
-//! Its policy (Content Security Policy, level 3) lets a browser run and load nothing else, whatever gets into the page. The nonce tells
-//! the browser which style and script are the page's own, and is another one for each response.
+//! Its Content Security Policy (level 3) forbids a browser to run or load anything else, whatever is injected into the page.
+//! The nonce identifies the page's own style and script, and is different for each response.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: [&str; 3] = [include_str!("chart.js"), include_str!("show.js"), include_str!("page.js")];
 
-/// Where the parts go.
+/// The placeholders in the document.
 const STYLE_PLACE: &str = "{{style}}";
 const SCRIPT_PLACE: &str = "{{script}}";
 const NONCE_PLACE: &str = "{{nonce}}";
@@ -23,7 +23,7 @@ pub(in super::super) struct Page {
 }
 
 impl Page {
-    /// A page for one response; `None`: the system has no random numbers yet.
+    /// Creates a page for one response; `None`: the system has no random numbers yet.
     pub(in super::super) fn new() -> Option<Self> {
         let mut random = [0; 16];
         getrandom(&mut random, GetRandomFlags::NONBLOCK).ok().filter(|length| *length == random.len())?;
@@ -52,7 +52,7 @@ mod tests {
         }
         assert_eq!(page.text.matches("<script").count(), 1);
         assert_eq!(page.text.matches("<style").count(), 1);
-        // The name of a vocabulary is no place that is loaded.
+        // The name of an XML namespace is not loaded.
         let places = page.text.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http:", "https:", "//cdn", "@import", "url(", "innerHTML", "eval("] {
             assert!(!places.contains(foreign), "{foreign}");

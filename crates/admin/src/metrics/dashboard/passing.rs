@@ -1,8 +1,8 @@
 //! Passes the history on to the next program of an upgrade.
 //!
-//! The file in memory is made with the dashboard. What it has to say is written there when another program is started, and once more
-//! when that one serves; then it is whole. The next program reads it when it takes over, and again when it is whole. It does not
-//! believe what stands there: a file of another form is left alone.
+//! The file in memory is created with the dashboard. The history is written there when another program is started, and once
+//! more when that one serves; then it is final. The next program reads it when it takes over, and again when it is final. It
+//! does not trust the file, and ignores one of another format.
 
 use super::history::{History, WORDS};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -11,16 +11,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-/// "OribiHis", with the number of words of a point: versions with other points do not understand each other.
+/// "OribiHis" plus the number of words of a point, so that versions with different points ignore each other's files.
 const MAGIC: u64 = u64::from_be_bytes(*b"OribiHis") + WORDS as u64;
 
-/// The words of the head: what it is, whether it is whole, and how many points there are in both tracks.
+/// The words of the head: the format, whether the history is final, and the number of points of both tracks.
 const HEAD: usize = 4;
 
-/// The most bytes that are read.
+/// The number of bytes read at most.
 const MOST: usize = 256 << 10;
 
-/// The file of a dashboard for the next one.
+/// The file of a dashboard for the next program.
 #[derive(Debug)]
 pub(super) struct Bequest(File);
 
@@ -35,7 +35,7 @@ impl Bequest {
         self.0.as_fd()
     }
 
-    /// Writes a history. `whole`: nothing is added to it any more.
+    /// Writes a history. `whole`: it is final.
     ///
     /// # Errors
     /// An error of the system.
@@ -46,12 +46,12 @@ impl Bequest {
         all.extend(fine.iter().chain(&coarse));
         let bytes: Vec<u8> = all.iter().flat_map(|word| word.to_ne_bytes()).collect();
         self.0.write_all_at(&bytes, 0)?;
-        // Last, so that nobody takes half of it for the whole.
+        // Written last, so that half of it is never taken for the whole.
         self.0.write_all_at(&u64::from(whole).to_ne_bytes(), 8)
     }
 }
 
-/// The file of the dashboard before.
+/// The file of the previous program's dashboard.
 #[derive(Debug)]
 pub(super) struct Inheritance(File);
 
@@ -60,7 +60,7 @@ impl Inheritance {
         Self(File::from(file))
     }
 
-    /// Puts what it says in front of a history. Returns whether that is all; if not, there may be more later.
+    /// Puts its points in front of a history. Returns whether that is all; if not, there may be more later.
     pub(super) fn read(&self, history: &mut History) -> bool {
         let mut bytes = vec![0; MOST];
         let Ok(size) = self.0.read_at(&mut bytes, 0) else { return true };
@@ -85,7 +85,7 @@ mod tests {
     use oribi_stats::totals::Counts;
     use std::time::{Duration, Instant, SystemTime};
 
-    /// A history of points at these seconds, which have as many connections.
+    /// A history with points at these seconds, and as many connections as seconds.
     fn history(seconds: std::ops::Range<u64>) -> History {
         let (mut history, begun) = (History::new(), Instant::now());
         for second in seconds.step_by(2) {
@@ -110,7 +110,7 @@ mod tests {
         bequest.write(&history(0..70), true).expect("there is memory");
         assert!(file.read(&mut next));
         assert_eq!(next.times(), [(2..80).step_by(2).filter(|at| *at != 70).collect::<Vec<_>>(), vec![16, 30, 46, 60]]);
-        // What it has inherited it passes on.
+        // It passes its inherited points on.
         let further = Bequest::new().expect("a file in memory");
         further.write(&next, true).expect("there is memory");
         let mut last = History::new();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_newest_of_both_find_room_and_what_comes_later_is_not_inherited() {
         let bequest = Bequest::new().expect("a file in memory");
-        // Both programs have looked at the same time for a while.
+        // Both programs have taken samples at the same time for a while.
         bequest.write(&history(0..7950), true).expect("there is memory");
         let mut next = history(7900..7990);
         assert!(inheritance(&bequest).read(&mut next));

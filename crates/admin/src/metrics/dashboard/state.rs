@@ -1,4 +1,5 @@
-//! What the dashboard is told of the present: JSON without paths, names and addresses, unless the settings ask for these of requests.
+//! The present state for the dashboard: JSON without paths, names and addresses, unless the settings permit them for
+//! requests.
 
 use super::super::families::Sample;
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
@@ -6,12 +7,12 @@ use crate::control::{Array, GenerationReport, Object, ProcessReport, RequestRepo
 use oribi_config::DashboardShows;
 use std::time::{Duration, SystemTime};
 
-/// The most processes that are told of one by one.
+/// The number of processes listed at most.
 const PROCESSES: usize = 200;
-/// The same of requests.
+/// The number of requests listed at most.
 const REQUESTS: usize = 50;
 
-/// The levels that a sample shows.
+/// Returns the levels of a sample.
 pub(super) fn levels(sample: &Sample) -> Levels {
     let Sample { report, processes, traffic, memory, .. } = sample;
     let is_worker = |process: &&ProcessReport| process.kind == "worker";
@@ -31,7 +32,7 @@ fn whole(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX - 1)
 }
 
-/// The data of an event with the present, and the points that it has completed.
+/// Returns the data of an event: the present state, and the points that it has completed.
 pub(super) fn object(
     sample: &Sample,
     requests: &Result<Requests, String>,

@@ -1,4 +1,4 @@
-//! Every form of an answer, and what happens if there is no room for it.
+//! Tests every form of an answer, with and without room for it.
 
 use super::*;
 use oribi_host::{Piece, ReplyError};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 
-/// More than an area has room for.
+/// The size of content for which an area has no room.
 const LARGE: usize = 10_000;
 
 fn large() -> Vec<u8> {
@@ -223,7 +223,7 @@ fn an_exchange_whose_client_has_gone_is_gone_for_its_app() {
     }
     assert_eq!(site.intake.waiting(one), Err(ReplyError::Gone));
     assert_eq!(site.intake.respond(one, OK, &[b"late"]), Err(ReplyError::Gone));
-    // Nobody answers the other one any more, and it keeps no worker from its end.
+    // The other exchange is never answered, and does not prevent the worker's end.
     site.intake.stop(false);
     assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)));
     assert!(site.intake.finished());

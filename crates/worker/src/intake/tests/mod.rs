@@ -1,4 +1,4 @@
-//! A worker's intake, with a real pool and its edge at the other end, in one process. The tests are the edge and the app.
+//! Tests a worker's intake with a real pool and its edge, in one process. The tests act as the edge and the app.
 
 mod answers;
 mod put_off;
@@ -23,18 +23,18 @@ const SHAPE: Shape = Shape { slots: 16, request_bytes: 2048, workers: 2, areas: 
 
 const OK: ResponseHead<'_> = ResponseHead { status: 200, fields: &[(b"X", b"y")] };
 
-/// What an edge hears about an exchange.
+/// An event of an exchange in the edge.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// A whole response: its status, its content, and the size that its head tells.
+    /// A whole response: its status, its content, and the size according to its head.
     Whole(u16, Vec<u8>, u64),
-    /// A head: its status, and the size of the content if it is known.
+    /// A head: its status, and the size of the content; `None`: unknown.
     Head(u16, Option<u64>),
     Interim(u16),
     Content(Vec<u8>),
     /// The first of the trailers, as a line.
     Trailers(String),
-    /// What stands in the part of the file.
+    /// The content of the part of a file.
     File(Vec<u8>),
     Message(Vec<u8>),
     Wish(Wish),
@@ -98,12 +98,12 @@ impl Site {
         id
     }
 
-    /// Whether the worker has nothing to do.
+    /// Whether the worker is idle.
     fn rests(&mut self) -> bool {
         matches!(self.intake.next_exchange_now().expect("epoll works"), Next::Nothing(None))
     }
 
-    /// Everything that the edge hears now.
+    /// Returns all pending events of the edge.
     fn hear(&mut self) -> Vec<(Ticket, Said)> {
         let mut all = Vec::new();
         self.edge.gather();
@@ -114,7 +114,7 @@ impl Site {
         all
     }
 
-    /// The same of a single exchange.
+    /// Returns the events of a single exchange.
     #[track_caller]
     fn hear_of(&mut self, ticket: Ticket) -> Vec<Said> {
         let all = self.hear();
@@ -192,7 +192,7 @@ fn submit_request(edge: &mut Edge, request: &Request<'_>) -> Ticket {
     ticket
 }
 
-/// Plays an edge until a worker wishes for something, and fulfils it.
+/// Acts as an edge until a worker asks for a descriptor, and sends it.
 fn fulfil(edge: &mut Edge, wish: Wish, descriptor: BorrowedFd<'_>) {
     let mut bytes = Vec::new();
     loop {

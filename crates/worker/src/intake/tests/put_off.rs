@@ -1,8 +1,8 @@
-//! Answers that are put off, and heads that are larger than an area.
+//! Tests postponed answers, and heads that are larger than an area.
 
 use super::*;
 
-/// A worker with eight areas, of which seven may be put off.
+/// Returns a worker with eight areas, of which seven may be postponed.
 fn site() -> Site {
     Site::of(Shape { areas: 8, ..SHAPE })
 }
@@ -30,7 +30,7 @@ fn answers_that_are_put_off_leave_room_for_others() {
     site.intake.give_back(lent);
     assert_eq!(site.hear_of(ticket), [Said::Head(200, None), Said::Abandoned]);
     assert!(site.intake.write(exchange, b"x").is_err(), "its app learns it");
-    // The others go on, and ordinary requests are answered.
+    // The others continue, and ordinary requests are answered.
     for _ in 0..20 {
         let ticket = site.ask("/");
         let lent = site.lend();

@@ -1,4 +1,4 @@
-//! How requests are taken and lent, and when no more are.
+//! Tests how requests are taken and lent, and when no more are.
 
 use super::*;
 use oribi_host::Gateway;
@@ -90,7 +90,7 @@ fn content_in_a_file_is_asked_for() {
         intake.give_back(lent);
     });
 
-    // A web server may send data to filter as well.
+    // A web server may also send data to filter.
     let (text, layout) = (b"FCGI_ROLE", HeadLayout::default());
     let variables = [Variable { name: Span::new(0, 9), value: Span::new(9, 9), known: KnownVariable::lookup(b"FCGI_ROLE") }];
     let head = RequestHead::new(text, &layout);

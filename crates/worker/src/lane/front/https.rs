@@ -37,24 +37,24 @@ struct Redirect {
     location: Option<Vec<u8>>,
 }
 
-/// The longest name of a host (RFC 1035, section 2.3.4).
+/// The longest host name in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
 
-/// The port that https URLs leave out.
+/// The port that https URLs omit.
 const DEFAULT_PORT: u16 = 443;
 
 /// The answer to a request that should have come by https, at that port. `None`: it did, or it need not.
 #[inline(never)]
 fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
     let is_responder = request.gateway.as_ref().is_none_or(|gateway| gateway.role == Role::Responder);
-    // Authorities come by http, also those whose challenges the app answers.
+    // Authorities use http, even if the app answers their challenges.
     if request.https || !is_responder || challenge::token(&request.head).is_some() {
         return None;
     }
     let location = location(request, port);
     let status = match (&location, request.head.method()) {
         (None, _) => 400,
-        // Every client knows 301, but many change other methods into GET for it (RFC 9110, section 15.4.2).
+        // Every client supports 301, but many then change other methods to GET (RFC 9110, section 15.4.2).
         (Some(_), b"GET" | b"HEAD") => 301,
         (Some(_), _) => 308,
     };
@@ -70,17 +70,17 @@ impl Redirect {
     }
 }
 
-/// The URL of the request with https.
+/// Returns the URL of the request with https.
 fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
     let head = &request.head;
     let host = host_of(head.host()?)?;
     let place = match head.form() {
-        // That is how OPTIONS * is written as a URL (RFC 9112, section 3.2.4).
+        // `OPTIONS *` becomes a URL without a path (RFC 9112, section 3.2.4).
         TargetForm::Asterisk => &[],
         TargetForm::Authority => return None,
         TargetForm::Origin | TargetForm::Absolute => head.path_and_query(),
     };
-    // Nothing that stands here may become a part of the host.
+    // Nothing in the path may become a part of the host.
     if !matches!(place, [] | [b'/' | b'?', ..]) {
         return None;
     }
@@ -98,7 +98,7 @@ fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
     Some(location)
 }
 
-/// The host without its port, if it is one that browsers can be sent to: not all of what Host may contain has an address.
+/// Returns the host without its port, if browsers can be redirected to it: Host may contain names that are not addressable.
 fn host_of(authority: &[u8]) -> Option<&[u8]> {
     let (host, rest) = match authority {
         [b'[', inside @ ..] => {
@@ -114,7 +114,7 @@ fn host_of(authority: &[u8]) -> Option<&[u8]> {
     (is_host && is_port && (1..=LONGEST_HOST).contains(&host.len())).then_some(host)
 }
 
-/// Whether a byte of a target stands for itself in a URL. Brackets do not, strictly, but everybody writes them so.
+/// Whether a byte of a target needs no escape in a URL. Brackets do, strictly, but everybody writes them unescaped.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte)
 }

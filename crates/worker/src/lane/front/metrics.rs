@@ -1,4 +1,5 @@
-//! Metrics at a path of the app (`--metrics-path`): the lane asks the first process, goes on, and answers when that has.
+//! Metrics at a path of the app (`--metrics-path`): the lane asks the first process, continues, and responds when the answer
+//! has arrived.
 
 use super::Handler;
 use crate::attention::Attention;
@@ -24,7 +25,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Answers a path with metrics.
 pub(super) struct Metrics {
     path: MetricsPath,
-    /// `None`: the first process has left none for this one.
+    /// The socket to the first process; `None`: it has left none for this process.
     line: Option<Line>,
     waiting: RefCell<Vec<Waiting>>,
 }
@@ -34,7 +35,7 @@ struct Waiting {
     exchange: ExchangeId,
     inquiry: Inquiry,
     format: Format,
-    /// It wants only the head of the response.
+    /// Whether it wants only the head of the response.
     is_head: bool,
 }
 
@@ -119,7 +120,7 @@ impl<S: Source> Lane<'_, S> {
 
     fn leave(&self, inquiry: &Inquiry) {
         if let Some(attention) = &self.attention {
-            // A process that the app has forked may have a copy, so closing it would not do.
+            // Closing it would not suffice, because a process that the app has forked may have a copy.
             let _ = attention.unwatch(inquiry.as_fd());
         }
     }

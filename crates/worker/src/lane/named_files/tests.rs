@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 type Script = fn(&dyn Outlet, ExchangeId, &[FieldPair<'_>]);
 
-/// A host that answers according to its script, with the query of the request as the name of a file.
+/// A host that answers by its script, with the query of the request as the name of a file.
 struct Naming(Script);
 
 impl Host for Naming {
@@ -22,7 +22,7 @@ impl Host for Naming {
     }
 }
 
-/// What a client gets for a GET with these fields, for the file `name` in a directory with one file.
+/// Returns the responses to GET requests with these fields, for the file `name` in a directory with one file.
 fn answers(script: Script, requests: &[(&str, &str)]) -> Vec<String> {
     let directory = tempfile::tempdir().expect("a directory is to be had");
     std::fs::write(directory.path().join("file"), "Hello World").expect("it is writable");

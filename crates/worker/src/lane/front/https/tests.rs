@@ -1,11 +1,11 @@
-//! Where clients are sent, from the bytes of their requests.
+//! Tests redirects for the bytes of requests.
 
 use super::redirect;
 use oribi_host::{Content, Endpoint, Gateway, Request};
 use oribi_message::{HeadLayout, RequestHead, Role};
 use oribi_proto::h1::{Event, Limits, Machine};
 
-/// The answer to a request with these lines: status and location.
+/// Returns the answer to a request with these lines: status and location.
 fn answer(lines: &str, change: impl FnOnce(&mut Request<'_>), port: u16) -> Option<(u16, String)> {
     let (bytes, mut layout) = (format!("{}\r\n\r\n", lines.replace('\n', "\r\n")), HeadLayout::default());
     let step = Machine::new().handle_input(bytes.as_bytes(), &mut layout, &Limits::default());
@@ -42,7 +42,7 @@ fn clients_are_sent_to_the_same_url() {
         ("GET http://b.example:81/x?y HTTP/1.1\nHost: b.example:81", 443, 301, "https://b.example/x?y"),
         ("GET http://b.example?y HTTP/1.1\nHost: b.example", 443, 301, "https://b.example?y"),
         ("OPTIONS * HTTP/1.1\nHost: a.example", 443, 308, "https://a.example"),
-        // What browsers might read otherwise is written so that they cannot.
+        // Characters that browsers might interpret are escaped.
         ("GET //evil.example/\\x HTTP/1.1\nHost: a.example", 443, 301, "https://a.example//evil.example/%5Cx"),
         ("GET /\u{e4}?<\"|`{}^> HTTP/1.1\nHost: a.example", 443, 301, "https://a.example/%C3%A4?%3C%22%7C%60%7B%7D%5E%3E"),
         ("GET /@evil.example HTTP/1.1\nHost: a.example", 443, 301, "https://a.example/@evil.example"),
@@ -72,7 +72,7 @@ fn no_byte_of_a_host_or_of_a_target_ends_the_field() {
             assert!(matches!(step.event, Event::Head { .. }));
             layout
         };
-        // As if the machine had let it pass.
+        // As if the machine had accepted it.
         for place in [5, 24] {
             text[place] = byte;
         }
