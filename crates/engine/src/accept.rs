@@ -2,16 +2,20 @@
 //!
 //! The `policy` decides which of the lanes that share a listener takes a connection; `line` carries that out.
 
+mod acceptance;
+mod accepting;
 mod line;
 mod policy;
 
+pub(super) use acceptance::Acceptance;
+pub(super) use accepting::Accepting;
 pub use line::Census;
 pub(super) use line::Line;
 
+use super::Engine;
 use super::connection::{Connection, State};
 use super::deadline::Deadline;
 use super::send::Still;
-use super::{Accepting, Engine};
 use oribi_config::counted;
 use oribi_config::{Protocol, ProxyProtocol};
 use oribi_io::{Accepted, Backend, Peer};
@@ -64,8 +68,8 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, door: usize) {
         let shared = self.shares(door);
         let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
-        for _ in 0..most.max(self.events.len() / EVENTS_PER_ACCEPT) {
-            if self.accepting != Accepting::Yes || !self.accept_one(door) {
+        for _ in 0..most.max(self.run_queue.events.len() / EVENTS_PER_ACCEPT) {
+            if self.acceptance.accepting != Accepting::Yes || !self.accept_one(door) {
                 return;
             }
             if self.is_full() {
@@ -85,15 +89,15 @@ impl<B: Backend> Engine<'_, B> {
     pub fn accept_ahead(&mut self, prompt: bool) {
         // This lane may replace one that was killed.
         self.backend.be_cautious();
-        for door in 0..self.doors.len() {
+        for door in 0..self.acceptance.doors.len() {
             let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
-            self.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
+            self.acceptance.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
         }
     }
 
     /// Takes all connections that wait.
     pub(super) fn accept_all(&mut self) {
-        for door in 0..self.doors.len() {
+        for door in 0..self.acceptance.doors.len() {
             while self.accept_one(door) {}
         }
     }
@@ -107,7 +111,7 @@ impl<B: Backend> Engine<'_, B> {
                 return false;
             }
         }
-        let Door { listener, socket, .. } = self.doors[door];
+        let Door { listener, socket, .. } = self.acceptance.doors[door];
         match self.backend.accept(door, socket) {
             Accepted::Connection(socket, peer) => {
                 self.add(socket, listener, peer);
@@ -143,7 +147,7 @@ impl<B: Backend> Engine<'_, B> {
                 self.await_greeting(index);
             }
         }
-        if let Some(census) = self.census {
+        if let Some(census) = self.acceptance.census {
             census.here.fetch_add(1, Relaxed);
             census.everywhere.fetch_add(1, Relaxed);
         }
@@ -151,15 +155,19 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.set(index, Deadline::Head, self.backend.now());
         if protocol == Protocol::FastCgi {
             self.carry(index);
-        } else if self.prompt && self.early_receive.is_worth_it() && self.answers_unopened(index) {
+        } else if self.batching.prompt && self.acceptance.early_receive.is_worth_it() && self.answers_unopened(index) {
             return;
         }
-        if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.early_receive.is_worth_it() {
+        if self.open(index) == Still::Open
+            && protocol == Protocol::Http
+            && !self.batching.prompt
+            && self.acceptance.early_receive.is_worth_it()
+        {
             self.receive_at_once(index);
         }
         if let Some(connection) = self.connections.get(index) {
-            if !self.prompt && connection.requests == 0 {
-                self.line.expects_until = self.backend.now() + EXPECTED_FOR;
+            if !self.batching.prompt && connection.requests == 0 {
+                self.acceptance.line.expects_until = self.backend.now() + EXPECTED_FOR;
             }
             self.check(index);
         }
@@ -171,7 +179,7 @@ impl<B: Backend> Engine<'_, B> {
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
-            self.early_receive.learn(self.connections[index].requests > 0);
+            self.acceptance.early_receive.learn(self.connections[index].requests > 0);
         }
     }
 
@@ -188,7 +196,7 @@ impl<B: Backend> Engine<'_, B> {
             return true;
         }
         let connection = &self.connections[index];
-        self.early_receive.learn(connection.requests > 0);
+        self.acceptance.early_receive.learn(connection.requests > 0);
         matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
@@ -245,12 +253,12 @@ impl<B: Backend> Engine<'_, B> {
     /// Whether the worker, with all its lanes, has reached its limit of connections.
     fn is_full(&self) -> bool {
         let mine = self.connections.len();
-        let open = self.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
+        let open = self.acceptance.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
         open >= self.settings.limits.connections
     }
 
     fn pause_accepting(&mut self, why: &str, limit: Counter) {
-        if self.accepting != Accepting::Yes {
+        if self.acceptance.accepting != Accepting::Yes {
             return;
         }
         log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
@@ -258,20 +266,20 @@ impl<B: Backend> Engine<'_, B> {
         self.tally.count(limit);
         self.unlisten();
         self.ring_if_connection_waits();
-        self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
+        self.acceptance.accepting = Accepting::Paused(self.backend.now() + PAUSE);
     }
 
     pub(super) fn resume_accepting(&mut self, now: Duration) {
-        if let Accepting::Aside(until) = self.accepting
+        if let Accepting::Aside(until) = self.acceptance.accepting
             && now >= until
         {
             return self.join_line();
         }
-        let Accepting::Paused(until) = self.accepting else { return };
+        let Accepting::Paused(until) = self.acceptance.accepting else { return };
         let idle = [Deadline::Idle, Deadline::Kept].into_iter().any(|kind| self.deadlines.oldest(kind).is_some());
         if now < until || (self.is_full() && !idle) {
             if now >= until {
-                self.accepting = Accepting::Paused(now + PAUSE);
+                self.acceptance.accepting = Accepting::Paused(now + PAUSE);
             }
             return;
         }
@@ -281,21 +289,21 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends a pause of accepting, because a connection has closed or become idle.
     #[inline]
     pub(super) fn resume_if_paused(&mut self) {
-        if let Accepting::Paused(until) = &mut self.accepting {
+        if let Accepting::Paused(until) = &mut self.acceptance.accepting {
             *until = self.backend.now();
         }
     }
 
     pub(super) fn stop_accepting(&mut self) {
-        if self.accepting == Accepting::Yes {
+        if self.acceptance.accepting == Accepting::Yes {
             self.unlisten();
         }
-        self.accepting = Accepting::Never;
+        self.acceptance.accepting = Accepting::Never;
         // The lane is no longer idle, so other lanes leave no clients to it, even if it stood aside.
         self.count_as_idle(false);
         // Accepted connections are answered even beyond the limit: no other process can take them.
-        for door in 0..self.doors.len() {
-            let Door { listener, socket, .. } = self.doors[door];
+        for door in 0..self.acceptance.doors.len() {
+            let Door { listener, socket, .. } = self.acceptance.doors[door];
             while let Accepted::Connection(socket, peer) = self.backend.take_accepted(door, socket) {
                 self.add(socket, listener, peer);
             }

@@ -30,7 +30,7 @@ const SPARE_DRAFTS: usize = 160;
 impl<B: Backend> Engine<'_, B> {
     /// Reopens the log files by their names, after log rotation has moved the old ones away.
     pub fn reopen_logs(&mut self) {
-        let access = self.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
+        let access = self.observing.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
         for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
             if let Err(error) = outcome {
                 log::error!("cannot open the {name} log again: {error}");
@@ -40,14 +40,14 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Continues with this access log, which another process has reopened.
     pub fn use_access_log(&mut self, file: File) {
-        if let Some(log) = &mut self.access_log {
+        if let Some(log) = &mut self.observing.access_log {
             log.replace(file);
         }
     }
 
     /// From now on this engine does not reopen the access log itself: see [`Engine::use_access_log`].
     pub fn expect_access_log(&mut self) {
-        if let Some(log) = &mut self.access_log {
+        if let Some(log) = &mut self.observing.access_log {
             log.expect_file();
         }
     }
@@ -56,7 +56,7 @@ impl<B: Backend> Engine<'_, B> {
     /// whose client has gone (`None`).
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
-        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
             return;
         }
         let received = &exchange.received;
@@ -74,10 +74,10 @@ impl<B: Backend> Engine<'_, B> {
     /// The data of a request for a line that is written later; `None`: there will be no line.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
-        if self.access_log.is_none() && self.slow_log.is_none() && !self.tells_span(&exchange.head()) {
+        if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
             return None;
         }
-        let mut draft = self.spare_drafts.pop().unwrap_or_default();
+        let mut draft = self.memory.spare_drafts.pop().unwrap_or_default();
         draft.fill(exchange);
         Some(draft)
     }
@@ -85,13 +85,13 @@ impl<B: Backend> Engine<'_, B> {
     /// Whether a request that has taken this many nanoseconds is slow.
     #[inline]
     fn is_slow(&self, took: u64) -> bool {
-        self.slow_log.as_ref().is_some_and(|log| log.includes(took))
+        self.observing.slow_log.as_ref().is_some_and(|log| log.includes(took))
     }
 
     /// Whether a log line or a span is due for a request that has taken this many nanoseconds.
     #[inline]
     pub(super) fn tells_of(&self, head: &RequestHead<'_>, took: u64) -> bool {
-        self.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
+        self.observing.access_log.is_some() || self.is_slow(took) || self.tells_span(head)
     }
 
     /// The outcome of a finished response whose host returns now.
@@ -109,7 +109,7 @@ impl<B: Backend> Engine<'_, B> {
     /// The time at which the log of slow requests is due.
     #[inline]
     pub(super) fn slow_log_due(&self) -> Option<Duration> {
-        self.slow_log.as_ref().and_then(SlowLog::due)
+        self.observing.slow_log.as_ref().and_then(SlowLog::due)
     }
 
     /// Writes the line of a response that was finished, or whose client left, after its host had returned.
@@ -125,8 +125,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Keeps a draft for the next request.
     #[inline]
     pub(super) fn keep_draft(&mut self, draft: Box<Draft>) {
-        if self.spare_drafts.len() < SPARE_DRAFTS {
-            self.spare_drafts.push(draft);
+        if self.memory.spare_drafts.len() < SPARE_DRAFTS {
+            self.memory.spare_drafts.push(draft);
         }
     }
 
@@ -155,7 +155,7 @@ impl<B: Backend> Engine<'_, B> {
         self.tell_span(subject, outcome, ending);
         let now = self.backend.now();
         let is_slow = outcome.laps.is_some_and(|laps| self.is_slow(laps.total(now.into())));
-        if self.access_log.is_none() && !is_slow {
+        if self.observing.access_log.is_none() && !is_slow {
             return;
         }
         let Subject { remote, peer, request, earlier, id, worker, https: _ } = *subject;
@@ -164,7 +164,7 @@ impl<B: Backend> Engine<'_, B> {
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
         let in_head = request.zip(self.server_fields.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
         let id = in_head.or(id.map(RequestId::as_bytes));
-        let trace = request.filter(|_| self.traces.is_some()).and_then(|(head, _)| Traces::of(&head));
+        let trace = request.filter(|_| self.observing.traces.is_some()).and_then(|(head, _)| Traces::of(&head));
         // Addresses and ports are rendered from numbers and are always text.
         let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
         let entry = AccessEntry {
@@ -184,12 +184,12 @@ impl<B: Backend> Engine<'_, B> {
             duration,
             parts,
         };
-        if let Some(log) = &mut self.access_log {
+        if let Some(log) = &mut self.observing.access_log {
             log.record(&entry);
         }
-        if let Some(log) = self.slow_log.as_mut().filter(|_| is_slow) {
+        if let Some(log) = self.observing.slow_log.as_mut().filter(|_| is_slow) {
             // Without an edge, this process runs the app.
-            let worker = if self.lost.is_none() { Some(std::process::id()) } else { worker };
+            let worker = if self.observing.lost.is_none() { Some(std::process::id()) } else { worker };
             log.record(&entry, worker, now);
         }
     }

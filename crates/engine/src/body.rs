@@ -90,6 +90,13 @@ fn slice(piece: Piece<'_>, start: u64, count: u64) -> Piece<'_> {
     }
 }
 
+/// The position of content between the bytes of framing in an output: after the first `position` bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    pub(super) position: usize,
+    pub(super) size: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::Body;

@@ -15,11 +15,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Returns the next complete request among the events that the backend has already reported.
     pub fn next_at_hand(&mut self) -> Option<Exchange> {
         loop {
-            if self.ready.is_empty() {
+            if self.run_queue.ready.is_empty() {
                 self.send_batch();
                 self.receive_batch();
             }
-            if let Some(place) = self.ready.pop_front() {
+            if let Some(place) = self.run_queue.ready.pop_front() {
                 if let Some(exchange) = self.lend(place) {
                     return Some(exchange);
                 }
@@ -36,7 +36,10 @@ impl<B: Backend> Engine<'_, B> {
     pub fn wait_at_most(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.send_batch();
         // The sent bytes may have been the last of this engine.
-        let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len() && !self.finished();
+        let idle = self.run_queue.ready.is_empty()
+            && self.run_queue.turns.is_empty()
+            && self.run_queue.handled == self.run_queue.events.len()
+            && !self.finished();
         let timeout = if idle { self.time_left_within(most) } else { Some(Duration::ZERO) };
         self.look(timeout)
     }
@@ -69,14 +72,14 @@ impl<B: Backend> Engine<'_, B> {
 
     /// From now on keeps a list of exchanges whose clients go before they are answered: see [`Engine::take_lost`].
     pub fn note_lost_exchanges(&mut self) {
-        self.lost.get_or_insert_default();
+        self.observing.lost.get_or_insert_default();
     }
 
     /// Returns an exchange whose client has gone before it was answered, or whose response was cut off.
     /// [`Engine::conclude_lost`] follows.
     #[inline]
     pub fn take_lost(&mut self) -> Option<Lost> {
-        self.lost.as_mut()?.pop()
+        self.observing.lost.as_mut()?.pop()
     }
 
     /// The number of the connection of an exchange, if that connection carries others, too.

@@ -26,7 +26,7 @@ impl<B: Backend> Engine<'_, B> {
             if !matches!(connection.state, State::Greeting) || !connection.line.readable {
                 break;
             }
-            match self.receive_messages(index, self.limits.head_bytes) {
+            match self.receive_messages(index, self.limits.http.head_bytes) {
                 Attempt::Done(_) if self.read_greeting(index) == Still::Open => {}
                 Attempt::Later => {}
                 _ => return Still::Gone,
@@ -74,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
                 if connection.input.has_unread() {
                     return self.parse(index);
                 }
-                connection.input.release(&mut self.pool);
+                connection.input.release(&mut self.memory.inputs);
                 Still::Open
             }
             Step::Refused(why) => {

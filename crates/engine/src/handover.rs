@@ -3,12 +3,13 @@
 //! A connection can change hands between two requests: then its only state is its socket, the received bytes of its next
 //! request, and the few facts of a [`Record`]. While it has a request, it stays.
 
+use super::accept::Accepting;
 use super::connection::{Connection, Reading, State};
 use super::deadline::Deadline;
 use super::input::Input;
 use super::remote::Remote;
 use super::send::Still;
-use super::{Accepting, Engine, IDLE_WHILE_STOPPING};
+use super::{Engine, IDLE_WHILE_STOPPING};
 use oribi_config::{Protocol, ProxyProtocol};
 use oribi_io::{Backend, Peer};
 use oribi_ipc::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
@@ -21,7 +22,7 @@ use std::time::Duration;
 impl<B: Backend> Engine<'_, B> {
     /// Stops accepting. From now on the engine is finished when it has no connection.
     pub fn begin_to_hand_over(&mut self) {
-        if self.accepting != Accepting::Never {
+        if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
         }
         self.hands_over = true;
@@ -86,7 +87,7 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         let mut connection = self.connections.remove(index)?;
         self.forget_speech(connection.speech);
-        if let Some(census) = self.census {
+        if let Some(census) = self.acceptance.census {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
@@ -102,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
             port: connection.remote.port().to_vec(),
             unread: [connection.input.unread(), &received].concat(),
         };
-        connection.input.release(&mut self.pool);
+        connection.input.release(&mut self.memory.inputs);
         self.backend.close(connection.line.socket);
         Some((record, descriptor))
     }
@@ -144,7 +145,7 @@ impl<B: Backend> Engine<'_, B> {
         let begun = !record.unread.is_empty();
         connection.input = Input::holding(record.unread);
         let index = self.connections.insert(connection);
-        if let Some(census) = self.census {
+        if let Some(census) = self.acceptance.census {
             census.here.fetch_add(1, Relaxed);
             census.everywhere.fetch_add(1, Relaxed);
         }

@@ -89,10 +89,10 @@ impl<B: Backend> Engine<'_, B> {
     #[cold]
     pub(super) fn tell_of_contradiction(&mut self, Contradiction: Contradiction) {
         let now = self.backend.now();
-        if self.contradiction_told.is_some_and(|told| now.saturating_sub(told) < SAID_EVERY) {
+        if self.observing.contradiction_told.is_some_and(|told| now.saturating_sub(told) < SAID_EVERY) {
             return;
         }
-        self.contradiction_told = Some(now);
+        self.observing.contradiction_told = Some(now);
         log::warn!(
             "refused a request: its Forwarded and its X-Forwarded fields contradict each other. Clients can send both; name those \
              that your proxies set: --forwarded-fields"

@@ -73,23 +73,24 @@ impl<B: Backend> Engine<'_, B> {
     /// Looks for a new burst, and returns how long the wait that begins now may last, at most `timeout`.
     #[inline]
     pub(super) fn look_for_burst(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        let begins = self.leftovers.has_begun(self.tally.moved(), self.backend.now());
+        let begins = self.memory.leftovers.has_begun(self.tally.moved(), self.backend.now());
         if begins { Some(timeout.map_or(PAUSE, |timeout| timeout.min(PAUSE))) } else { timeout }
     }
 
     /// Gives memory back if a burst is over.
     #[inline]
     pub(super) fn see_to_leftovers(&mut self, now: Duration) {
-        if self.leftovers.due().is_some_and(|due| now >= due) && self.leftovers.is_over(self.tally.moved(), now) {
+        if self.memory.leftovers.due().is_some_and(|due| now >= due) && self.memory.leftovers.is_over(self.tally.moved(), now) {
             self.give_memory_back();
         }
     }
 
     #[cold]
     fn give_memory_back(&mut self) {
-        (self.pool, self.outputs) = (input::Pool::default(), output::Pool::default());
-        (self.spool, self.spare_content, self.head_text) = (Vec::new(), Vec::new(), Vec::new());
-        (self.spare_requests, self.spare_variables, self.spare_drafts) = (Vec::new(), Vec::new(), Vec::new());
+        (self.memory.inputs, self.memory.outputs) = (input::Pool::default(), output::Pool::default());
+        (self.memory.spool, self.memory.spare_content, self.memory.head_text) = (Vec::new(), Vec::new(), Vec::new());
+        (self.memory.spare_requests, self.memory.spare_variables, self.memory.spare_drafts) =
+            (Vec::new(), Vec::new(), Vec::new());
         give_back_freed_memory();
     }
 }

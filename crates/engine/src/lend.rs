@@ -18,7 +18,7 @@ impl<B: Backend> Engine<'_, B> {
             Place::Connection(index) => self.lend_request(index),
             Place::Stream(number) => self.lend_stream(number),
         }?;
-        if self.routes.is_some() {
+        if self.observing.routes.is_some() {
             self.note_route(&exchange);
         }
         self.note_span(&exchange);
@@ -29,7 +29,11 @@ impl<B: Backend> Engine<'_, B> {
     /// carries many are answered in a row while another connection waits.
     #[inline]
     pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<Place> {
-        if is_slow && self.lent_last.is_some() { self.take_ready_of_others() } else { self.ready.pop_front() }
+        if is_slow && self.run_queue.lent_last.is_some() {
+            self.take_ready_of_others()
+        } else {
+            self.run_queue.ready.pop_front()
+        }
     }
 
     #[cold]
@@ -38,8 +42,8 @@ impl<B: Backend> Engine<'_, B> {
             Place::Connection(_) => None,
             Place::Stream(number) => self.streams.get(*number).map(|stream| stream.connection),
         };
-        let of_others = self.ready.iter().position(|place| connection_of(place) != self.lent_last);
-        self.ready.remove(of_others.unwrap_or(0))
+        let of_others = self.run_queue.ready.iter().position(|place| connection_of(place) != self.run_queue.lent_last);
+        self.run_queue.ready.remove(of_others.unwrap_or(0))
     }
 
     #[inline]
@@ -71,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
         received.lent_at = self.backend.now().into();
         *serial = self.serials.next();
         self.answering += 1;
-        self.lent_last = None;
+        self.run_queue.lent_last = None;
         Some(Exchange { id: Name { place: Place::Connection(index), serial: *serial }.into(), received })
     }
 }

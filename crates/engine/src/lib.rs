@@ -20,6 +20,7 @@ mod accept;
 mod access;
 mod answer;
 mod backlog;
+mod batching;
 mod body;
 mod bounds;
 mod carrier;
@@ -42,17 +43,21 @@ mod laps;
 mod leftovers;
 mod lend;
 mod limits;
+mod memory;
 mod misdirected;
 mod moment;
 mod name;
+mod observing;
 mod output;
 mod parse;
+mod protocol_limits;
 mod receive;
 mod remote;
 mod request_id;
 mod respond;
 mod response;
 mod route;
+mod run_queue;
 mod send;
 mod server_fields;
 mod settle;
@@ -73,42 +78,36 @@ mod variables;
 mod wait;
 
 pub use accept::Census;
-use accept::{EarlyReceive, Line};
 pub use bounds::Sum;
 pub use content_bounds::CountedFile;
 pub use exchange::Exchange;
-use exchange::Received;
 pub use laps::Wait;
 pub use respond::Progress;
 
-use answer::{Draft, Lost};
+use accept::{Acceptance, Accepting};
 use backlog::Backlog;
+use batching::Batching;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
-use leftovers::Leftovers;
-use name::{Place, Serials};
-use oribi_config::{Settings, Timeouts};
-use oribi_io::{Backend, Event, Token};
+use memory::Memory;
+use name::Serials;
+use observing::Observing;
+use oribi_config::Settings;
+use oribi_io::Backend;
 use oribi_listen::{Door, Listener, Seat, doors};
-use oribi_log::{AccessLog, SlowLog};
-use oribi_proto::{fcgi, h1, h2};
+use oribi_log::AccessLog;
 use oribi_source::Next;
 use oribi_stats::totals::{Account, Tally};
-use route::Routes;
-use send::Gap;
+use protocol_limits::ProtocolLimits;
+use run_queue::RunQueue;
 use server_fields::ServerFields;
 use slots::Slots;
-use spans::Spans;
-use states::Shown;
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use stream::Stream;
 use taken::Taken;
-use trace::Traces;
 use uploads::Uploads;
-use variables::Variables;
 
 /// The time for which an idle connection may still send a request when the server is stopping. A client that was about to
 /// send its next request does so within this time and is answered; closing at once would lose that request.
@@ -132,108 +131,31 @@ pub struct Engine<'a, B: Backend> {
     backend: B,
     settings: &'a Settings,
     listeners: &'a [Listener],
-    /// The sockets from which this lane accepts.
-    doors: Vec<Door<'a>>,
-    /// The counts of open connections.
-    census: Option<Census<'a>>,
-    limits: h1::Limits,
-    record_limits: fcgi::Limits,
-    frame_limits: h2::Limits,
+    limits: ProtocolLimits,
+    acceptance: Acceptance<'a>,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
-    /// The exchanges on connections of web servers, and their deadlines.
+    /// The exchanges on connections that carry several, and their deadlines.
     streams: Slots<Stream>,
     stream_deadlines: Deadlines,
-    #[expect(clippy::vec_box, reason = "a box goes out with an exchange and comes back")]
-    spare_variables: Vec<Box<Variables>>,
-    #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
-    spare_requests: Vec<Box<Received>>,
     /// Exchanges whose sockets hosts have hijacked.
     taken: Taken,
     stage: Stage,
     /// Connections are passed to another engine: see [`Engine::begin_to_hand_over`].
     hands_over: bool,
-    accepting: Accepting,
-    line: Line,
-    early_receive: EarlyReceive,
-    /// The host answers at once: see [`oribi_host::Host::is_prompt`].
-    prompt: bool,
-    /// Whether requests for a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
-    batches: bool,
-    /// Several responses are at hand: see [`Engine::gather_answers`].
-    gathers: bool,
-    /// The events of the last wait; those before `handled` have been handled.
-    events: Vec<Event>,
-    handled: usize,
-    /// Complete requests.
-    ready: VecDeque<Place>,
-    /// The connection of the latest of them that was lent, if that connection carries others, too.
-    lent_last: Option<u32>,
-    /// Connections whose responses are sent together, after all ready requests have been answered.
-    batch: Vec<Token>,
-    /// Connections that need a turn without an event: more input, or the next part of a file.
-    turns: VecDeque<Token>,
-    /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
-    /// round come after the connections with events.
-    turns_due: usize,
-    /// The time at which a batch is interrupted to ask for events.
-    news_due: Duration,
+    run_queue: RunQueue,
+    batching: Batching,
     /// Exchanges that were handed out and whose responses are not finished.
     answering: usize,
     serials: Serials,
-    pool: input::Pool,
-    outputs: output::Pool,
+    memory: Memory,
     backlog: Backlog,
-    /// The places of content in the response that is being framed.
-    gaps: Vec<Gap>,
-    /// The layout for the next head.
-    blank: Box<Received>,
-    /// The text of the next head that does not arrive as text.
-    head_text: Vec<u8>,
-    /// Buffer for receiving content that goes to a file.
-    spool: Vec<u8>,
-    /// Memory of the last content, for the next one.
-    spare_content: Vec<u8>,
     uploads: Uploads<'a>,
-    leftovers: Leftovers,
     server_fields: ServerFields<'a>,
-    /// `None`: requests are not part of traces.
-    traces: Option<Traces>,
-    /// `None`: no spans are exported.
-    spans: Option<Spans>,
-    /// A request with a span was handed out: the end of its app's work is measured.
-    measures_one: bool,
-    /// `None`: requests are not counted by routes.
-    routes: Option<Routes>,
+    observing: Observing,
     tally: Tally,
-    shown: Shown,
-    /// The durations of the parts of requests are measured.
-    measures: bool,
-    access_log: Option<AccessLog>,
-    /// `None`: slow requests are not logged.
-    slow_log: Option<SlowLog>,
-    #[expect(clippy::vec_box, reason = "a box waits with its request and comes back")]
-    spare_drafts: Vec<Box<Draft>>,
-    /// The time of the last log line about contradicting fields.
-    contradiction_told: Option<Duration>,
     /// Something was written to the watched pipe.
     woken: bool,
-    /// The exchanges that were given back and whose clients have gone before they were answered; `None`: this process is no
-    /// edge.
-    lost: Option<Vec<Lost>>,
-}
-
-/// Whether connections are accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepting {
-    Yes,
-    /// No descriptor or connection is free: wait until this time, or until a connection closes.
-    Paused(Duration),
-    /// This lane cannot answer now, but others that share the listeners might: wait until this lane asks for a request again.
-    Left,
-    /// Other lanes come first until this time.
-    Aside(Duration),
-    Never,
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
@@ -277,66 +199,31 @@ impl<'a, B: Backend> Engine<'a, B> {
             Deadline::Linger => timeouts.linger,
             Deadline::Kept => fastcgi::KEPT,
         };
-        let spans = Spans::new(settings);
         let mut server_fields = ServerFields::new(settings);
         server_fields.update(backend.now(), || backend.wall_clock());
         Ok(Self {
-            limits: limits(settings),
-            record_limits: fastcgi::limits(settings),
-            frame_limits: http2::limits(settings),
+            limits: ProtocolLimits::of(settings),
             settings,
             listeners,
-            doors,
-            census: None,
+            acceptance: Acceptance::at(doors),
             connections: Slots::with_room(settings.limits.connections),
             deadlines: Deadlines::new(lasts).for_many(settings.limits.connections),
             streams: Slots::new(),
             stream_deadlines: Deadlines::new(lasts),
-            spare_variables: Vec::new(),
-            spare_requests: Vec::new(),
             taken: Taken::default(),
             stage: Stage::Serving,
             hands_over: false,
-            accepting: Accepting::Yes,
-            line: Line::default(),
-            early_receive: EarlyReceive::default(),
-            prompt: false,
-            batches: false,
-            gathers: false,
-            events: Vec::new(),
-            handled: 0,
-            ready: VecDeque::new(),
-            lent_last: None,
-            batch: Vec::new(),
-            turns: VecDeque::new(),
-            turns_due: 0,
-            news_due: Duration::ZERO,
+            run_queue: RunQueue::default(),
+            batching: Batching::default(),
             answering: 0,
             serials: Serials::default(),
-            pool: input::Pool::default(),
-            outputs: output::Pool::default(),
+            memory: Memory::default(),
             backlog: Backlog::new(settings),
-            gaps: Vec::new(),
-            blank: Box::default(),
-            head_text: Vec::new(),
-            spool: Vec::new(),
-            spare_content: Vec::new(),
             uploads: Uploads::new(settings),
-            leftovers: Leftovers::default(),
             server_fields,
-            traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
-            routes: Routes::new(settings),
+            observing: Observing::new(settings, access_log),
             tally: Tally::default(),
-            shown: Shown::default(),
-            measures: access_log.is_some() || settings.tells_metrics() || settings.slow < Timeouts::NEVER,
-            spans,
-            measures_one: false,
-            access_log,
-            slow_log: SlowLog::new(settings.slow),
-            spare_drafts: Vec::new(),
-            contradiction_told: None,
             woken: false,
-            lost: None,
             backend,
         })
     }
@@ -365,17 +252,17 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     fn next(&mut self, patient: bool) -> io::Result<Next<Exchange>> {
         let mut looked = false;
-        if self.accepting == Accepting::Left {
+        if self.acceptance.accepting == Accepting::Left {
             self.join_line();
         }
         loop {
             // The app takes long: requests of other connections are read before the last connection has its next turn.
-            let is_slow = self.backend.now() > self.news_due;
+            let is_slow = self.backend.now() > self.batching.news_due;
             if is_slow {
                 self.look(Some(Duration::ZERO))?;
                 while self.handle_event() {}
             }
-            if self.ready.is_empty() {
+            if self.run_queue.ready.is_empty() {
                 self.send_batch();
                 self.receive_batch();
             }
@@ -388,7 +275,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             } else if self.handle_event() {
             } else if patient {
                 self.wait()?;
-            } else if looked && self.turns.is_empty() {
+            } else if looked && self.run_queue.turns.is_empty() {
                 return Ok(Next::Nothing(self.time_left()));
             } else {
                 looked = true;
@@ -399,7 +286,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Takes the events that a waiter of the backend has found.
     pub fn collect(&mut self, waiter: &mut B::Waiter) {
-        self.backend.collect(waiter, &mut self.events);
+        self.backend.collect(waiter, &mut self.run_queue.events);
         self.note_connections_told_of();
     }
 
@@ -419,13 +306,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
         while self.handle_event() {}
-        Ok(if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
+        Ok(if self.run_queue.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
     }
 
     /// Sends pending output now instead of with the next wait, if the host may take long.
     #[inline]
     pub fn submit(&mut self) {
-        if !self.prompt {
+        if !self.batching.prompt {
             self.send_batch();
             // The host may end the process.
             self.tally.settle();
@@ -438,13 +325,13 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// with later ones.
     #[inline]
     pub fn expect_prompt_answers(&mut self, prompt: bool) {
-        self.prompt = prompt;
+        self.batching.prompt = prompt;
     }
 
     /// The number of complete requests that wait to be handed out.
     #[must_use]
     pub fn waiting_requests(&self) -> usize {
-        self.ready.len()
+        self.run_queue.ready.len()
     }
 
     /// Serves connections without handing out a request: for a lane whose app is waiting.
@@ -469,14 +356,14 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// # Errors
     /// The system refuses to watch the bell.
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
-        self.census = Some(census);
+        self.acceptance.census = Some(census);
         self.watch_bell()
     }
 
     /// Counts in `account` from now on, `alone` or together with other lanes.
     pub fn count_in(&mut self, account: Account, alone: bool) {
         self.tally = if alone { Tally::alone(account) } else { Tally::one_of_many(account) };
-        self.leftovers = Leftovers::since(self.tally.moved());
+        self.memory.leftovers = leftovers::Leftovers::since(self.tally.moved());
     }
 
     /// Counts a request that is about to wait for a worker.
@@ -512,7 +399,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Stops accepting connections, takes only requests that clients have begun, and is then finished. With `empty_queue`,
     /// first accepts all connections that wait in the queues of the listeners; otherwise these are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {
-        if self.accepting != Accepting::Never {
+        if self.acceptance.accepting != Accepting::Never {
             self.stop_accepting();
             if empty_queue {
                 self.accept_all();
@@ -556,20 +443,9 @@ impl<'a, B: Backend> Engine<'a, B> {
             connection.check();
             assert_eq!(
                 connection.line.turn_asked,
-                self.turns.contains(&self.connections.token(index)),
+                self.run_queue.turns.contains(&self.connections.token(index)),
                 "a connection that has asked for a turn stands in the queue"
             );
         }
-    }
-}
-
-fn limits(settings: &Settings) -> h1::Limits {
-    h1::Limits {
-        head_bytes: settings.limits.head_bytes,
-        fields: settings.limits.fields,
-        target_bytes: settings.limits.target_bytes,
-        strict_target: settings.strict_uri,
-        content_bytes: settings.limits.content_bytes,
-        ..h1::Limits::default()
     }
 }

@@ -6,6 +6,7 @@ use super::content::{Room, StoredContent};
 use super::deadline::Deadline;
 use super::exchange::Received;
 use super::heed::heed;
+use super::memory::Memory;
 use super::misdirected::is_misdirected;
 use super::name::Place;
 use super::send::Still;
@@ -22,7 +23,7 @@ impl<B: Backend> Engine<'_, B> {
         loop {
             let Connection { line, machine, input, state, requests, remote, forwarding, .. } = &mut self.connections[index];
             let State::Reading(reading) = state else { return Still::Open };
-            let step = machine.handle_input(input.unread(), &mut self.blank.layout, &self.limits);
+            let step = machine.handle_input(input.unread(), &mut self.memory.blank.layout, &self.limits.http);
             let start = input.position();
             match step.event {
                 Event::NeedInput => {
@@ -38,9 +39,9 @@ impl<B: Backend> Engine<'_, B> {
                     let https = encryption.is_some();
                     input.head = Some(Span::new(start + skipped, start + step.consumed));
                     input.consume(step.consumed);
-                    self.tally.asked(self.blank.layout.version);
-                    let fresh = self.spare_requests.pop().unwrap_or_default();
-                    let mut request = std::mem::replace(&mut self.blank, fresh);
+                    self.tally.asked(self.memory.blank.layout.version);
+                    let fresh = self.memory.spare_requests.pop().unwrap_or_default();
+                    let mut request = std::mem::replace(&mut self.memory.blank, fresh);
                     request.earlier = *requests;
                     *requests += 1;
                     request.remote = *remote;
@@ -62,7 +63,7 @@ impl<B: Backend> Engine<'_, B> {
                         let Received { layout, text, id, .. } = &mut *request;
                         *id = Some(ids.identify(layout, input.head_bytes(), text, *forwarding));
                     }
-                    if let Some(traces) = &mut self.traces {
+                    if let Some(traces) = &mut self.observing.traces {
                         traces.place(&mut request.layout, input.head_bytes(), &mut request.text, *forwarding);
                     }
                     if content == Framing::None {
@@ -124,7 +125,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Chooses a place for content of known or unknown size, and sets the deadline for it.
     fn make_room_for_content(&mut self, index: u32, size: Option<u64>) -> Still {
-        let Self { connections, uploads, spare_content, .. } = self;
+        let Self { connections, uploads, memory: Memory { spare_content, .. }, .. } = self;
         let Connection { input, state, .. } = &mut connections[index];
         let room = &mut Room { input: Some(input), spare: spare_content, bounds: uploads.bounds };
         let stored = StoredContent::with_room(size, room);
@@ -149,7 +150,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Reading(reading) = &connection.state else { return Still::Open };
         let mut still = Still::Open;
         match &reading.request {
-            None if !connection.input.has_unread() => connection.input.release(&mut self.pool),
+            None if !connection.input.has_unread() => connection.input.release(&mut self.memory.inputs),
             None => {
                 if connection.requests > 0 && !self.deadlines.runs(index, Deadline::Head) {
                     self.deadlines.set(index, Deadline::Head, now);
@@ -157,9 +158,9 @@ impl<B: Backend> Engine<'_, B> {
             }
             Some(request) => {
                 if connection.machine.expects_continue() && !connection.input.has_unread() && request.content.is_empty() {
-                    let output = connection.line.output.get_or_insert_with(|| self.outputs.take());
+                    let output = connection.line.output.get_or_insert_with(|| self.memory.outputs.take());
                     connection.machine.write_continue(output.tail());
-                    connection.line.trim(&mut self.outputs);
+                    connection.line.trim(&mut self.memory.outputs);
                     still = self.flush(index);
                 }
             }
@@ -169,7 +170,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         let connection = &mut self.connections[index];
         if !connection.line.readable {
-            connection.input.park(&mut self.pool);
+            connection.input.park(&mut self.memory.inputs);
         }
         let Connection { state: State::Reading(Reading { request: Some(request), .. }), input, .. } = connection else {
             return Still::Open;
@@ -200,9 +201,9 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
             // The next of several requests in one buffer: they are answered in a row.
-            self.ready.push_front(Place::Connection(index));
+            self.run_queue.ready.push_front(Place::Connection(index));
         } else {
-            self.ready.push_back(Place::Connection(index));
+            self.run_queue.ready.push_back(Place::Connection(index));
         }
     }
 

@@ -85,7 +85,7 @@ impl<B: Backend> Engine<'_, B> {
     /// because no client waits any more.
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];
-        let room = connection.input.room(&mut self.pool, head_bytes);
+        let room = connection.input.room(&mut self.memory.inputs, head_bytes);
         let size = room.len();
         let attempt = self.backend.receive(&mut connection.line.socket, room);
         match attempt {
@@ -96,8 +96,8 @@ impl<B: Backend> Engine<'_, B> {
             }
             Attempt::Later => {
                 connection.line.readable = false;
-                connection.input.release_if_read(&mut self.pool);
-                connection.input.park(&mut self.pool);
+                connection.input.release_if_read(&mut self.memory.inputs);
+                connection.input.park(&mut self.memory.inputs);
             }
             Attempt::End | Attempt::Broken => self.drop_connection(index),
         }
@@ -106,11 +106,11 @@ impl<B: Backend> Engine<'_, B> {
 
     fn receive_input(&mut self, index: u32) -> (Attempt, usize) {
         let connection = &mut self.connections[index];
-        let room = connection.input.room(&mut self.pool, self.limits.head_bytes);
+        let room = connection.input.room(&mut self.memory.inputs, self.limits.http.head_bytes);
         let size = room.len();
         let attempt = self.backend.receive(&mut connection.line.socket, room);
         if attempt == Attempt::Later && !connection.input.has_unread() && connection.input.head.is_none() {
-            connection.input.release(&mut self.pool);
+            connection.input.release(&mut self.memory.inputs);
         }
         (attempt, size)
     }
@@ -123,8 +123,8 @@ impl<B: Backend> Engine<'_, B> {
         let room = match reading.request.as_deref_mut().map(|request| &mut request.content) {
             Some(StoredContent::Memory { bytes, filled, .. }) => &mut bytes[*filled..*filled + left],
             _ => {
-                self.spool.resize(SPOOL_BYTES, 0);
-                &mut self.spool[..left.min(SPOOL_BYTES)]
+                self.memory.spool.resize(SPOOL_BYTES, 0);
+                &mut self.memory.spool[..left.min(SPOOL_BYTES)]
             }
         };
         let size = room.len();
@@ -149,7 +149,7 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 Ok(())
             }
-            Some(content) => content.add(&self.spool[..count], &self.uploads.bounds),
+            Some(content) => content.add(&self.memory.spool[..count], &self.uploads.bounds),
             None => Ok(()),
         };
         match stored {
@@ -161,9 +161,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Discards further input of a client on a connection that is ending.
     fn discard(&mut self, index: u32) -> Still {
-        self.spool.resize(SPOOL_BYTES, 0);
+        self.memory.spool.resize(SPOOL_BYTES, 0);
         for _ in 0..RECEIVES_PER_TURN {
-            match self.backend.receive(&mut self.connections[index].line.socket, &mut self.spool) {
+            match self.backend.receive(&mut self.connections[index].line.socket, &mut self.memory.spool) {
                 Attempt::Done(count) => self.tally.received(count),
                 Attempt::Later => return Still::Open,
                 Attempt::End | Attempt::Broken => {
@@ -242,12 +242,12 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn end_unasked(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         self.backend.shutdown(&mut connection.line.socket, Direction::Send);
-        self.spool.resize(SPOOL_BYTES, 0);
-        match self.backend.receive(&mut connection.line.socket, &mut self.spool) {
+        self.memory.spool.resize(SPOOL_BYTES, 0);
+        match self.backend.receive(&mut connection.line.socket, &mut self.memory.spool) {
             Attempt::Done(count) => self.tally.received(count),
             Attempt::Later | Attempt::End | Attempt::Broken => return self.drop_connection(index),
         }
-        connection.input.release(&mut self.pool);
+        connection.input.release(&mut self.memory.inputs);
         connection.enter(State::Lingering);
         self.deadlines.set(index, Deadline::Linger, self.backend.now());
         let _ = self.discard(index);

@@ -3,11 +3,14 @@
 //! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
 //! the result to [`super::send`], which keeps the order of the output.
 
+use super::batching::Batching;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
 use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
 use super::laps::Wait;
+use super::memory::Memory;
 use super::name::{Name, Place};
+use super::observing::Observing;
 use super::response::Response;
 use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
 use super::slots::Slots;
@@ -179,20 +182,19 @@ impl<B: Backend> Engine<'_, B> {
         body: Body<'_>,
     ) -> Result<(), ReplyError> {
         let size = body.size();
-        let (others, gathers) = (self.others_wait(), self.gathers);
+        let (others, gathers) = (self.others_wait(), self.batching.gathers);
         let Self {
             connections,
             streams,
-            outputs,
-            gaps,
             server_fields,
             settings,
             stage,
-            prompt,
             answering,
             tally,
-            access_log,
             backend,
+            memory: Memory { outputs, gaps, .. },
+            batching: Batching { prompt, .. },
+            observing: Observing { access_log, .. },
             ..
         } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
@@ -282,7 +284,18 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, server_fields, settings, stage, access_log, backend, tally, .. } = self;
+        let Self {
+            connections,
+            streams,
+            server_fields,
+            settings,
+            stage,
+            backend,
+            tally,
+            memory: Memory { outputs, .. },
+            observing: Observing { access_log, .. },
+            ..
+        } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings, tally));
         let id = target.response.answer.id.take();
@@ -335,7 +348,7 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn write_body(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
-        let Self { connections, streams, outputs, gaps, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, gaps, .. }, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let index = target.index;
         target.response.line.output.get_or_insert_with(|| outputs.take());
@@ -416,7 +429,7 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn end_response(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Target { place, index, response, alone } = Target::find(connections, streams, exchange)?;
         let Response { line, mut framing, .. } = response;
         if !framing.begun() {
@@ -481,7 +494,7 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::inform`.
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Target { index, response: Response { line, framing, .. }, .. } = Target::find(connections, streams, exchange)?;
         let output = line.output.get_or_insert_with(|| outputs.take());
         let written = match framing {
@@ -499,7 +512,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Passes a message on to the web server's log; `false` if the exchange is over or did not come from a web server.
     pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { index, response, .. }) = Target::find(connections, streams, exchange) else { return false };
         let Response { line, framing: Framing::FastCgi(framing), .. } = response else { return false };
         framing.write_error(message, line.output.get_or_insert_with(|| outputs.take()).tail());

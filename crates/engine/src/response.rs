@@ -1,11 +1,11 @@
 //! Writes a response: the protocol frames its head and its content, and both are appended to the connection's output.
 
 use super::answer::Answer;
-use super::body::Body;
+use super::body::{Body, Gap};
 use super::connection::Line;
 use super::framing::{End, Frame, Framing, Terms};
 use super::output::Pool;
-use super::send::{COPIED_BYTES, Gap, Way};
+use super::send::{COPIED_BYTES, Way};
 use oribi_message::ResponseHead;
 
 /// The parts that writing a response may change.

@@ -16,6 +16,7 @@ use super::Engine;
 use super::body::Body;
 use super::connection::{Line, Reading, State};
 use super::deadline::Deadline;
+use super::memory::Memory;
 use super::output::{Flushed, Pool};
 use oribi_host::{Piece, ReplyError};
 use oribi_io::{Attempt, Backend, Event};
@@ -37,13 +38,6 @@ pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
 
 /// After this many bytes taken by the client, the deadline for writing starts anew.
 pub(super) const WRITE_PROGRESS: usize = 64 << 10;
-
-/// The position of content between the bytes of framing in an output: after the first `position` bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gap {
-    pub(super) position: usize,
-    pub(super) size: u64,
-}
 
 /// The way in which framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,30 +82,33 @@ impl<B: Backend> Engine<'_, B> {
     /// From now on responses of a prompt host may wait for others of the same batch. For a caller that uses the engine alone
     /// and asks for the next exchange as soon as one is answered.
     pub fn answer_in_batches(&mut self) {
-        self.batches = B::SENDS_AT_ONCE;
+        self.batching.batches = B::SENDS_AT_ONCE;
     }
 
     /// Whether requests are received, answered and sent in batches now.
     #[inline]
     pub(super) fn in_batches(&self) -> bool {
-        self.batches && self.prompt
+        self.batching.batches && self.batching.prompt
     }
 
     /// Whether a response may wait for others of its batch, because there are others.
     #[inline]
     pub(super) fn others_wait(&self) -> bool {
-        self.in_batches() && (!self.ready.is_empty() || !self.batch.is_empty() || self.handled < self.events.len())
+        self.in_batches()
+            && (!self.run_queue.ready.is_empty()
+                || !self.batching.batch.is_empty()
+                || self.run_queue.handled < self.run_queue.events.len())
     }
 
     /// Makes responses on HTTP/2 connections wait for one another until [`Engine::send_gathered_answers`]: the caller has
     /// several at hand.
     pub fn gather_answers(&mut self) {
-        self.gathers = B::SENDS_AT_ONCE;
+        self.batching.gathers = B::SENDS_AT_ONCE;
     }
 
     /// Sends the gathered responses.
     pub fn send_gathered_answers(&mut self) {
-        self.gathers = false;
+        self.batching.gathers = false;
         self.send_batch();
     }
 
@@ -120,7 +117,9 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn receive_batch(&mut self) {
         if self.in_batches() {
             // New connections can wait: the host may take long after all, and other lanes may be free.
-            while self.ready.len() < BATCH && matches!(self.events.get(self.handled), Some(Event::Socket { .. })) {
+            while self.run_queue.ready.len() < BATCH
+                && matches!(self.run_queue.events.get(self.run_queue.handled), Some(Event::Socket { .. }))
+            {
                 self.handle_event();
             }
         }
@@ -131,29 +130,29 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn join_batch(&mut self, index: u32) {
         let token = self.connections.token(index);
         // Streams of one connection are mostly answered one after the other.
-        if self.batch.last() != Some(&token) {
-            self.batch.push(token);
+        if self.batching.batch.last() != Some(&token) {
+            self.batching.batch.push(token);
         }
     }
 
     /// Sends the responses of the batch.
     #[inline]
     pub(super) fn send_batch(&mut self) {
-        if !self.batch.is_empty() {
+        if !self.batching.batch.is_empty() {
             self.send_whole_batch();
         }
     }
 
     #[inline(never)]
     fn send_whole_batch(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.batching.batch);
         for token in batch.drain(..) {
             // A connection whose client has gone meanwhile does not exist any more.
             if let Some(index) = self.connections.find(token) {
                 let _ = self.flush(index);
             }
         }
-        self.batch = batch;
+        self.batching.batch = batch;
     }
 
     /// Sends the waiting output, and goes on when all of it has been sent.
@@ -208,7 +207,7 @@ impl<B: Backend> Engine<'_, B> {
                 let ending = self.ending_of(index);
                 self.conclude_unsent(&mut output.unsent, ending);
             }
-            self.outputs.give(output);
+            self.memory.outputs.give(output);
         }
         let connection = &mut self.connections[index];
         match connection.state {
@@ -241,7 +240,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends the one waiting segment, with content in its gaps. Queues the bytes that the socket does not take.
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
-        let Self { connections, backend, gaps, tally, .. } = self;
+        let Self { connections, backend, tally, memory: Memory { gaps, .. }, .. } = self;
         let line = &mut connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
         let framing = output.take_only_segment();

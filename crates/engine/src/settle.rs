@@ -6,6 +6,7 @@ use super::deadline::Deadline;
 use super::exchange::Received;
 use super::forwarded::Forwarded;
 use super::input::Pool;
+use super::memory::Memory;
 use super::name::{Name, Place};
 use super::send::Still;
 use super::trailers::ReceivedTrailers;
@@ -70,13 +71,13 @@ impl<B: Backend> Engine<'_, B> {
 
     #[inline]
     fn give_back_request(&mut self, index: u32, serial: u32, mut exchange: Exchange) {
-        let measures = self.measures || self.tells_span(&exchange.head());
+        let measures = self.observing.measures || self.tells_span(&exchange.head());
         let draft = if measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
             // The client has gone, or the host that has taken the socket has ended the exchange.
             self.was_taken(exchange.id);
-            exchange.received.input.release(&mut self.pool);
+            exchange.received.input.release(&mut self.memory.inputs);
             return self.recycle(exchange.received);
         };
         connection.input = std::mem::take(&mut exchange.received.input);
@@ -85,14 +86,14 @@ impl<B: Backend> Engine<'_, B> {
         };
         answering.answer.give_back(draft);
         if answering.answer.finished {
-            let next = connection.settle(&mut self.pool, &self.settings.limits);
+            let next = connection.settle(&mut self.memory.inputs, &self.settings.limits);
             self.recycle(exchange.received);
             self.proceed(index, next);
         } else {
             // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
             // The host has its own copy: a request that waits for its answer, as in the queue of an edge, holds no buffer.
-            connection.input.end_request(&mut self.pool);
+            connection.input.end_request(&mut self.memory.inputs);
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
                 let _ = self.flush(index);
@@ -133,15 +134,15 @@ impl<B: Backend> Engine<'_, B> {
         received.forwarded = Forwarded::default();
         received.trailers = ReceivedTrailers::None;
         received.text.clear();
-        if self.spare_requests.len() < SPARE_REQUESTS {
-            self.spare_requests.push(received);
+        if self.memory.spare_requests.len() < SPARE_REQUESTS {
+            self.memory.spare_requests.push(received);
         }
     }
 
     #[inline(never)]
     fn recycle_content(&mut self, received: &mut Received) {
         let content = std::mem::take(&mut received.content);
-        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
+        content.recycle(&mut self.memory.spare_content, self.settings.limits.content_memory_bytes);
     }
 
     /// Sends the response of an exchange that was given back, even if it could be sent together with the next one.
@@ -155,7 +156,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes the next step now, or when the response has been sent: the response is finished and the input is back.
     pub(super) fn settle(&mut self, index: u32) {
-        let next = self.connections[index].settle(&mut self.pool, &self.settings.limits);
+        let next = self.connections[index].settle(&mut self.memory.inputs, &self.settings.limits);
         self.proceed(index, next);
     }
 
@@ -269,7 +270,7 @@ impl<B: Backend> Engine<'_, B> {
         // Closing a socket with unread bytes makes the kernel send a reset, which may overtake the response (RFC 9112, section
         // 9.6). So only the sending side is closed, and input is read for a while.
         if fate == Fate::Linger || connection.input.has_unread() || connection.line.readable {
-            connection.input.release(&mut self.pool);
+            connection.input.release(&mut self.memory.inputs);
             connection.enter(State::Lingering);
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
             self.deadlines.set(index, Deadline::Linger, now);
@@ -286,7 +287,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
-        let Self { connections, outputs, server_fields, backend, .. } = self;
+        let Self { connections, server_fields, backend, memory: Memory { outputs, .. }, .. } = self;
         let connection = &mut connections[index];
         let id = match &mut connection.state {
             State::Reading(Reading { request: Some(received), .. }) => received.id.take(),
@@ -326,7 +327,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.tally.count(Counter::ConnectionsClosed);
         self.forget_speech(connection.speech);
-        if let Some(census) = self.census {
+        if let Some(census) = self.acceptance.census {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
@@ -342,7 +343,7 @@ impl<B: Backend> Engine<'_, B> {
             State::Carrying(carrier) => self.lose_streams(*carrier),
             State::Greeting | State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
         }
-        connection.input.release(&mut self.pool);
+        connection.input.release(&mut self.memory.inputs);
         if ends && has_forked() {
             // Closing does not end the connection while a child has a copy of the socket.
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);

@@ -56,24 +56,24 @@ impl<B: Backend> Engine<'_, B> {
     /// Whether a request has a span to export.
     #[inline]
     pub(super) fn tells_span(&self, head: &RequestHead<'_>) -> bool {
-        self.spans.is_some() && Traces::is_sampled(head)
+        self.observing.spans.is_some() && Traces::is_sampled(head)
     }
 
     /// Notes that a request is handed out: if it has a span, the end of its app's work is measured exactly.
     #[inline]
     pub(super) fn note_span(&mut self, exchange: &Exchange) {
-        if self.spans.is_some() {
-            self.measures_one |= self.tells_span(&exchange.head());
+        if self.observing.spans.is_some() {
+            self.observing.measures_one |= self.tells_span(&exchange.head());
         }
     }
 
     /// Sends the spans of a turn.
     #[inline]
     pub(super) fn end_turn_of_spans(&mut self) {
-        if let Some(spans) = &mut self.spans {
+        if let Some(spans) = &mut self.observing.spans {
             spans.flush();
             // As long as any exchange is out, it may be one with a span.
-            self.measures_one &= self.answering > 0;
+            self.observing.measures_one &= self.answering > 0;
         }
     }
 
@@ -93,7 +93,7 @@ impl<B: Backend> Engine<'_, B> {
             .request
             .as_ref()
             .zip(outcome.laps)
-            .zip(self.spans.as_mut())
+            .zip(self.observing.spans.as_mut())
             .map(|((request, laps), spans)| (*request, laps, spans))
         else {
             return;
@@ -107,7 +107,7 @@ impl<B: Backend> Engine<'_, B> {
         // The first name belongs to requests on no route.
         let route = spans.routes.get(usize::from(outcome.route)).filter(|_| outcome.route > 0).map_or("", String::as_str);
         // Without an edge, this process runs the app.
-        let worker = if self.lost.is_none() { Some(std::process::id()) } else { subject.worker };
+        let worker = if self.observing.lost.is_none() { Some(std::process::id()) } else { subject.worker };
         let record = Record {
             trace: place.trace,
             span: place.span,

@@ -70,28 +70,28 @@ impl Drop for Shown {
 impl<B: Backend> Engine<'_, B> {
     /// Reports the states of connections in `standing` from now on, before each wait.
     pub fn show_states_in(&mut self, standing: Standing) {
-        self.shown = Shown::at(standing);
+        self.observing.shown = Shown::at(standing);
     }
 
     /// Counts a connection that has spoken HTTP/1 until now as one of another protocol.
     pub(super) fn count_speech(&mut self, index: u32, speech: Speech) {
         self.connections[index].speech = speech;
-        self.shown.of(speech).into_iter().for_each(|number| *number += 1);
+        self.observing.shown.of(speech).into_iter().for_each(|number| *number += 1);
     }
 
     /// Uncounts a connection that has gone.
     #[inline]
     pub(super) fn forget_speech(&mut self, speech: Speech) {
         if speech != Speech::Http1 {
-            self.shown.of(speech).into_iter().for_each(|number| *number -= 1);
+            self.observing.shown.of(speech).into_iter().for_each(|number| *number -= 1);
         }
     }
 
     #[inline]
     pub(super) fn show_states(&mut self) {
         let waiting = self.deadlines.counts();
-        if self.shown.is_outdated(waiting) {
-            self.shown.say(waiting);
+        if self.observing.shown.is_outdated(waiting) {
+            self.observing.shown.say(waiting);
         }
     }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 impl<B: Backend> Engine<'_, B> {
     /// Counts the times of all requests from now on, independently of the settings.
     pub fn measure_times(&mut self) {
-        self.measures = true;
+        self.observing.measures = true;
     }
 
     /// Reads the clock after an app has worked on the rest of a response.
     #[inline]
     pub(super) fn read_clock_to_measure(&mut self) {
-        if self.measures || self.measures_one {
+        if self.observing.measures || self.observing.measures_one {
             self.backend.read_clock();
         }
     }
@@ -58,9 +58,9 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
         let now = self.backend.now().into();
         let took = laps.total(now);
-        if self.measures {
+        if self.observing.measures {
             laps.count(now, &self.tally);
-            if self.routes.is_some() {
+            if self.observing.routes.is_some() {
                 self.tally.routed(*route, *status, took);
             }
         }
@@ -69,7 +69,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Notes the route of an exchange that is handed out now.
     pub(super) fn note_route(&mut self, exchange: &Exchange) {
-        if let Some(routes) = &self.routes
+        if let Some(routes) = &self.observing.routes
             && let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange.id)
         {
             target.response.answer.route = routes.of(exchange.head().path());
@@ -81,7 +81,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
         // A request with a span or a log has a line.
-        if !self.measures && line.is_none() {
+        if !self.observing.measures && line.is_none() {
             return;
         }
         let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_mut());
@@ -113,7 +113,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Like [`Engine::conclude`], for a response whose host returns now.
     #[inline]
     pub(super) fn conclude_returned(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
-        if !self.measures && !self.tells_span(&exchange.head()) {
+        if !self.observing.measures && !self.tells_span(&exchange.head()) {
             return;
         }
         let output = self.connections.get_mut(index).and_then(|connection| connection.line.output.as_ref());
@@ -140,7 +140,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Handles a client that has gone before its request was answered.
     pub(super) fn lose(&mut self, lost: Lost) {
-        match &mut self.lost {
+        match &mut self.observing.lost {
             Some(list) => list.push(lost),
             None => self.conclude_lost(lost, None),
         }

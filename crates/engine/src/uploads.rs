@@ -15,6 +15,7 @@ use super::content::StoredContent;
 use super::content_bounds::{ContentBounds, ContentBudget, Excess, Held};
 use super::deadline::Deadline;
 use super::exchange::Received;
+use super::memory::Memory;
 use super::name::Place;
 use super::send::Still;
 use super::stream::{Requested, Stream, StreamState};
@@ -272,8 +273,8 @@ impl<B: Backend> Engine<'_, B> {
             && let Some(machine) = carrier.http2()
         {
             let id = self.streams[number].framing.id();
-            machine.reset(id, ErrorCode::REFUSED_STREAM, line.output.get_or_insert_with(|| self.outputs.take()).tail());
-            line.trim(&mut self.outputs);
+            machine.reset(id, ErrorCode::REFUSED_STREAM, line.output.get_or_insert_with(|| self.memory.outputs.take()).tail());
+            line.trim(&mut self.memory.outputs);
         }
         self.tally.count(Counter::Http2ResetsByServer);
         self.tally.count(Counter::LimitBodyMemoryTotal);
@@ -286,7 +287,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn resume_contents(&mut self, index: u32) {
         loop {
             let Some(number) = self.first_waiting(index) else { return };
-            let Self { connections, streams, uploads, outputs, .. } = self;
+            let Self { connections, streams, uploads, memory: Memory { outputs, .. }, .. } = self;
             let Stream { state: StreamState::Requested(requested), framing, .. } = &mut streams[number] else { return };
             // If there is no file, the next piece is refused.
             let _ = requested.request.content.move_to_file(0, &uploads.bounds);

@@ -15,10 +15,10 @@ const NEWS_AFTER: Duration = Duration::from_millis(10);
 impl<B: Backend> Engine<'_, B> {
     /// Handles one event; `false` if there is none.
     pub(super) fn handle_event(&mut self) -> bool {
-        let Some(&event) = self.events.get(self.handled) else {
+        let Some(&event) = self.run_queue.events.get(self.run_queue.handled) else {
             return self.take_turn();
         };
-        self.handled += 1;
+        self.run_queue.handled += 1;
         match event {
             Event::Socket { token, readable, writable, ended, broken } => {
                 if let Some(index) = self.connections.find(token) {
@@ -56,11 +56,11 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn take_turn(&mut self) -> bool {
-        if self.turns_due == 0 {
+        if self.run_queue.turns_due == 0 {
             return false;
         }
-        self.turns_due -= 1;
-        let Some(token) = self.turns.pop_front() else { return false };
+        self.run_queue.turns_due -= 1;
+        let Some(token) = self.run_queue.turns.pop_front() else { return false };
         if let Some(index) = self.connections.find(token) {
             self.go_on_in_turn(index);
             self.check(index);
@@ -91,14 +91,14 @@ impl<B: Backend> Engine<'_, B> {
         let line = &mut self.connections[index].line;
         if !line.turn_asked {
             line.turn_asked = true;
-            self.turns.push_back(token);
+            self.run_queue.turns.push_back(token);
         }
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
         // Before the timeout is computed, because a full socket gets a deadline.
         self.send_batch();
-        let busy = !self.turns.is_empty() || self.handled < self.events.len();
+        let busy = !self.run_queue.turns.is_empty() || self.run_queue.handled < self.run_queue.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
         self.look(timeout)
     }
@@ -106,25 +106,25 @@ impl<B: Backend> Engine<'_, B> {
     /// Asks for events, waits at most for `timeout`, and handles expired deadlines whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.send_batch();
-        if let Some(log) = &mut self.access_log {
+        if let Some(log) = &mut self.observing.access_log {
             log.flush();
         }
-        if let Some(log) = &mut self.slow_log {
+        if let Some(log) = &mut self.observing.slow_log {
             log.tell_more(self.backend.now());
         }
         self.end_turn_of_spans();
-        self.events.drain(..self.handled);
-        self.handled = 0;
-        let known = self.events.len();
+        self.run_queue.events.drain(..self.run_queue.handled);
+        self.run_queue.handled = 0;
+        let known = self.run_queue.events.len();
         self.tally.settle();
         self.show_states();
         let timeout = self.look_for_burst(timeout);
         self.begin_waiting(timeout);
-        self.backend.wait(timeout, &mut self.events).inspect_err(|_| self.count_as_idle(false))?;
+        self.backend.wait(timeout, &mut self.run_queue.events).inspect_err(|_| self.count_as_idle(false))?;
         self.end_waiting(known);
-        self.turns_due = self.turns.len();
+        self.run_queue.turns_due = self.run_queue.turns.len();
         let now = self.backend.now();
-        self.news_due = now + NEWS_AFTER;
+        self.batching.news_due = now + NEWS_AFTER;
         self.server_fields.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         self.see_to_leftovers(now);
@@ -141,10 +141,10 @@ impl<B: Backend> Engine<'_, B> {
     /// Whether there is work that needs no waiting.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        !self.ready.is_empty()
+        !self.run_queue.ready.is_empty()
             || self.woken
-            || self.handled < self.events.len()
-            || !self.turns.is_empty()
+            || self.run_queue.handled < self.run_queue.events.len()
+            || !self.run_queue.turns.is_empty()
             || self.backend.has_news()
     }
 
@@ -152,7 +152,7 @@ impl<B: Backend> Engine<'_, B> {
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
-        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).chain(self.leftovers.due()).min()
+        self.next_deadline().into_iter().chain(resume).chain(self.slow_log_due()).chain(self.memory.leftovers.due()).min()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {

@@ -3,8 +3,9 @@
 //! If the kernel reports a connection to only one lane, a lane that leaves it to others rings a bell. If it reports it to
 //! all, the bell is not needed.
 
+use super::accepting::Accepting;
 use super::policy::{Decision, Situation, Work};
-use super::{Accepting, Deadline, Engine};
+use super::{Deadline, Engine};
 use oribi_io::{Backend, Event};
 use oribi_listen::Door;
 use oribi_stats::scoreboard::Bell;
@@ -66,8 +67,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Handles the event that a client waits at a door, or that another lane has rung the bell.
     pub(crate) fn handle_connection_event(&mut self, door: usize) {
         self.note_connections_told_of();
-        let rung = door >= self.doors.len();
-        if self.accepting != Accepting::Yes {
+        let rung = door >= self.acceptance.doors.len();
+        if self.acceptance.accepting != Accepting::Yes {
             // This lane has left the line since then, and notified others of the clients that waited at its doors.
             if rung {
                 self.ring();
@@ -80,8 +81,8 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         } else if let Some(bell) = self.bell() {
             bell.answer();
-            for door in 0..self.doors.len() {
-                if self.accepting == Accepting::Yes && self.shares(door) && self.is_mine() {
+            for door in 0..self.acceptance.doors.len() {
+                if self.acceptance.accepting == Accepting::Yes && self.shares(door) && self.is_mine() {
                     self.accept(door);
                 }
             }
@@ -90,17 +91,17 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Decides about a reported connection. If it is left to others, this lane leaves the line and notifies the next one.
     fn is_mine(&mut self) -> bool {
-        let decision = if self.line.ahead { Decision::Take } else { self.situation().decide() };
+        let decision = if self.acceptance.line.ahead { Decision::Take } else { self.situation().decide() };
         match decision {
             Decision::Take => {
-                self.line.left_until = None;
+                self.acceptance.line.left_until = None;
                 true
             }
             Decision::StandAside(until) => {
-                self.line.left_until = Some(until);
+                self.acceptance.line.left_until = Some(until);
                 self.unlisten();
                 self.ring();
-                self.accepting = Accepting::Aside(until);
+                self.acceptance.accepting = Accepting::Aside(until);
                 false
             }
         }
@@ -109,23 +110,23 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The facts on which the policy decides.
     pub(super) fn situation(&self) -> Situation {
         // Connections that wait for a prompt host are about to be answered, and may close.
-        let leaving = if self.prompt { self.ready.len() } else { 0 };
-        let census = self.census.as_ref();
+        let leaving = if self.batching.prompt { self.run_queue.ready.len() } else { 0 };
+        let census = self.acceptance.census.as_ref();
         Situation {
             now: self.backend.now(),
             work: self.work(),
             connections: self.connections.len().saturating_sub(leaving),
             share: census.map_or(0, |census| census.everywhere.load(Relaxed) as usize / census.lanes.max(1)),
-            fewest_of_idle: census.and_then(|census| census.fewest_of_idle(self.line.idle)),
-            left_until: self.line.left_until,
+            fewest_of_idle: census.and_then(|census| census.fewest_of_idle(self.acceptance.line.idle)),
+            left_until: self.acceptance.line.left_until,
         }
     }
 
     pub(super) fn work(&self) -> Work {
         let is_of_socket = |event: &Event| matches!(event, Event::Socket { .. });
-        if self.prompt {
+        if self.batching.prompt {
             Work::None
-        } else if !self.ready.is_empty() || self.events[self.handled..].iter().any(is_of_socket) {
+        } else if !self.run_queue.ready.is_empty() || self.run_queue.events[self.run_queue.handled..].iter().any(is_of_socket) {
             Work::Waiting
         } else {
             self.expects_until().map_or(Work::None, Work::Expected)
@@ -135,23 +136,23 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The time until which the first request of a client is expected. If several clients have sent nothing yet, no request
     /// is expected: such clients connect without one, and the lane would take only one of them in each of these times.
     fn expects_until(&self) -> Option<Duration> {
-        let until = self.line.expects_until;
-        (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
+        let until = self.acceptance.line.expects_until;
+        (!self.batching.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
     }
 
     /// Leaves a reported connection that has not been handled yet to an idle lane, before this lane is busy for an unknown
     /// time.
     pub(crate) fn leave_untaken_to_others(&mut self) {
         self.count_as_idle(false);
-        if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
-            self.line.told = false;
+        if self.acceptance.line.told && self.acceptance.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
+            self.acceptance.line.told = false;
             self.ring();
         }
     }
 
     /// The bell, if the kernel reports a connection to only one lane, so that this lane must notify the others.
     fn bell(&self) -> Option<&'a Bell> {
-        self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
+        self.acceptance.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
     }
 
     fn ring(&self) {
@@ -161,7 +162,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn connection_waits(&self) -> bool {
-        let mut doors = self.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
+        let mut doors = self.acceptance.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
@@ -177,7 +178,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Also waits for the bell.
     pub(crate) fn watch_bell(&mut self) -> io::Result<()> {
         match self.bell() {
-            Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
+            Some(bell) => self.backend.listen(self.acceptance.doors.len(), bell.as_fd()),
             None => Ok(()),
         }
     }
@@ -185,7 +186,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Prepares for a wait of the backend. A lane that waits for events, and not for an expected request, is idle. So is a
     /// lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
     pub(crate) fn begin_waiting(&mut self, timeout: Option<Duration>) {
-        if self.line.left_until.is_some() {
+        if self.acceptance.line.left_until.is_some() {
             self.check_clients_left();
         }
         if timeout != Some(Duration::ZERO) && self.is_idle_while_it_waits() {
@@ -195,7 +196,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Whether this lane takes clients, and expects no request.
     pub(crate) fn is_idle_while_it_waits(&self) -> bool {
-        matches!(self.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
+        matches!(self.acceptance.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
     /// Handles the end of a wait: the backend has reported events, of which the first `known` ones were there before.
@@ -203,7 +204,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         if !self.has_company() {
             return;
         }
-        let news = &self.events[known..];
+        let news = &self.run_queue.events[known..];
         if news.iter().any(|event| !matches!(event, Event::Connection(_))) {
             self.count_as_idle(false);
         }
@@ -212,13 +213,15 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Notes whether there are connections among the events that are not handled yet.
     pub(crate) fn note_connections_told_of(&mut self) {
-        let news = &self.events[self.handled..];
-        self.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
+        let news = &self.run_queue.events[self.run_queue.handled..];
+        self.acceptance.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
     }
 
     pub(crate) fn count_as_idle(&mut self, idle: bool) {
-        let Some(census) = self.census.filter(|census| census.lanes > 1 && self.line.idle != idle) else { return };
-        self.line.idle = idle;
+        let Some(census) = self.acceptance.census.filter(|census| census.lanes > 1 && self.acceptance.line.idle != idle) else {
+            return;
+        };
+        self.acceptance.line.idle = idle;
         if idle {
             census.idle.fetch_add(1, Relaxed);
         } else {
@@ -231,16 +234,16 @@ impl<'a, B: Backend> Engine<'a, B> {
     fn check_clients_left(&mut self) {
         let taken = !self.connection_waits();
         if taken {
-            self.line.left_until = None;
+            self.acceptance.line.left_until = None;
         }
-        if matches!(self.accepting, Accepting::Aside(_)) && (taken || self.situation().decide() == Decision::Take) {
+        if matches!(self.acceptance.accepting, Accepting::Aside(_)) && (taken || self.situation().decide() == Decision::Take) {
             self.join_line();
         }
     }
 
     /// The time at which this lane must next look for new connections.
     pub(crate) fn due_at_doors(&self) -> Option<Duration> {
-        match self.accepting {
+        match self.acceptance.accepting {
             Accepting::Paused(until) => Some(until),
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
             // After that it is idle.
@@ -251,12 +254,12 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Whether there are other lanes.
     fn has_company(&self) -> bool {
-        self.census.is_some_and(|census| census.lanes > 1)
+        self.acceptance.census.is_some_and(|census| census.lanes > 1)
     }
 
     /// Whether other lanes take connections at the same door.
     pub(crate) fn shares(&self, door: usize) -> bool {
-        self.doors[door].shared && self.has_company()
+        self.acceptance.doors[door].shared && self.has_company()
     }
 
     /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
@@ -266,7 +269,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         if !B::TELLS_ONE {
             return;
         }
-        let Door { listener, socket, .. } = self.doors[door];
+        let Door { listener, socket, .. } = self.acceptance.doors[door];
         let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
         if let Err(error) = rejoined {
             log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
@@ -276,20 +279,20 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind a
     /// blocked app. A lane without company, or alone at its doors, goes on taking them.
     pub fn leave_line(&mut self) {
-        if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
+        if self.acceptance.accepting == Accepting::Yes && (0..self.acceptance.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();
             self.ring_if_connection_waits();
-            self.accepting = Accepting::Left;
+            self.acceptance.accepting = Accepting::Left;
         }
     }
 
     pub(crate) fn join_line(&mut self) {
         self.listen();
-        self.accepting = Accepting::Yes;
+        self.acceptance.accepting = Accepting::Yes;
     }
 
     fn listen(&mut self) {
-        for (number, door) in self.doors.iter().enumerate() {
+        for (number, door) in self.acceptance.doors.iter().enumerate() {
             if let Err(error) = self.backend.listen(number, door.socket) {
                 log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
             }
@@ -301,13 +304,13 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     pub(super) fn unlisten(&mut self) {
         self.count_as_idle(false);
-        for (number, door) in self.doors.iter().enumerate() {
+        for (number, door) in self.acceptance.doors.iter().enumerate() {
             if let Err(error) = self.backend.unlisten(number, door.socket) {
                 log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
             }
         }
         if let Some(bell) = self.bell()
-            && let Err(error) = self.backend.unlisten(self.doors.len(), bell.as_fd())
+            && let Err(error) = self.backend.unlisten(self.acceptance.doors.len(), bell.as_fd())
         {
             log::error!("cannot stop watching the bell: {error}");
         }

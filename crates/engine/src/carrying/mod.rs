@@ -45,7 +45,7 @@ impl<B: Backend> Engine<'_, B> {
         received.lent_at = now.into();
         received.content.pass_on();
         let (index, id) = (stream.connection, Name { place: Place::Stream(number), serial: stream.serial }.into());
-        self.lent_last = Some(index);
+        self.run_queue.lent_last = Some(index);
         let connection = &self.connections[index];
         received.listener = connection.listener;
         if matches!(stream.framing, StreamFraming::Http2(_)) {
@@ -62,11 +62,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Keeps the memory of a request for the next one.
     pub(super) fn recycle_carried(&mut self, mut request: Box<Received>) {
         if let Some(mut variables) = request.variables.take()
-            && self.spare_variables.len() < SPARE_VARIABLES
-            && variables.bytes.capacity() <= self.limits.head_bytes
+            && self.memory.spare_variables.len() < SPARE_VARIABLES
+            && variables.bytes.capacity() <= self.limits.http.head_bytes
         {
             variables.clear();
-            self.spare_variables.push(variables);
+            self.memory.spare_variables.push(variables);
         }
         request.layout.clear();
         request.text.clear();
@@ -85,7 +85,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         if !connection.input.has_unread() && carrier.is_between_messages() {
             let kind = if carrier.speaks_http2() { Deadline::Idle } else { Deadline::Kept };
-            connection.input.release(&mut self.pool);
+            connection.input.release(&mut self.memory.inputs);
             self.deadlines.set(index, kind, now);
             self.resume_if_paused();
         } else if !self.deadlines.runs(index, Deadline::Head) {

@@ -43,9 +43,9 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Gone;
         }
         let connection = &mut self.connections[index];
-        connection.input.release_if_read(&mut self.pool);
+        connection.input.release_if_read(&mut self.memory.inputs);
         if !connection.line.readable {
-            connection.input.park(&mut self.pool);
+            connection.input.park(&mut self.memory.inputs);
         }
         self.rest_if_idle(index);
         Still::Open
@@ -86,7 +86,7 @@ impl<B: Backend> Engine<'_, B> {
         request.complete_at = now.into();
         requested.is_complete = true;
         self.stream_deadlines.clear(number);
-        self.ready.push_back(Place::Stream(number));
+        self.run_queue.ready.push_back(Place::Stream(number));
         Still::Open
     }
 

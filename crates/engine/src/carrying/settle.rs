@@ -4,6 +4,7 @@ use super::super::answer::Lost;
 use super::super::carrier::{Carrier, Multiplexer};
 use super::super::connection::{Connection, Fate, State};
 use super::super::framing::{FAILURE, Framing, Http2};
+use super::super::memory::Memory;
 use super::super::name::{Name, Place};
 use super::super::respond::Target;
 use super::super::send::Still;
@@ -64,7 +65,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Answers a request that the server refuses. Further input for it is skipped.
     pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
-        let Self { connections, streams, outputs, server_fields, .. } = self;
+        let Self { connections, streams, server_fields, memory: Memory { outputs, .. }, .. } = self;
         let Stream { connection, framing, remote, state: progress, .. } = &mut streams[number];
         let (https, id) = match progress {
             StreamState::Requested(Requested { request, .. }) => (request.is_https(), request.id.take()),
@@ -104,7 +105,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Ends a response that was given up: the announced length or the status shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
-        let Self { connections, streams, outputs, tally, .. } = self;
+        let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
         let output = response.line.output.get_or_insert_with(|| outputs.take());
         match response.framing {

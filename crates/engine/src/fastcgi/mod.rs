@@ -25,8 +25,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn spare_request(&mut self) -> Box<Received> {
-        let mut request = self.spare_requests.pop().unwrap_or_default();
-        request.variables = Some(self.spare_variables.pop().unwrap_or_default());
+        let mut request = self.memory.spare_requests.pop().unwrap_or_default();
+        request.variables = Some(self.memory.spare_variables.pop().unwrap_or_default());
         request
     }
 
@@ -35,7 +35,7 @@ impl<B: Backend> Engine<'_, B> {
         let Stream { connection, framing, .. } = &mut self.streams[number];
         let line = &mut self.connections[*connection].line;
         if let StreamFraming::FastCgi(writer) = framing {
-            writer.finish(0, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+            writer.finish(0, line.output.get_or_insert_with(|| self.memory.outputs.take()).tail());
         }
         self.end_unanswered(number)
     }

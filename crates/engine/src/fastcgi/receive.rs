@@ -4,7 +4,9 @@ use super::super::Engine;
 use super::super::connection::{Connection, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
+use super::super::memory::Memory;
 use super::super::name::Place;
+use super::super::observing::Observing;
 use super::super::remote::Remote;
 use super::super::send::Still;
 use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
@@ -23,7 +25,7 @@ impl<B: Backend> Engine<'_, B> {
             let Connection { line, input, state, .. } = &mut self.connections[index];
             let State::Carrying(carrier) = state else { return Still::Open };
             let Some(machine) = carrier.fastcgi() else { return Still::Open };
-            let step = machine.handle_input(input.unread(), &self.record_limits);
+            let step = machine.handle_input(input.unread(), &self.limits.records);
             let start = input.position();
             input.consume(step.consumed);
             let at = |range: Range<usize>| start + range.start..start + range.end;
@@ -50,9 +52,9 @@ impl<B: Backend> Engine<'_, B> {
                     if machine.is_full() {
                         self.tally.count(Counter::LimitFastCgiRequests);
                     }
-                    let output = line.output.get_or_insert_with(|| self.outputs.take());
-                    machine.write_answer(&self.record_limits, output.tail());
-                    line.trim(&mut self.outputs);
+                    let output = line.output.get_or_insert_with(|| self.memory.outputs.take());
+                    machine.write_answer(&self.limits.records, output.tail());
+                    line.trim(&mut self.memory.outputs);
                     self.flush_and_rest(index)
                 }
                 Event::Refused(violation) => {
@@ -90,7 +92,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn take_params(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
-        let most = self.record_limits.params_bytes;
+        let most = self.limits.records.params_bytes;
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((requested, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         let bytes = &mut requested.variables().bytes;
@@ -104,12 +106,20 @@ impl<B: Backend> Engine<'_, B> {
     fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
         let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
-        let Self { streams, record_limits, uploads, spare_content, server_fields, traces, .. } = self;
+        let Self {
+            streams,
+            limits,
+            uploads,
+            server_fields,
+            memory: Memory { spare_content, .. },
+            observing: Observing { traces, .. },
+            ..
+        } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
         let (StreamState::Requested(requested), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
         let Some(variables) = requested.request.variables.as_deref_mut() else { return Still::Open };
         let Variables { bytes, list, role, .. } = variables;
-        let outline = match params::lay_out(bytes, &mut requested.request.layout, list, record_limits) {
+        let outline = match params::lay_out(bytes, &mut requested.request.layout, list, &limits.records) {
             Ok(outline) => outline,
             Err(refusal) => return self.refuse_stream(number, refusal),
         };

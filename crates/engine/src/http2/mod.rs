@@ -44,7 +44,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn speak_http2(&mut self, index: u32) -> Still {
         self.tally.count(Counter::Http2Connections);
         self.count_speech(index, Speech::Http2);
-        let carrier = Carrier::of_client(&self.frame_limits);
+        let carrier = Carrier::of_client(&self.limits.frames);
         self.connections[index].enter(State::Carrying(Box::new(carrier)));
         self.parse_carried(index)
     }
@@ -71,8 +71,8 @@ impl<B: Backend> Engine<'_, B> {
         let Connection { line, state, .. } = &mut self.connections[index];
         let State::Carrying(carrier) = state else { return Still::Open };
         let Some(machine) = carrier.http2() else { return Still::Open };
-        farewell(machine, line.output.get_or_insert_with(|| self.outputs.take()).tail());
-        line.trim(&mut self.outputs);
+        farewell(machine, line.output.get_or_insert_with(|| self.memory.outputs.take()).tail());
+        line.trim(&mut self.memory.outputs);
         if self.flush(index) == Still::Gone {
             return Still::Gone;
         }

@@ -5,6 +5,7 @@ use super::super::connection::{Connection, Fate, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::heed::heed;
+use super::super::memory::Memory;
 use super::super::misdirected::is_misdirected;
 use super::super::name::Place;
 use super::super::send::Still;
@@ -27,14 +28,14 @@ impl<B: Backend> Engine<'_, B> {
     pub(in super::super) fn parse_frames(&mut self, index: u32) -> Still {
         let now = self.backend.now().as_nanos() as u64;
         if let Some(machine) = self.connections[index].carrier().and_then(Carrier::http2) {
-            machine.pass_time(now, &self.frame_limits);
+            machine.pass_time(now, &self.limits.frames);
         }
         loop {
             let Connection { line, input, state, .. } = &mut self.connections[index];
             let State::Carrying(carrier) = state else { return Still::Open };
             let Some(machine) = carrier.http2() else { return Still::Open };
-            let (text, layout) = (&mut self.head_text, &mut self.blank.layout);
-            let step = machine.handle_input(input.unread(), text, layout, &self.frame_limits);
+            let (text, layout) = (&mut self.memory.head_text, &mut self.memory.blank.layout);
+            let step = machine.handle_input(input.unread(), text, layout, &self.limits.frames);
             let start = input.position();
             input.consume(step.consumed);
             let still = match step.event {
@@ -74,8 +75,11 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Room => self.send_waiting(index),
                 Event::Answer => {
                     let (reset, calms) = (machine.resets(), machine.calms());
-                    machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
-                    line.trim(&mut self.outputs);
+                    machine.write_answer(
+                        &self.limits.frames,
+                        line.output.get_or_insert_with(|| self.memory.outputs.take()).tail(),
+                    );
+                    line.trim(&mut self.memory.outputs);
                     self.count_reset(reset);
                     if let Some(violation) = calms {
                         self.note_violation(violation);
@@ -94,9 +98,9 @@ impl<B: Backend> Engine<'_, B> {
     fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
         let now = self.backend.now();
         self.tally.asked_by_http2();
-        let fresh = self.spare_requests.pop().unwrap_or_default();
-        let mut request = std::mem::replace(&mut self.blank, fresh);
-        std::mem::swap(&mut request.text, &mut self.head_text);
+        let fresh = self.memory.spare_requests.pop().unwrap_or_default();
+        let mut request = std::mem::replace(&mut self.memory.blank, fresh);
+        std::mem::swap(&mut request.text, &mut self.memory.head_text);
         let connection = &mut self.connections[index];
         request.earlier = connection.requests;
         connection.requests = connection.requests.wrapping_add(1);
@@ -122,7 +126,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(ids) = &mut self.server_fields.ids {
             request.id = Some(ids.identify_in(&mut request.layout, &mut request.text, forwarding));
         }
-        if let Some(traces) = &mut self.traces {
+        if let Some(traces) = &mut self.observing.traces {
             traces.place_in(&mut request.layout, &mut request.text, forwarding);
         }
         let remote = request.remote;
@@ -133,7 +137,7 @@ impl<B: Backend> Engine<'_, B> {
             let bounds = self.uploads.bounds;
             // Without a file for it, the content begins in memory.
             let size = outline.content_length.filter(|size| *size <= bounds.in_memory as u64 || !self.has_all_files(index));
-            let room = &mut Room { input: None, spare: &mut self.spare_content, bounds };
+            let room = &mut Room { input: None, spare: &mut self.memory.spare_content, bounds };
             match StoredContent::with_room(size, room) {
                 Ok(content) => {
                     request.content = content;
@@ -158,7 +162,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         if complete {
             // There is no content to complete, and no deadline for it runs.
-            self.ready.push_back(Place::Stream(number));
+            self.run_queue.ready.push_back(Place::Stream(number));
             return Still::Open;
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
@@ -170,7 +174,7 @@ impl<B: Backend> Engine<'_, B> {
             if let State::Carrying(carrier) = state
                 && let Some(machine) = carrier.http2()
             {
-                machine.write_continue(id, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+                machine.write_continue(id, line.output.get_or_insert_with(|| self.memory.outputs.take()).tail());
                 return self.flush(index);
             }
         }
@@ -202,7 +206,7 @@ impl<B: Backend> Engine<'_, B> {
         if place == Destination::None {
             return self.refuse_excess(number);
         }
-        let Self { streams, connections, uploads, outputs, .. } = self;
+        let Self { streams, connections, uploads, memory: Memory { outputs, .. }, .. } = self;
         let Connection { line, input, state, .. } = &mut connections[index];
         let StreamState::Requested(requested) = &mut streams[number].state else { return Still::Open };
         let (piece, content) = (&input.bytes()[range], &mut requested.request.content);
@@ -244,7 +248,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Takes trailers that have been read: they are the fields of the blank request.
     fn take_trailers(&mut self, number: u32) {
         let StreamState::Requested(requested) = &mut self.streams[number].state else { return };
-        let fields = RequestHead::new(&self.head_text, &self.blank.layout).fields();
+        let fields = RequestHead::new(&self.memory.head_text, &self.memory.blank.layout).fields();
         requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
@@ -258,7 +262,7 @@ impl<B: Backend> Engine<'_, B> {
         let Some(machine) = carrier.http2() else { return Still::Open };
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let https = self.backend.encryption(&line.socket).is_some();
-        let output = line.output.get_or_insert_with(|| self.outputs.take());
+        let output = line.output.get_or_insert_with(|| self.memory.outputs.take());
         machine.write_refusal(id, refusal, &self.server_fields.of_refusal(https, None), output.tail());
         let _ = machine.finish(id, output.tail());
         let remote = *remote;
@@ -275,10 +279,10 @@ impl<B: Backend> Engine<'_, B> {
         let mut noted = false;
         if let Some(machine) = carrier.http2() {
             noted = machine.is_calming();
-            machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
-            line.trim(&mut self.outputs);
+            machine.write_answer(&self.limits.frames, line.output.get_or_insert_with(|| self.memory.outputs.take()).tail());
+            line.trim(&mut self.memory.outputs);
         }
-        input.release(&mut self.pool);
+        input.release(&mut self.memory.inputs);
         self.deadlines.clear(index);
         if !noted {
             self.note_violation(violation);

@@ -10,6 +10,7 @@ use super::super::Engine;
 use super::super::connection::{Connection, State};
 use super::super::deadline::Deadline;
 use super::super::framing::{FRAMED_BYTES, finish};
+use super::super::memory::Memory;
 use super::super::name::Place;
 use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
@@ -85,7 +86,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Frames a part of the content whose turn is next; returns the number of its stream.
     fn frame_next(&mut self, index: u32) -> io::Result<Option<u32>> {
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Connection { line, state, .. } = &mut connections[index];
         let State::Carrying(carrier) = state else { return Ok(None) };
         if line.framed() >= FRAMED_BYTES {
@@ -130,7 +131,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends a stream whose content has all been framed, if its response ends there.
     fn all_is_framed(&mut self, index: u32, number: u32) {
         self.stream_deadlines.clear(number);
-        let Self { connections, streams, outputs, .. } = self;
+        let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let stream = &mut streams[number];
         let StreamFraming::Http2(Frames { id, ends: true, trailers, .. }) = &mut stream.framing else { return };
         let (id, trailers) = (*id, trailers.take());
@@ -153,7 +154,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Handles content of a stream that has waited as long as a client may make it wait. If the client has room for it and
     /// has taken content of other streams in that time, it goes on waiting for its turn; otherwise the response is given up.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
-        let Self { connections, streams, outputs, tally, .. } = self;
+        let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
         let index = *connection;
         let Connection { line, state, .. } = &mut connections[index];

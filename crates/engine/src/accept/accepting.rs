@@ -1,0 +1,16 @@
+//! Whether an engine accepts connections.
+
+use std::time::Duration;
+
+/// Whether connections are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accepting {
+    Yes,
+    /// No descriptor or connection is free: wait until this time, or until a connection closes.
+    Paused(Duration),
+    /// This lane cannot answer now, but others that share the listeners might: wait until this lane asks for a request again.
+    Left,
+    /// Other lanes come first until this time.
+    Aside(Duration),
+    Never,
+}

@@ -1,0 +1,22 @@
+//! The work that is at hand in an engine: events, connections that need a turn, complete requests.
+
+use super::name::Place;
+use oribi_io::{Event, Token};
+use std::collections::VecDeque;
+
+/// The work at hand, in the order in which the engine does it.
+#[derive(Default)]
+pub(super) struct RunQueue {
+    /// The events of the last wait; those before `handled` have been handled.
+    pub(super) events: Vec<Event>,
+    pub(super) handled: usize,
+    /// Complete requests.
+    pub(super) ready: VecDeque<Place>,
+    /// The connection of the latest of them that was lent, if that connection carries others, too.
+    pub(super) lent_last: Option<u32>,
+    /// Connections that need a turn without an event: more input, or the next part of a file.
+    pub(super) turns: VecDeque<Token>,
+    /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
+    /// round come after the connections with events.
+    pub(super) turns_due: usize,
+}
