@@ -1,10 +1,10 @@
-//! Which crate may depend on which, and which may have unsafe code.
+//! Checks the dependencies of crates, and that only some crates have unsafe code.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a crate of this workspace may do. A crate without a rule is a breach: add it to the table first.
+/// The rights of a crate of this workspace. A crate without a rule is a breach: add it to the table first.
 struct Rule {
     name: &'static str,
     /// Crates of this workspace that it may depend on, also for tests and build scripts.
@@ -22,15 +22,16 @@ enum Uses {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Unsafe {
-    /// `#![forbid(unsafe_code)]` stands at the crate's root.
+    /// `#![forbid(unsafe_code)]` is at the crate's root.
     Forbidden,
     /// System calls or another language's memory.
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- otlp`; `io` and `pool` depend on none of them. The
-/// floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`, `config <- stats, log, ipc <- engine`
-/// and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io` and `pool` depend on
+/// none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`,
+/// `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on
+/// `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -239,7 +240,7 @@ const RULES: &[Rule] = &[
     Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
 ];
 
-/// What the rules need to know about a crate of the workspace.
+/// The facts about a crate of the workspace that the rules need.
 pub struct Package {
     name: String,
     /// The source files that `rustc` is given: libraries, programs, tests.
@@ -249,7 +250,7 @@ pub struct Package {
 
 struct Root {
     path: PathBuf,
-    /// Whether it ends up in what users run.
+    /// Whether it becomes a part of the programs that users run.
     product: bool,
 }
 
@@ -257,14 +258,14 @@ struct Dependency {
     name: String,
     /// A crate of this workspace.
     local: bool,
-    /// Only for tests.
+    /// Whether only tests depend on it.
     tests_only: bool,
 }
 
-/// The crates of the workspace at `root`.
+/// Lists the crates of the workspace at `root`.
 ///
 /// # Errors
-/// What cargo reported, or that its output could not be understood.
+/// Reports the error of cargo, or that its output cannot be parsed.
 pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

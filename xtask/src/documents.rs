@@ -1,4 +1,4 @@
-//! Whether the documents about the code name files that exist.
+//! Checks that documents about the code name files that exist.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ const MOST_BYTES: usize = 14 << 10;
 /// Folders of pages about the code.
 const PAGES: &str = "docs/decisions/";
 
-/// Where the files are that documents name.
+/// The folders whose files documents name.
 const FOLDERS: &[&str] =
     &["bench/", "crates/", "deploy/", "docs/", "examples/", "fuzz/", "hosts/", "setup/", "tests/", "xtask/"];
 
-/// Checks the documents among `files`, which are all files of the repository.
+/// Checks the documents among `files`, which lists all files of the repository.
 pub fn check(root: &Path, files: &[String]) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| *file == MAP || file.starts_with(PAGES)) {
@@ -35,7 +35,7 @@ fn breaches_of_paths(file: &str, text: &str, exists: impl Fn(&str) -> bool) -> V
     missing.map(|path| format!("{file} names {path}, which is not there")).collect()
 }
 
-/// The map names the folder of each crate, and is short.
+/// Checks that the map names the folder of each crate, and that it is short.
 fn breaches_of_map(text: &str, files: &[String]) -> Vec<String> {
     let folders = files.iter().filter_map(|file| file.strip_suffix("/Cargo.toml"));
     let crates = folders.filter(|folder| folder.starts_with("crates/") || folder.starts_with("hosts/"));
@@ -59,7 +59,7 @@ fn is_placeholder(part: &str) -> bool {
     part.len() > 1 && part.chars().all(|letter| letter.is_ascii_uppercase()) && !matches!(part, "README" | "PL")
 }
 
-/// `a/{b,c/d}.rs` is `a/b.rs` and `a/c/d.rs`.
+/// Expands braces: `a/{b,c/d}.rs` is `a/b.rs` and `a/c/d.rs`.
 fn spelled_out(path: &str) -> Vec<String> {
     let parts = path.split_once('{').and_then(|(before, rest)| rest.split_once('}').map(|(list, after)| (before, list, after)));
     match parts {

@@ -1,4 +1,4 @@
-//! How long source files may be, and which names they must not have.
+//! Checks the length and the names of source files.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// A file that needs more lines than this holds more than one idea.
 const MOST_LINES: usize = 600;
 
-/// Names that say nothing about what is inside.
+/// Names that do not describe a content.
 const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
 
 /// Endings of files that people write and read.
@@ -19,7 +19,7 @@ const INPUT_OUTPUT: &[&str] = &["std::net", "std::fs", "std::thread", "std::proc
 /// The files of the repository at `root`, those not yet added to git included.
 ///
 /// # Errors
-/// What git reported.
+/// Reports the error of git.
 pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -1,4 +1,4 @@
-//! The key of an account, and what is signed with it: requests as JSON Web Signatures (RFC 7515) with ES256.
+//! The key of an account, which signs requests as JSON Web Signatures (RFC 7515) with ES256.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,17 +13,17 @@ pub(crate) struct AccountKey {
     random: SystemRandom,
 }
 
-/// How a request says who makes it (RFC 8555, section 6.2).
+/// The sender of a request (RFC 8555, section 6.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signer<'a> {
-    /// By the key itself: the account is not known yet.
+    /// By the public key itself: the URL of the account is not known yet.
     Key,
     /// By the URL of the account.
     Account(&'a str),
 }
 
 impl AccountKey {
-    /// A new key as PKCS #8.
+    /// Generates a key, as PKCS #8.
     pub(crate) fn generate() -> Result<Vec<u8>, String> {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         Ok(made.map_err(|_| "the system has no random numbers".to_owned())?.as_ref().to_vec())
@@ -35,15 +35,15 @@ impl AccountKey {
         Ok(Self { pair: pair.map_err(|_| "it is no ECDSA key for P-256 in PKCS #8".to_owned())?, random })
     }
 
-    /// What names the key in the answers to challenges (RFC 7638).
+    /// The thumbprint of the key (RFC 7638), which is part of the answers to challenges.
     pub(crate) fn thumbprint(&self) -> String {
         let (x, y) = self.point();
-        // The members in the order of their names, without blanks: section 3.
+        // The members in alphabetical order, without blanks: section 3.
         let canonical = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
         encode(digest(&SHA256, canonical.as_bytes()).as_ref())
     }
 
-    /// A request to `url`. `content` is empty if only something is to be read (section 6.3).
+    /// Signs a request to `url`. An empty `content` makes it a POST-as-GET (section 6.3).
     pub(crate) fn sign(&self, url: &str, nonce: &str, signer: Signer<'_>, content: &str) -> Result<String, String> {
         let mut protected = json!({"alg": "ES256", "nonce": nonce, "url": url});
         match signer {
@@ -61,14 +61,15 @@ impl AccountKey {
         json!({"crv": "P-256", "kty": "EC", "x": x, "y": y})
     }
 
-    /// The public key: a byte that says that it is not compressed, and two numbers of 32 bytes (SEC 1, section 2.3.3).
+    /// The coordinates of the public key: one byte marks the uncompressed form, two numbers of 32 bytes follow (SEC 1,
+    /// section 2.3.3).
     fn point(&self) -> (String, String) {
         let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
         (encode(x), encode(y))
     }
 }
 
-/// Base64 as all of ACME writes it.
+/// Encodes bytes as base64url without padding, the form that all of ACME uses.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -121,7 +122,7 @@ mod tests {
         let key = key();
         let public = key.public();
         let members: std::collections::BTreeMap<String, String> = serde_json::from_value(public).expect("texts");
-        // A BTreeMap is written in the order of its keys.
+        // A BTreeMap serializes in the order of its keys.
         let canonical = serde_json::to_string(&members).expect("JSON");
         assert_eq!(key.thumbprint(), encode(digest(&SHA256, canonical.as_bytes()).as_ref()));
         assert_eq!(key.thumbprint().len(), 43);

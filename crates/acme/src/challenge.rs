@@ -1,25 +1,25 @@
-//! Challenges of the kind `http-01` (RFC 8555, section 8.3).
+//! Challenges of the type `http-01` (RFC 8555, section 8.3).
 
-/// The paths at which they are answered.
+/// The prefix of the paths of challenges.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The longest token that is answered; real ones have 43 bytes.
+/// The longest token that is answered, in bytes; real ones have 43.
 const LONGEST_TOKEN: usize = 256;
 
-/// The token of the challenge at `path`; `None`: it is no challenge.
+/// The token of the challenge at `path`; `None`: the path is not that of a challenge.
 #[must_use]
 pub fn token(path: &[u8]) -> Option<&str> {
     std::str::from_utf8(path.strip_prefix(PATH)?).ok().filter(|token| is_token(token))
 }
 
-/// The answer to a challenge. Who knows a token has it from the authority, which has given it to whoever orders a certificate; the
-/// thumbprint says that this is the account of this server, so the answer to a token of another account is wrong.
+/// The key authorization of `token` (RFC 8555, section 8.1). It is safe to return one for any token: a client knows a token
+/// from the authority, and the thumbprint makes the answer useless for any account but ours.
 #[must_use]
 pub fn answer(token: &str, thumbprint: &str) -> String {
     format!("{token}.{thumbprint}")
 }
 
-/// Whether it consists of what a token may have, so that it means nothing in a path or in an answer.
+/// Whether `token` has only characters of base64url, so that nothing in it has a special meaning in a path or in an answer.
 pub(crate) fn is_token(token: &str) -> bool {
     let known = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     (1..=LONGEST_TOKEN).contains(&token.len()) && known

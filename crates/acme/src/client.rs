@@ -1,4 +1,4 @@
-//! Keeps certificates in order: orders those that are missing, and renews them before they end.
+//! Orders certificates that are missing, and renews certificates before they expire.
 
 use crate::files::{Right, account_key, replace};
 use crate::https::{Https, World};
@@ -12,44 +12,44 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The longest sleep: clocks are set, and machines are suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
-/// How often to look whether another process still orders certificates into the same folder.
+/// The interval at which to check whether another process still orders certificates into the same folder.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The part of a certificate's life after which it is renewed.
+/// The fraction of a certificate's life after which it is renewed.
 const RENEW_AFTER: f64 = 2.0 / 3.0;
 
-/// Keeps certificates in order. It blocks while it does.
+/// Orders and renews certificates. Its calls block.
 #[derive(Debug)]
 pub struct Client<'a> {
     settings: &'a Settings,
     certificates: Vec<Kept<'a>>,
     right: Option<Right>,
     done: Done,
-    /// It was said that another process has the right.
+    /// Whether the log has said that another process has the right.
     said: bool,
 }
 
-/// What has been done, for whoever counts it.
+/// Counts since the last [`Client::take_done`], for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Certificates that were ordered or renewed.
     pub ordered: u64,
-    /// Attempts that have failed.
+    /// Failed attempts.
     pub failed: u64,
 }
 
-/// A certificate that is kept in order.
+/// A certificate to renew, and its failures.
 #[derive(Debug)]
 struct Kept<'a> {
     names: &'a Names,
     /// Failures in a row.
     failures: u32,
-    /// Not before that, whatever the certificate says.
+    /// The earliest time of the next attempt, even if the certificate is due before; `None`: at any time.
     not_before: Option<Instant>,
 }
 
 impl<'a> Client<'a> {
-    /// Nothing happens yet.
+    /// Makes a client. It sends nothing before the first [`Client::turn`].
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
         let kept = |names| Kept { names, failures: 0, not_before: None };
@@ -57,12 +57,12 @@ impl<'a> Client<'a> {
         Self { settings, certificates, right: None, done: Done::default(), said: false }
     }
 
-    /// What has been done since this was last asked.
+    /// Returns the counts since the last call.
     pub fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)
     }
 
-    /// Orders what is due, and returns how long there is nothing to do.
+    /// Orders each certificate that is due, and returns the time until the next one is, at most an hour.
     pub fn turn(&mut self) -> Duration {
         if self.right.is_none() {
             match Right::take(self.settings) {
@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
 }
 
 impl Kept<'_> {
-    /// How long the certificate needs nothing.
+    /// The time until the certificate must be ordered or renewed; zero: now.
     fn wait(&self, settings: &Settings) -> Duration {
         let pause = self.not_before.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(Instant::now()));
         due(present(settings, self.names).as_ref(), self.names, SystemTime::now()).max(pause)
@@ -113,7 +113,8 @@ impl Kept<'_> {
                 done.ordered += 1;
                 log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
                 self.failures = 0;
-                // One that is due at once, because the clock or the authority is wrong, is not ordered again and again.
+                // A wrong clock, here or at the authority, can make the new certificate due at once: it must not be ordered
+                // in a loop.
                 let left = Duration::from_secs(identity.end.saturating_sub(seconds(SystemTime::now())));
                 self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
                 self.wait(settings)
@@ -139,13 +140,13 @@ impl Kept<'_> {
     }
 }
 
-/// The certificate that is there; `None`: none that can be used.
+/// The certificate in the file; `None`: there is none, or it cannot be used.
 fn present(settings: &Settings, names: &Names) -> Option<Identity> {
     let file = settings.file(names);
     Identity::of(&file.display().to_string(), &std::fs::read(&file).ok()?).ok()
 }
 
-/// How long until a certificate is to be renewed.
+/// The time until a certificate must be renewed.
 fn due(present: Option<&Identity>, names: &Names, now: SystemTime) -> Duration {
     let Some(identity) = present.filter(|identity| !identity.is_self_signed && names.are(&identity.names)) else {
         return Duration::ZERO;
@@ -155,7 +156,7 @@ fn due(present: Option<&Identity>, names: &Names, now: SystemTime) -> Duration {
     moment.duration_since(now).unwrap_or(Duration::ZERO)
 }
 
-/// Orders a certificate and writes it.
+/// Orders a certificate and writes its file.
 pub(crate) fn renewed<W: World>(settings: &Settings, names: &Names, world: &W) -> Result<Identity, Trouble> {
     let key = account_key(settings).map_err(Trouble::Unreachable)?;
     let mut session = Session::begin(world, &key, settings)?;

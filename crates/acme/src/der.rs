@@ -1,4 +1,4 @@
-//! Writes documents in DER (X.690, section 8), as far as requests for certificates need it.
+//! Writes the part of DER (X.690, section 8) that requests for certificates need.
 
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
@@ -11,12 +11,12 @@ pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// The tag of a part that has a number and consists of others.
+/// The tag of a constructed element with a context-specific number.
 pub(crate) const fn numbered(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// An element with this tag, whose content is these parts one after the other.
+/// An element with this tag. Its content is `parts`, one after the other.
 pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let size: usize = parts.iter().map(|part| part.len()).sum();
     let mut bytes = vec![tag];
@@ -33,7 +33,7 @@ pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Whole bytes as bits.
+/// A bit string of whole bytes.
 pub(crate) fn bits(bytes: &[u8]) -> Vec<u8> {
     element(BITS, &[&[0], bytes])
 }

@@ -1,4 +1,4 @@
-//! The folder with keys and certificates. Nobody but its owner reads it, and what stands in it is replaced as a whole.
+//! The folder with keys and certificates. Only its owner can read it, and its files are replaced as a whole.
 
 use crate::account_key::AccountKey;
 use crate::pem::{PRIVATE_KEY, pem};
@@ -14,17 +14,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// What a server needs that answers challenges.
+/// The data with which a server answers challenges.
 #[derive(Debug)]
 pub enum Answers {
     /// The thumbprint of the account's key, for [`answer`](crate::answer).
     Http(String),
-    /// The file in which the proof stands when the authority asks for it, open for reading: see [`Challenges`](oribi_tls::Challenges).
+    /// The file in which the client puts a proof when the authority asks for one, open for reading: see
+    /// [`Challenges`](oribi_tls::Challenges).
     TlsAlpn(OwnedFd),
 }
 
-/// Makes what must be there before a server listens: the folder, the key of the account, and placeholders for certificates that
-/// were not ordered yet.
+/// Creates the files that must exist before a server listens: the folder, the key of the account, and placeholders for
+/// certificates that have not been ordered yet.
 ///
 /// # Errors
 /// Says which file or folder cannot be used, and why.
@@ -51,8 +52,9 @@ pub fn prepare(settings: &Settings) -> Result<Answers, String> {
     }
 }
 
-/// Opens the file for proof, which is empty as long as none is asked for. It is written and never replaced: edges and workers have it
-/// open, and can open no other, because they have other rights, or run in a sandbox. None of them can write it.
+/// Opens the file for proofs, which is empty while no proof is asked for. The client overwrites it and never replaces it,
+/// because edges and workers keep it open: with their rights, or in their sandbox, they could open no other. None of them can
+/// write to it.
 fn open_proof(path: &Path) -> Result<OwnedFd, String> {
     if !path.exists() {
         write_if_absent(path, b"")?;
@@ -60,12 +62,12 @@ fn open_proof(path: &Path) -> Result<OwnedFd, String> {
     File::open(path).map(OwnedFd::from).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Proof that stands where the authority looks for it, as long as this is kept.
+/// A proof in the file for proofs. Dropping this empties the file.
 #[derive(Debug)]
 pub(crate) struct Shown(File);
 
 impl Shown {
-    /// Shows `certificate`, with its key in PEM, to whoever asks for proof of `name`.
+    /// Writes a proof for `name` into the file: `certificate`, with its key in PEM.
     pub(crate) fn new(settings: &Settings, name: &str, certificate: &str) -> Result<Self, String> {
         let path = settings.proof();
         let write = || {
@@ -89,10 +91,10 @@ impl Drop for Shown {
     }
 }
 
-/// The file with the key of the account.
+/// The name of the file with the key of the account.
 const ACCOUNT: &str = "account.pem";
 
-/// The key of the account, as its file has it.
+/// Reads the key of the account from its file.
 pub(crate) fn account_key(settings: &Settings) -> Result<AccountKey, String> {
     let path = settings.folder().join(ACCOUNT);
     let failed = |why: &str| format!("cannot use the key of the ACME account {}: {why}", path.display());
@@ -101,7 +103,7 @@ pub(crate) fn account_key(settings: &Settings) -> Result<AccountKey, String> {
     AccountKey::of(document.secret_pkcs8_der()).map_err(|why| failed(&why))
 }
 
-/// Makes the folder, or checks that nobody else can enter it.
+/// Creates the folder, or checks that nobody else can enter it.
 fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     let failed =
         |path: &Path, why: String| format!("cannot use the folder {} for certificates (--acme-storage): {why}", path.display());
@@ -125,7 +127,7 @@ fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Writes a file that only its owner reads, in the place of the one that is there: whoever reads it finds one or the other.
+/// Replaces the file at `path` by one that only its owner can read. A reader finds either the old or the new content.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
     let write = || {
         let new = beside(path, content)?;
@@ -135,7 +137,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
     write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The same, unless there is a file: another server, which has started at the same moment, may have written it.
+/// Writes the file unless there is one: another server that starts at the same time may have written it.
 fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
     let write = || {
         let new = beside(path, content)?;
@@ -149,12 +151,12 @@ fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
     write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Writes a file that is to have another name.
+/// Writes a new file beside `path`, to be renamed to it.
 fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = PathBuf::from(name);
-    // A process with this number may have died in the middle of it.
+    // An earlier process with this number may have died halfway through, and left its file.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -164,7 +166,7 @@ fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     Ok(new)
 }
 
-/// The right to order certificates into a folder, which one process has at a time. It ends with the process.
+/// The exclusive right to order certificates into a folder. It ends with the process.
 #[derive(Debug)]
 pub(crate) struct Right {
     file: File,
@@ -178,14 +180,14 @@ impl Drop for Right {
 }
 
 impl Right {
-    /// `None`: another process has it.
+    /// Takes the right; `None`: another process has it.
     pub(crate) fn take(settings: &Settings) -> Result<Option<Self>, String> {
         let path = settings.folder().join("lock");
         let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                // One that had it may have been killed while its proof was shown.
+                // A process that had the right may have been killed while its proof was in the file.
                 if let Err(error) = OpenOptions::new().write(true).open(settings.proof()).and_then(|proof| proof.set_len(0))
                     && error.kind() != ErrorKind::NotFound
                 {

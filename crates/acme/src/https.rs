@@ -1,4 +1,4 @@
-//! Requests to an authority, over HTTPS alone.
+//! Sends requests to an authority, over HTTPS only.
 
 use oribi_tls::printable;
 use rustls::crypto::ring::default_provider;
@@ -9,40 +9,40 @@ use std::time::{Duration, SystemTime};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Error, ResponseExt as _};
 
-/// From the first byte to the last, with the resolution of the name.
+/// The limit for one request, from the resolution of the name to the last byte of the response.
 const TIME: Duration = Duration::from_secs(30);
 
-/// No answer of an authority is larger.
+/// The largest response of an authority, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What is done in the world.
+/// The side effects of a client, which tests replace.
 pub(crate) trait World {
-    /// Sends a request: one that posts `content`, or one that reads.
+    /// Sends a request: a POST with `content`, or a GET if it is `None`.
     fn send(&self, url: &str, content: Option<&str>) -> Result<Answer, String>;
 
-    /// Waits.
+    /// Sleeps.
     fn pause(&self, time: Duration);
 }
 
-/// What an authority has answered.
+/// A response of an authority.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// For the next request.
+    /// The nonce for the next request.
     pub(crate) nonce: Option<String>,
-    /// The URL of what was made.
+    /// The URL of the resource that was created.
     pub(crate) location: Option<String>,
-    /// When to ask again.
+    /// The time after which to ask again.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Vec<u8>,
 }
 
-/// The way to an authority.
+/// An HTTPS client for one authority.
 #[derive(Debug)]
 pub(crate) struct Https(Agent);
 
 impl Https {
-    /// `authorities`: who may vouch for it; `None`: those whom the system trusts.
+    /// Makes a client that accepts servers with a certificate of `authorities`; `None`: of the system's authorities.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
@@ -55,7 +55,7 @@ impl Https {
         let config = Agent::config_builder()
             .tls_config(tls)
             .https_only(true)
-            // What is signed is for one URL; an authority that has moved says so in its directory.
+            // A signature is for one URL. An authority that has moved has its new URLs in its directory.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .http_status_as_error(false)
@@ -92,7 +92,7 @@ impl World for Https {
     }
 }
 
-/// Seconds, or a date (RFC 9110, section 10.2.3).
+/// Parses Retry-After: seconds, or a date (RFC 9110, section 10.2.3).
 fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));
@@ -100,7 +100,7 @@ fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or(Duration::ZERO))
 }
 
-/// What has gone wrong, and what to do.
+/// Describes an error, and the remedy if there is one.
 fn words(error: &Error) -> String {
     match error {
         Error::HostNotFound => "the name of this host is not known to DNS; is there a way to the Internet?".to_owned(),

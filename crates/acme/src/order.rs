@@ -15,18 +15,18 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The first pause before something is asked for again; each is twice as long as the one before, up to the longest.
+/// The first pause between two polls of a resource. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// How long an authority may take for one step.
+/// The time that an authority may take for one step.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The most certificates of a chain.
 const LONGEST_CHAIN: usize = 16;
 
-/// Orders a certificate for these names. Returns what its file is to contain: a new key, the certificate, and those that lead
-/// to the authority.
+/// Orders a certificate for these names. Returns the content of its file: a new key, the certificate, and the chain that
+/// leads to the authority.
 pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Result<String, Trouble> {
     let identifiers: Vec<Value> = names.all().iter().map(|name| json!({"type": "dns", "value": name})).collect();
     let wanted = json!({"identifiers": identifiers}).to_string();
@@ -57,11 +57,11 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let chain = session.fetch(&place, "a certificate")?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
-    // Written anew, so that nothing else of it comes into the file.
+    // The certificates are encoded anew, so that no other bytes of the response get into the file.
     Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
 }
 
-/// Proves that one of these names is this server's.
+/// Proves that this server controls the name of one authorization.
 fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Result<(), Trouble> {
     let (kind, mut shown) = (session.settings().challenge, None);
     let mut authorization = session.ask(url, "", "an authorization")?;
@@ -99,7 +99,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
     Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 
-/// Reads a document again until its status is none of these.
+/// Polls a document until its status is none of `unfinished`.
 fn follow<W: World>(
     session: &mut Session<'_, W>,
     mut document: Document,

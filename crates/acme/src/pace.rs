@@ -1,27 +1,27 @@
-//! When to try again.
+//! The pauses between attempts.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::time::Duration;
 
-/// The pauses after failures that cost the authority nothing: it could not be reached.
+/// The first and the longest pause when the authority could not be reached: such a failure costs it nothing.
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3600));
 
-/// The pauses after refusals. Authorities count them: Let's Encrypt allows five an hour for a name.
+/// The first and the longest pause after a refusal. Authorities count them: Let's Encrypt allows five an hour for a name.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(6 * 3600));
 
 /// The longest pause that an authority may ask for.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How a try has failed.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Unreachable,
-    /// The authority may have said when to come back.
+    /// The authority has refused, and may have named a pause (Retry-After).
     Refused(Option<Duration>),
 }
 
-/// How long to wait after the failure with this number, counted from 1. Twice as long each time; a quarter more or less, so
-/// that servers that were started together do not come back together.
+/// The pause after failure `number`, counted from 1. It doubles with each failure and varies by a quarter, so that servers
+/// that were started together do not come back together.
 pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
     let (first, longest) = if failure == Failure::Unreachable { UNREACHABLE } else { REFUSED };
     let pause = first.saturating_mul(1 << number.saturating_sub(1).min(20)).min(longest);
@@ -32,7 +32,7 @@ pub(crate) fn pause(failure: Failure, number: u32) -> Duration {
     }
 }
 
-/// A number from 0 to 1. Without random numbers all servers come back together, which does no harm to this one.
+/// A random number from 0 to 1. If the system has none, all servers come back together, which does this one no harm.
 fn random() -> f64 {
     let mut bytes = [0; 4];
     let _ = SystemRandom::new().fill(&mut bytes);

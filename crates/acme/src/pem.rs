@@ -1,15 +1,15 @@
-//! PEM (RFC 7468): texts with binary documents in them.
+//! Writes PEM (RFC 7468): binary documents as text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The letters of a line.
+/// Letters in a line.
 const LINE: usize = 64;
 
 pub(crate) const CERTIFICATE: &str = "CERTIFICATE";
 pub(crate) const PRIVATE_KEY: &str = "PRIVATE KEY";
 
-/// A document with this label.
+/// Encodes `document` under this label.
 pub(crate) fn pem(label: &str, document: &[u8]) -> String {
     let letters = STANDARD.encode(document);
     let mut text = format!("-----BEGIN {label}-----\n");

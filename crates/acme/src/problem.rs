@@ -1,28 +1,28 @@
-//! What an authority says when it refuses something: problem documents (RFC 7807; RFC 8555, section 6.7).
+//! Problem documents (RFC 7807; RFC 8555, section 6.7): the reasons that an authority gives for a refusal.
 
 use crate::settings::Challenge;
 use oribi_tls::printable;
 use serde_json::Value;
 use std::fmt;
 
-/// The prefix of the kinds that ACME defines.
+/// The prefix of the types that ACME defines.
 const PREFIX: &str = "urn:ietf:params:acme:error:";
 
-/// The most reasons that are told.
+/// The most subproblems that are reported.
 const MOST_PARTS: usize = 5;
 
-/// Why an authority has refused something, in its words.
+/// The authority's reason for a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// One of ACME's kinds without their prefix, or another's URI; empty: it says none.
+    /// A type of ACME without the prefix, or another URI; empty: the document names none.
     kind: String,
     detail: String,
-    /// The same for single names.
+    /// The problems of single names.
     parts: Vec<(String, Problem)>,
 }
 
 impl Problem {
-    /// What stands in a response with an error; anything may.
+    /// Parses the body of an error response, which may be anything.
     pub(crate) fn of_body(body: &[u8]) -> Self {
         serde_json::from_slice(body).map(|value| Self::of(&value)).unwrap_or_default()
     }
@@ -33,7 +33,7 @@ impl Problem {
         let kind = kind.strip_prefix(PREFIX).map_or(kind.clone(), str::to_owned);
         let part = |value: &Value| {
             let name = value["identifier"]["value"].as_str().map(printable).unwrap_or_default();
-            // No part has parts of its own.
+            // Subproblems are not nested.
             (
                 name,
                 Self { parts: Vec::new(), ..Self::of(&serde_json::json!({"type": value["type"], "detail": value["detail"]})) },
@@ -47,7 +47,7 @@ impl Problem {
         self.kind == kind
     }
 
-    /// What the operator can do about it; empty: nothing that is known here. `challenge`: it was said of a proof of this kind.
+    /// Advice for the operator; empty: there is none. `challenge`: the problem is with a proof of this type.
     pub(crate) fn advice(&self, challenge: Option<Challenge>) -> &'static str {
         use Challenge::{Http, TlsAlpn};
         match (self.kind.as_str(), challenge) {

@@ -1,5 +1,5 @@
-//! What is signed with the key of a certificate: the request for it, the placeholder that is offered before it is there, and the proof
-//! that an authority sees in a handshake.
+//! Documents signed with the key of a certificate: the request for the certificate, the placeholder that is offered until it
+//! arrives, and the proof that an authority sees in a handshake.
 
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, bits, element, numbered,
@@ -11,8 +11,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Identifiers of objects, as they stand in documents: RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC
-/// 5280, section 4.2.1.6, and appendix A.1; RFC 8737, section 6.1.
+/// Object identifiers, encoded: RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC 5280, section
+/// 4.2.1.6, and appendix A.1; RFC 8737, section 6.1.
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
@@ -21,12 +21,12 @@ const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ACME_IDENTIFIER: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x1f];
 
-/// The tag of a host among the alternative names.
+/// The tag of a host among the alternative names (dNSName).
 const HOST: u8 = 0x82;
 
 const NO_RANDOM: &str = "the system has no random numbers for a key";
 
-/// A request for a certificate (RFC 2986), and the key that it is for.
+/// A request for a certificate (RFC 2986), and the key of that certificate.
 pub(crate) struct Request {
     /// The key, in PEM.
     pub(crate) key: String,
@@ -35,25 +35,25 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request for `names`, with a new key.
+    /// Makes a request for `names`, with a new key.
     pub(crate) fn new(names: &Names) -> Result<Self, String> {
         let key = Key::generate()?;
         let extensions = element(SEQUENCE, &[&alternative_names(names.all())]);
         let attribute = element(SEQUENCE, &[&element(IDENTIFIER, &[EXTENSION_REQUEST]), &element(SET, &[&extensions])]);
-        // The names stand among the alternative ones; the subject has none.
+        // The names are alternative names; the subject is empty.
         let (version, subject) = (element(INTEGER, &[&[0]]), element(SEQUENCE, &[]));
         let content = element(SEQUENCE, &[&version, &subject, &key.public(), &element(numbered(0), &[&attribute])]);
         Ok(Self { document: key.sign(&content)?, key: key.pem })
     }
 }
 
-/// A certificate that nobody vouches for, and its key, in PEM.
+/// A self-signed certificate and its key, in PEM.
 pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
     self_signed("Oribi's placeholder", &[&alternative_names(names.all())])
 }
 
-/// A certificate that proves to an authority that `name` is this server's (RFC 8737, section 3), and its key, in PEM. `authorization` is
-/// the key authorization.
+/// A certificate that proves to an authority that this server controls `name` (RFC 8737, section 3), and its key, in PEM.
+/// `authorization` is the key authorization.
 pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
     let digest = digest(&SHA256, authorization.as_bytes());
     let critical = element(BOOLEAN, &[&[0xff]]);
@@ -67,7 +67,7 @@ fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
     let key = Key::generate()?;
     let name = element(SEQUENCE, &[&element(IDENTIFIER, &[COMMON_NAME]), &element(TEXT, &[name.as_bytes()])]);
     let name = element(SEQUENCE, &[&element(SET, &[&name])]);
-    // It has been valid for so long that it is to be renewed from its first day on.
+    // It began so long ago that it is due for renewal from the start.
     let times = element(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
     let content = element(
         SEQUENCE,
@@ -108,33 +108,33 @@ impl Key {
         element(SEQUENCE, &[&kind, &bits(self.pair.public_key().as_ref())])
     }
 
-    /// `content` with its signature.
+    /// The document with `content` and its signature.
     fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
         let signature = self.pair.sign(&self.random, content).map_err(|_| NO_RANDOM)?;
         Ok(element(SEQUENCE, &[content, &algorithm(), &bits(signature.as_ref())]))
     }
 }
 
-/// How documents are signed.
+/// The algorithm of all signatures.
 fn algorithm() -> Vec<u8> {
     element(SEQUENCE, &[&element(IDENTIFIER, &[ECDSA_WITH_SHA256])])
 }
 
-/// The extension with the hosts.
+/// The extension with the names of hosts.
 fn alternative_names(names: &[String]) -> Vec<u8> {
     let hosts: Vec<Vec<u8>> = names.iter().map(|name| element(HOST, &[name.as_bytes()])).collect();
     let hosts: Vec<&[u8]> = hosts.iter().map(Vec::as_slice).collect();
     element(SEQUENCE, &[&element(IDENTIFIER, &[ALTERNATIVE_NAMES]), &element(OCTETS, &[&element(SEQUENCE, &hosts)])])
 }
 
-/// A positive number that no other certificate has.
+/// A random positive number, which no other certificate has.
 fn serial_number() -> Result<[u8; 16], String> {
     let mut number = ring::rand::generate::<[u8; 16]>(&SystemRandom::new()).map_err(|_| NO_RANDOM)?.expose();
     number[0] = number[0] & 0x3f | 0x40;
     Ok(number)
 }
 
-/// The first moment of a year (RFC 5280, section 4.1.2.5).
+/// The first second of a year (RFC 5280, section 4.1.2.5).
 fn new_year(year: u64) -> Vec<u8> {
     match year {
         1950..2050 => element(UTC_TIME, &[format!("{:02}0101000000Z", year % 100).as_bytes()]),
@@ -142,7 +142,7 @@ fn new_year(year: u64) -> Vec<u8> {
     }
 }
 
-/// Or a year more or less.
+/// The current year, or one next to it.
 fn this_year() -> u64 {
     let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / 86_400;
     1970 + days * 100 / 36_525
@@ -187,12 +187,12 @@ mod tests {
         let behind = |line: &str| lines.iter().position(|found| *found == line).map(|place| lines[place + 1]);
         assert_eq!(behind("X509v3 Subject Alternative Name:"), Some("DNS:a.example"), "{told}");
         assert!(lines.contains(&"1.3.6.1.5.5.7.1.31: critical"), "{told}");
-        // An octet string of 32 bytes within that of the extension.
+        // An octet string of 32 bytes within the octet string of the extension.
         let outline = openssl(&["asn1parse", "-i"], &text.as_bytes()[text.find("-----BEGIN CERT").expect("it is there")..]);
         let shown: Vec<&str> = outline.lines().skip_while(|line| !line.contains("1.3.6.1.5.5.7.1.31")).take(3).collect();
         let expected = format!("[HEX DUMP]:0420{}", digest.replace(':', ""));
         assert!(shown[1].ends_with(":255") && shown[2].ends_with(&expected), "{digest}: {outline}");
-        // What openssl can check of it: it is signed with its own key.
+        // openssl can check the signature, which is by its own key.
         let certificate = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(certificate.path(), &text).expect("it is ours");
         let path = certificate.path().to_str().expect("UTF-8");

@@ -1,4 +1,4 @@
-//! Talking to an authority: its directory, the account, and signed requests with their nonces (RFC 8555, sections 6 and 7).
+//! An authority's directory, the account, and signed requests with their nonces (RFC 8555, sections 6 and 7).
 
 use crate::account_key::{AccountKey, Signer};
 use crate::https::{Answer, World};
@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// How often a request is repeated because its nonce was too old. An authority that never takes one does not get more.
+/// The most tries of a request whose nonce the authority rejects as too old.
 const NONCES: usize = 4;
 
-/// The longest URL that an authority may name.
+/// The longest URL of an authority, in bytes.
 const LONGEST_URL: usize = 2048;
 
-/// Why there is no certificate.
+/// The reason why there is no certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// The authority cannot be reached, or what it says makes no sense.
+    /// The authority cannot be reached, or its response makes no sense.
     Unreachable(String),
-    /// It has refused something.
+    /// The authority has refused a request.
     Refused {
-        /// What was asked for.
+        /// The subject of the request.
         what: String,
         problem: Problem,
         retry_after: Option<Duration>,
-        /// How it was to be proved that a domain is this server's, if it was refused to believe that.
+        /// The type of the challenge, if the authority has rejected a proof.
         challenge: Option<Challenge>,
     },
 }
@@ -42,12 +42,12 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What an authority says that makes no sense.
+/// The error for a response that makes no sense.
 pub(crate) fn nonsense(url: &str, why: &str) -> Trouble {
     Trouble::Unreachable(format!("{}: {why}", printable(url)))
 }
 
-/// A JSON document, and where it is.
+/// A JSON document and its URL.
 pub(crate) struct Document {
     pub(crate) url: String,
     pub(crate) value: Value,
@@ -59,13 +59,13 @@ impl Document {
         self.value["status"].as_str().unwrap_or_default()
     }
 
-    /// A URL that stands in it.
+    /// The URL in the member `name`.
     pub(crate) fn link(&self, name: &str) -> Result<&str, Trouble> {
         link(&self.value[name]).ok_or_else(|| nonsense(&self.url, &format!("there is no URL under \"{name}\"")))
     }
 }
 
-/// A URL of an authority.
+/// A URL of an authority, if it is one of https and not too long.
 pub(crate) fn link(value: &Value) -> Option<&str> {
     value.as_str().filter(|url| url.len() <= LONGEST_URL && url.starts_with("https://"))
 }
@@ -82,7 +82,7 @@ pub(crate) struct Session<'a, W> {
 }
 
 impl<'a, W: World> Session<'a, W> {
-    /// Reads the directory and finds the account of this key, or makes one.
+    /// Reads the directory, and finds the account of this key or creates it.
     pub(crate) fn begin(world: &'a W, key: &'a AccountKey, settings: &'a Settings) -> Result<Self, Trouble> {
         let answer = world.send(&settings.directory, None).map_err(Trouble::Unreachable)?;
         let directory = read(&settings.directory, &answer, "its directory")?;
@@ -113,7 +113,7 @@ impl<'a, W: World> Session<'a, W> {
         self.settings
     }
 
-    /// What stands behind the token in the authorization of a key (RFC 8555, section 8.1).
+    /// The thumbprint of the account's key, the second part of a key authorization (RFC 8555, section 8.1).
     pub(crate) fn thumbprint(&self) -> String {
         self.key.thumbprint()
     }
@@ -126,7 +126,7 @@ impl<'a, W: World> Session<'a, W> {
         self.world.pause(time);
     }
 
-    /// Asks for a document. `what` is what is asked for, for a refusal.
+    /// Requests a document. `what` names it in the error of a refusal.
     pub(crate) fn ask(&mut self, url: &str, content: &str, what: &str) -> Result<Document, Trouble> {
         let answer = self.post(url, content)?;
         let mut document = read(url, &answer, what)?;
@@ -136,13 +136,13 @@ impl<'a, W: World> Session<'a, W> {
         Ok(document)
     }
 
-    /// Asks for something that is not JSON.
+    /// Requests a resource that is not JSON.
     pub(crate) fn fetch(&mut self, url: &str, what: &str) -> Result<Vec<u8>, Trouble> {
         let answer = self.post(url, "")?;
         if answer.status == 200 { Ok(answer.body) } else { Err(refused(&answer, url, what)) }
     }
 
-    /// Sends a signed request; again if its nonce was not taken.
+    /// Sends a signed request, again if the authority rejects the nonce.
     fn post(&mut self, url: &str, content: &str) -> Result<Answer, Trouble> {
         for _ in 0..NONCES {
             let nonce = match self.nonce.take() {
@@ -168,7 +168,7 @@ impl<'a, W: World> Session<'a, W> {
     }
 }
 
-/// RFC 8555, section 6.5.1: a nonce with another byte is to be ignored.
+/// Whether a nonce has only bytes of base64url: RFC 8555, section 6.5.1, has clients ignore all others.
 fn is_nonce(nonce: &str) -> bool {
     (1..=LONGEST_URL).contains(&nonce.len()) && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -189,7 +189,7 @@ fn refused(answer: &Answer, url: &str, what: &str) -> Trouble {
             url,
             "it sends somewhere else, where nothing that is signed for it may go; give the right --acme-directory",
         ),
-        // It is no word of the authority's about this order.
+        // An overloaded or broken server, and not a decision of the authority about this order.
         500..=599 if answer.retry_after.is_none() => {
             nonsense(url, &format!("status {}: {}", answer.status, Problem::of_body(&answer.body)))
         }

@@ -1,4 +1,4 @@
-//! What users say about the certificates that they want.
+//! The user's settings for certificates by ACME.
 
 use oribi_tls::Identity;
 use std::fmt;
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 /// Let's Encrypt's directory.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// The longest name (RFC 1035, section 2.3.4), and its longest label.
+/// The longest name (RFC 1035, section 2.3.4) and the longest label of one, in bytes.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// The names that one certificate is for, in lower case; the first of them names its file.
+/// The names of one certificate, in lower case. The first one names its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// Reads names with commas between them.
+    /// Parses names separated by commas.
     ///
     /// # Errors
-    /// Says what is wrong with one.
+    /// Says which name is wrong, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut names: Vec<String> = Vec::new();
         for name in text.split(',') {
@@ -77,10 +77,10 @@ fn check(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How an authority is shown that a domain is this server's.
+/// The way in which the server proves that it controls a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Challenge {
-    /// By an answer to a request without TLS, at port 80 (RFC 8555, section 8.3).
+    /// By the response to a request without TLS, at port 80 (RFC 8555, section 8.3).
     #[default]
     Http,
     /// By a certificate in a handshake, at port 443 (RFC 8737).
@@ -88,7 +88,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// What it is called in the protocol, and by users.
+    /// Its name in the protocol and in the option.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,22 +98,22 @@ impl Challenge {
     }
 }
 
-/// What is ordered, from whom, and where it is kept.
+/// The certificates to order, the authority, and the folder for both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// One certificate for each.
+    /// The names of each certificate.
     pub certificates: Vec<Names>,
     /// The URL of the authority's directory.
     pub directory: String,
-    /// Where the authority may write to.
+    /// The contact address for the authority; `None`: it gets none.
     pub email: Option<String>,
     /// The folder for keys and certificates.
     pub storage: PathBuf,
-    /// A file with the certificates of those who may vouch for the directory, in PEM; `None`: the system's.
+    /// A PEM file with the authorities that may sign the certificate of the directory's server; `None`: the system's.
     pub authorities: Option<PathBuf>,
-    /// The user agrees to the authority's terms.
+    /// Whether the user agrees to the authority's terms.
     pub agreed: bool,
-    /// How it is shown whose the domains are.
+    /// The type of the challenges to answer.
     pub challenge: Challenge,
 }
 
@@ -132,7 +132,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The folder of this authority's account: keys and certificates of one are of no use with another.
+    /// The folder for the account with this authority: keys and certificates of one authority are of no use with another.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-".contains(letter) { letter } else { '_' };
@@ -141,7 +141,7 @@ impl Settings {
         self.storage.join(name)
     }
 
-    /// The certificates that were not ordered yet, as far as this process may see it, and their files: what is there may be a
+    /// The certificates that this process can see to be missing, and their files. A file that exists may still be a
     /// placeholder.
     pub fn not_there(&self) -> impl Iterator<Item = (&Names, PathBuf)> {
         let is_missing = |file: &PathBuf| {
@@ -151,12 +151,12 @@ impl Settings {
         self.certificates.iter().map(|names| (names, self.file(names))).filter(move |(_, file)| is_missing(file))
     }
 
-    /// The file with the proof that the authority is to find in a handshake, if it has been told to look.
+    /// The file with the proof for a handshake, empty while none is asked for.
     pub(crate) fn proof(&self) -> PathBuf {
         self.folder().join("proof")
     }
 
-    /// The file with the certificate for these names, and its key.
+    /// The file with the certificate for these names and its key.
     #[must_use]
     pub fn file(&self, names: &Names) -> PathBuf {
         self.folder().join(format!("{}.pem", names.first()))

@@ -1,15 +1,16 @@
-/* oribi.h - the C interface of Oribi: everything that a language host written in C needs.
+/* oribi.h - the C interface of Oribi, for language hosts written in C.
  *
- * A host is a table of functions (oribi_host). It loads its app, sets its options in an oribi_config and calls oribi_run().
- * That forks the workers, runs the event loops and calls the host with complete requests. A request arrives as one flat array
- * of CGI-style variables. The host answers it with one of the oribi_respond functions, at once or later.
+ * A host is a table of functions (oribi_host). It loads its app, sets its options in an oribi_config and calls oribi_run(),
+ * which forks the workers, runs the event loops and calls the host with complete requests. A request arrives as one flat
+ * array of CGI-style variables. The host answers it with one of the oribi_respond functions, at once or later.
  *
  * Rules that no compiler checks:
  *  - Never leave a callback by longjmp, by an exception or by exit(): run the language's code protected.
  *  - A pointer in an oribi_request is valid until the callback returns, or until the first call of a function that takes the
- *    same lane, whichever comes first: copy what must live longer BEFORE you call oribi_respond or another such function.
- *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.lock), the thread
- *    that holds the language's lock may use it.
+ *    same lane, whichever comes first: copy data that must live longer BEFORE you call oribi_respond or another such
+ *    function.
+ *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.lock), the
+ *    thread that holds the language's lock may use it.
  */
 #ifndef ORIBI_H
 #define ORIBI_H
@@ -27,7 +28,7 @@ typedef struct oribi_bytes {
     size_t size;
 } oribi_bytes;
 
-/* A field of a response, or one behind the content of a request. The server validates names and values. */
+/* A field of a response, or a trailer of a request. The server validates names and values. */
 typedef struct oribi_field {
     oribi_bytes name;
     oribi_bytes value;
@@ -77,16 +78,18 @@ typedef struct oribi_request {
     const oribi_variable *variables;
     size_t variable_count;
     oribi_content content;
-    /* The file that a web server wants filtered (FastCGI's role FILTER); NULL in any other role. */
+    /* The file that a web server asks to be filtered (FastCGI's role FILTER); NULL in any other role. */
     const oribi_content *data;
     int https; /* 1: psgi.url_scheme and its like are "https" */
-    /* 1: the request came through a web server, by FastCGI: no socket can be taken, no informational response sent. */
+    /* 1: the request came through a web server, by FastCGI: its socket cannot be taken, and no informational response can be
+     * sent. */
     int gateway;
-    /* What the client has sent behind the content, with names in lower case; a name may occur several times. Without what cannot be a
-     * trailer (RFC 9110, section 6.5.1), and never merged into the variables. */
+    /* The trailers of the request, with names in lower case; a name may occur several times. Fields that must not be trailers
+     * (RFC 9110, section 6.5.1) are left out, and none is merged into the variables. */
     const oribi_field *trailers;
     size_t trailer_count;
-    /* How many seconds the request has waited for somebody who runs the app; negative: the app is not to be told (--x-request-start). */
+    /* Seconds for which the request has waited for a worker or thread that runs the app; negative: not for the app
+     * (--x-request-start). */
     double queue_time;
 } oribi_request;
 
@@ -100,9 +103,9 @@ typedef uint64_t oribi_exchange;
 
 typedef enum oribi_result {
     ORIBI_OK = 0,
-    ORIBI_GONE = 1,    /* the client has gone, the exchange is already answered, or no more content can be sent: stop producing */
-    ORIBI_INVALID = 2, /* the response breaks HTTP; the client got 500 if nothing was sent. oribi_last_error() says why */
-    ORIBI_FAILED = 3,  /* the system refused (out of descriptors, ...); oribi_last_error() says what */
+    ORIBI_GONE = 1,    /* the client has gone, the exchange is answered, or no more content can be sent: stop producing */
+    ORIBI_INVALID = 2, /* the response breaks HTTP; the client got 500 if nothing was sent. Reason: oribi_last_error() */
+    ORIBI_FAILED = 3,  /* the system refused (out of descriptors, ...). Reason: oribi_last_error() */
     ORIBI_WOKEN = 4    /* oribi_write() only, see there */
 } oribi_result;
 
@@ -114,23 +117,23 @@ oribi_result oribi_respond(oribi_lane *lane, oribi_exchange exchange, uint16_t s
 oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                                 size_t field_count, int file, uint64_t offset, uint64_t size);
 
-/* Checks a head that is to be sent later. ORIBI_INVALID: it could not be sent, oribi_last_error() says why; the exchange is as
- * before. */
+/* Checks a head that is to be sent later. ORIBI_INVALID: it could not be sent, and oribi_last_error() has the reason; the
+ * exchange is unchanged. */
 oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *fields, size_t field_count);
 
-/* Send a response piece by piece. While too much waits for a slow client, oribi_write() blocks. If the lane's waker is used
- * meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and will be
- * sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has neither
- * waker nor lock never gets ORIBI_WOKEN. A piece that the response has no room for ends it, and oribi_write() returns ORIBI_GONE:
- * behind its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
+/* Send a response piece by piece. While too much content waits for a slow client, oribi_write() blocks. If the lane's waker
+ * is used meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and
+ * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has
+ * neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write() returns
+ * ORIBI_GONE: behind its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
-/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0
- * clients, over FastCGI, with a Content-Length, without content. ORIBI_INVALID: there is one that cannot be a trailer
- * (RFC 9110, section 6.5.1); then the exchange is abandoned. */
+/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
+ * over FastCGI, with a Content-Length, without content. ORIBI_INVALID: one of them must not be a trailer (RFC 9110, section
+ * 6.5.1); then the exchange is abandoned. */
 oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchange, const oribi_field *trailers,
                                         size_t trailer_count);
 
@@ -140,8 +143,8 @@ void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
 /* The same with another status than 500: for instance 503 for an overloaded app. */
 void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
 
-/* 1: nobody can receive the response any more. Asks the kernel, so it costs a system call. A client that has only closed its
- * sending side is still there. */
+/* 1: the client can no longer receive the response. Asks the kernel, so it costs a system call. A client that has only closed
+ * its sending side still receives. */
 int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 
 /* Sends an informational response (100 to 199 except 101) before the final one; for an HTTP/1.0 client it does nothing. */
@@ -151,26 +154,26 @@ oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t st
 /* 1: apps have deadlines. This does not change during the life of a worker. */
 int oribi_has_deadlines(oribi_lane *lane);
 
-/* Changes the deadline of an exchange whose app is running: the app may take this time from now on before it is interrupted, and
- * as long again whenever it has sent something. -1: it may take as long as it likes. Such an app gets no warnings, either. This
- * ends with the exchange. */
+/* Changes the deadline of an exchange whose app is running: the app may take this time from now on before it is interrupted,
+ * and as long again whenever it has sent something. -1: it has no deadline, and gets no warnings. This ends with the
+ * exchange. */
 void oribi_extend_deadline(oribi_lane *lane, oribi_exchange exchange, int64_t milliseconds);
 
-/* Passes a message of the app on to the web server that the exchange came from, for its error log. 1: done. 0: there is no web
+/* Passes a message of the app on to the web server that sent the request, for its error log. 1: done. 0: there is no web
  * server, or the exchange has been answered; write the message to this server's own log. */
 int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, size_t size);
 
-/* A new descriptor of the client's socket in blocking mode, or -1. The caller closes it. The connection serves no further
- * request, and an exchange that is abandoned after this is closed without an answer. */
+/* Hijacks the connection: returns a new descriptor of the client's socket in blocking mode, or -1. The caller closes it. The
+ * connection serves no further request, and an exchange that is abandoned after this is closed without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
-/* More was to be sent to that descriptor: when it is closed, the client is not to take it for an orderly end. May wait a
- * few seconds until the client has taken what was sent. 0: done, or that cannot be done. -1: a signal has come; call it again.
- * Over a client's Unix socket nothing can say so. */
+/* Cuts the connection of that descriptor because data is missing: when it is closed, the client must not take it for an
+ * orderly end. May wait a few seconds until the client has taken the bytes that were sent. 0: done, or impossible. -1: a
+ * signal has come; call it again. A client's Unix socket has no way to show a cut. */
 int oribi_break_off(int descriptor);
 
-/* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it accepts no
- * new connection from now on, and each response is the last on its connection. */
+/* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it
+ * accepts no new connection from now on, and each response is the last on its connection. */
 void oribi_retire(oribi_lane *lane);
 
 /* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be
@@ -179,7 +182,7 @@ size_t oribi_waiting(oribi_lane *lane);
 
 /* ---- Waking a lane ------------------------------------------------------------------------------------------------- */
 
-/* Using a waker makes the server call oribi_host.attend on the lane's thread as soon as that is between two exchanges, or
+/* A used waker makes the server call oribi_host.attend on the lane's thread as soon as that is between two exchanges, or
  * makes an oribi_write() that waits for its client return ORIBI_WOKEN. Several uses before the lane reacts count as one. */
 typedef struct oribi_waker oribi_waker;
 
@@ -200,35 +203,35 @@ int oribi_unwatch(oribi_lane *lane, int descriptor);
  * done. 0: see oribi_last_error(). */
 int oribi_wake_after(oribi_lane *lane, int milliseconds);
 
-/* ---- Telling where an app is ------------------------------------------------------------------------------------------ */
+/* ---- Backtraces ------------------------------------------------------------------------------------------------------- */
 
-/* So many threads answer a question, or have answered it: see oribi_host.trace. */
+/* Announces the number of threads that report, or have reported, for this question: see oribi_host.trace. */
 void oribi_trace_expect(uint32_t question, uint32_t threads);
-/* Answers for a thread, by the kernel's number (gettid(2)); 0: the calling one. `about` says what it does, such as "GET /path"; the
- * frames are in the language's own manner, the innermost first, and at most the first 100 are kept; `more` says how many were left
- * out already. If `frames` is NULL, the thread runs no app any more. */
+/* Reports the position of a thread, by the kernel's number (gettid(2)); 0: the calling one. `about` names its request, such
+ * as "GET /path". The frames are in the language's own notation, the innermost first, and at most the first 100 are kept;
+ * `more` is the number of frames that the caller has left out. If `frames` is NULL, the thread runs no app any more. */
 void oribi_trace_tell(uint32_t question, uint32_t thread, oribi_bytes about, const oribi_bytes *frames, size_t frame_count,
                       size_t more);
 
-/* ---- Figures ---------------------------------------------------------------------------------------------------------- */
+/* ---- Metrics of apps -------------------------------------------------------------------------------------------------- */
 
-/* What apps count by themselves, for --metrics. These functions may be called from any thread of a worker. They make no system
- * call and never wait; in other processes, and where there are no metrics, they do nothing at all. */
+/* Counters and histograms of apps, for --metrics. These functions may be called from any thread of a worker. They make no
+ * system call and never wait; in other processes, and without metrics, they do nothing at all. */
 
-/* The most labels of a figure. */
+/* The most labels of a counter or histogram. */
 #define ORIBI_MOST_LABELS 6
 
-/* 1: figures are counted. It does not change during the life of a worker. */
+/* 1: the server keeps counters and histograms of apps. It does not change during the life of a worker. */
 int oribi_has_figures(void);
-/* Adds an amount to a counter, or a value to a histogram. Names are those of Prometheus, and get the prefix "app_". Values of labels
- * are UTF-8; what is not is replaced, and what is longer than 60 bytes is cut. 1: done, or there was no room, which is counted. 0:
- * misuse, of which oribi_last_error() tells: a name that cannot be, or a number that is negative or not finite. */
+/* Adds an amount to a counter, or a value to a histogram. Names are those of Prometheus, and get the prefix "app_". Values of
+ * labels are UTF-8; other bytes are replaced, and values longer than 60 bytes are cut. 1: done, or there was no room, which
+ * is counted. 0: an invalid name, or a number that is negative or not finite; oribi_last_error() has the reason. */
 int oribi_count(oribi_bytes name, double amount, const oribi_field *labels, size_t label_count);
 int oribi_observe(oribi_bytes name, double value, const oribi_field *labels, size_t label_count);
 
-/* The language has collected its garbage so many times, for this long all in all. */
+/* Reports the garbage collections of the language: their number, and the time that they have taken in total. */
 void oribi_note_collections(uint64_t collections, uint64_t nanoseconds);
-/* There is one more interpreter of Perl that answers (1), or one less (-1). */
+/* Reports that one more interpreter of Perl answers (1), or one less (-1). */
 void oribi_note_interpreter(int change);
 
 /* The message of the last call in this thread that failed, NUL-terminated. */
@@ -240,7 +243,7 @@ const char *oribi_last_error(void);
 #define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
 #define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
 
-/* What an app that takes too long is told. */
+/* An order to an app that takes too long. */
 typedef enum oribi_order {
     ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it go on */
     ORIBI_ORDER_INTERRUPT = 2 /* raise an error in the app */
@@ -248,18 +251,18 @@ typedef enum oribi_order {
 
 /* Passes an order to the app that answers `exchange` in this context; `milliseconds` is the time that the app has exceeded.
  *
- * Called IN A SIGNAL HANDLER, on the thread that is inside oribi_host.answer with this context and this exchange, each order at
- * most once. It may do only what a signal handler may do (signal-safety(7)): set flags, and arm a hook by which the language
- * reacts at the next moment that is safe. A system call in which the thread was ends with EINTR. Of the functions in this header
- * it may call oribi_wake() only.
+ * Called IN A SIGNAL HANDLER, on the thread that is inside oribi_host.answer with this context and this exchange, each order
+ * at most once. It may do only what a signal handler may do (signal-safety(7)): set flags, and arm a hook by which the
+ * language reacts at the next moment that is safe. An interrupted system call of the thread ends with EINTR. Of the functions
+ * in this header it may call oribi_wake() only.
  *
- * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns from
- * `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up with
- * oribi_abandon(); then the server answers 504, or cuts the connection if something has been sent. An app that goes on
- * nevertheless loses its process some time later (--request-kill). */
+ * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns
+ * from `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up
+ * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. An app
+ * that goes on nevertheless loses its process some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
-/* For a language whose threads share one lock: see there. */
+/* The lock of a language whose threads share one: see below. */
 typedef struct oribi_lock oribi_lock;
 
 /* New fields are added at the end of this table. A function that is missing there counts as NULL, so a host that was built
@@ -271,9 +274,9 @@ typedef struct oribi_host {
     int raw_path;     /* 1: PATH_INFO stays percent-encoded */
 
     /* Makes a context for a lane: with `own`, one that shares nothing with another lane's; without, the only one of the
-     * process. Never called from two threads at once. Returns NULL if it failed; then it has logged why. */
+     * process. Never called from two threads at once. Returns NULL if it failed; then it has logged the reason. */
     void *(*open)(void *data, int own);
-    /* The calling thread starts or stops using a context. */
+    /* Called when the calling thread starts or stops using a context. */
     void (*enter)(void *context);
     void (*leave)(void *context);
     /* Frees a context that no thread uses. */
@@ -281,7 +284,7 @@ typedef struct oribi_host {
 
     /* Answers an exchange now, or keeps it and answers later. */
     uint32_t (*answer)(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
-    /* Runs what the app has deferred until the response has been sent. */
+    /* Runs the work that the app has deferred until the response has been sent. */
     uint32_t (*run_deferred)(void *context);
 
     /* Called at moments in the life of the processes; each may be NULL. `worker` counts from 1. */
@@ -290,11 +293,12 @@ typedef struct oribi_host {
     void (*worker_stopping)(void *data, uint32_t worker);
     void (*server_ready)(void *data);
 
-    /* Forks the process in the way that the language needs, with the same results as fork(2). NULL: the server calls fork(2);
-     * the process must then have only one thread. */
+    /* Forks the process in the way of the language, with the same results as fork(2). NULL: the server calls fork(2); the
+     * process must then have only one thread. */
     int (*fork)(void *data);
 
-    /* NULL. Here were functions with which hosts led the threads of a crew themselves; a host that sets one of them is refused. */
+    /* NULL. These fields were functions with which hosts ran the threads of a crew themselves; a host that sets one of them
+     * is refused. */
     const void *retired[4];
 
     /* Called after `enter`: until `leave` the context answers at this lane, and may get a waker of it. Not called if threads
@@ -309,12 +313,12 @@ typedef struct oribi_host {
      * returns, the server ends the process with `status`. The server kills the process after the graceful timeout. */
     void (*end)(void *data, int status);
 
-    /* Sets the title of the process in process lists, as the language does it; called on the thread that loaded the app or, if
-     * threads share a lane, on one of them that holds the lock. NULL: the title does not change, because the program is the
-     * language's. */
+    /* Sets the title of the process in process lists, in the way of the language; called on the thread that loaded the app
+     * or, if threads share a lane, on one of them that holds the lock. NULL: the title does not change, because the program
+     * is the language's. */
     void (*set_title)(void *data, const char *title, size_t size);
 
-    /* For a language whose threads share one lock. The lock is held whenever the server calls the host, and whenever the host
+    /* The lock of a language whose threads share one. It is held whenever the server calls the host, and whenever the host
      * calls a function that takes a lane or a crew. The threads of a worker are then the language's own and share one lane.
      * NULL: each lane has a thread of the server and a context of its own. */
     const oribi_lock *lock;
@@ -322,57 +326,58 @@ typedef struct oribi_host {
     /* NULL: apps cannot be interrupted; a worker whose app does not end in time is ended. */
     oribi_interrupt_fn *interrupt;
 
-    /* Somebody wants to know where the apps of this worker are. Called IN A SIGNAL HANDLER, on any thread of the process: as in
-     * oribi_interrupt_fn, it may only set flags and arm hooks, and of the functions in this header it may call oribi_wake() and
-     * oribi_trace_expect(), with the number of the threads that run an app. Each of these threads, or another one for them, calls
-     * oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler calls oribi_trace_expect() there,
-     * too. What is not told within some 40 ms is given up. NULL: this language cannot tell. */
+    /* Requests the positions of the apps of this worker. Called IN A SIGNAL HANDLER, on any thread of the process: as in
+     * oribi_interrupt_fn, it may only set flags and arm hooks, and of the functions in this header it may call oribi_wake()
+     * and oribi_trace_expect(), with the number of the threads that run an app. Each of these threads, or another one for
+     * them, calls oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler calls
+     * oribi_trace_expect() there, too. Reports that do not come within some 40 ms are given up. NULL: this language cannot
+     * report positions. */
     void (*trace)(void *data, uint32_t question);
-    /* 1: an app that waits in a system call does not notice the signal for `trace`. 0: if the app runs on the first thread of the
-     * process, it is asked only while that thread runs. */
+    /* 1: an app that waits in a system call does not notice the signal for `trace`. 0: if the app runs on the first thread of
+     * the process, it is asked only while that thread runs. */
     int trace_unnoticed;
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */
 
 /* The threads of a worker whose language has one lock for all of them. The server decides which of them waits for requests,
- * which one rests, which one answers, and how many there are. The language brings the functions below. */
+ * which one rests, which one runs the app, and how many there are. The language provides the functions below. */
 typedef struct oribi_crew oribi_crew;
 
 /* New fields are added at the end, as in oribi_host. Every function gets oribi_host.data, is called with the lock held and
- * returns with it held. Unless it says otherwise, it must not run the app's code. */
+ * returns with it held. It must not run the app's code unless its description allows that. */
 struct oribi_lock {
     size_t size; /* sizeof(oribi_lock) */
 
-    /* A worker begins to serve, with up to `most` threads; `crew` is valid until `end`. Called on the thread that loaded the
-     * app. If `most` is 1, that thread is the only one of the crew. Both functions may be NULL. */
+    /* Called when a worker begins to serve, with up to `most` threads, on the thread that loaded the app; `crew` is valid
+     * until `end`. If `most` is 1, that thread is the only one of the crew. Both functions may be NULL. */
     void (*begin)(void *data, oribi_crew *crew, uint32_t most);
-    /* All threads have left the crew, and the lane is about to be freed: exchanges that were kept can no longer be answered. */
+    /* Called when all threads have left the crew, and the lane is about to be freed: kept exchanges can no longer be
+     * answered. */
     void (*end)(void *data);
 
-    /* Releases the lock, calls wait(argument), and takes the lock again. To stop the wait early, because the language has
-     * something else for this thread to do, it calls interrupt(argument): from any thread, with or without the lock, but from
-     * a signal handler only if the process has no second thread. 1: wait() was called. 0: there was something else to do
-     * before that. */
+    /* Releases the lock, calls wait(argument), and takes the lock again. If the language has other work for this thread, it
+     * calls interrupt(argument) to end the wait early: from any thread, with or without the lock, but from a signal handler
+     * only if the process has no second thread. 1: wait() was called. 0: there was other work before that. */
     int (*without_lock)(void *data, void (*wait)(void *), void (*interrupt)(void *), void *argument);
     /* Starts a thread of the language that takes the lock, calls oribi_crew_serve(crew), and ends when that returns. 1:
      * started. 0: no thread was started, and oribi_crew_serve() will not be called. */
     int (*start_thread)(void *data, oribi_crew *crew);
 
-    /* Called between two requests: handles what the language has for the calling thread to do, which may run the app's code,
+    /* Called between two requests: handles the language's pending work for the calling thread, which may run the app's code,
      * and lets other threads run if it is their turn. 0: the thread leaves the crew; another one may be started in its place.
      * If it is the thread that loaded the app, the process retires instead: it accepts no more connections, and ends when it
-     * has answered those that it has. NULL: there is nothing to handle. */
+     * has answered its requests. NULL: there is nothing to handle. */
     int (*see_to_interrupts)(void *data);
 
-    /* Called on the thread that loaded the app, if that thread answers nothing: sleeps without the lock until `wake_main` is
-     * called, or until the language had something to do on this thread, such as the app's signal handlers. 0: the app has
-     * ended this thread; the process retires, as above. If both are NULL, the thread sleeps by `without_lock`, and
-     * `see_to_interrupts` follows. */
+    /* Called on the thread that loaded the app, if that thread runs no requests: sleeps without the lock until `wake_main` is
+     * called, or until the language has run code on this thread, such as the app's signal handlers. 0: the app has ended this
+     * thread; the process retires, as above. If both are NULL, the thread sleeps by `without_lock`, and `see_to_interrupts`
+     * follows. */
     int (*rest_main)(void *data);
     void (*wake_main)(void *data);
 
-    /* 1: the language calls oribi_crew_before_unlocking(). The server then calls fewer threads that turn out not to be needed. */
+    /* 1: the language calls oribi_crew_before_unlocking(). The server then wakes fewer threads without need. */
     int tells_before_unlocking;
 };
 
@@ -380,7 +385,7 @@ struct oribi_lock {
  * (leave, then close). */
 void oribi_crew_serve(oribi_crew *crew);
 
-/* The calling thread, in the crew or not, is about to release the lock in another way than by `without_lock`. */
+/* Announces that the calling thread, in the crew or not, is about to release the lock in another way than by `without_lock`. */
 void oribi_crew_before_unlocking(oribi_crew *crew);
 
 /* ---- Configuration and running ------------------------------------------------------------------------------------- */
@@ -389,29 +394,29 @@ typedef struct oribi_config oribi_config;
 
 typedef enum oribi_setting_result {
     ORIBI_SETTING_OK = 0,
-    ORIBI_SETTING_UNKNOWN = 1, /* no such setting: warn, and say what is close (oribi_last_error()) */
-    ORIBI_SETTING_BAD = 2      /* the value does not fit: stop (oribi_last_error() says what would) */
+    ORIBI_SETTING_UNKNOWN = 1, /* no such setting: warn, with the similar names in oribi_last_error() */
+    ORIBI_SETTING_BAD = 2      /* the value does not fit: stop, with the expected form in oribi_last_error() */
 } oribi_setting_result;
 
 oribi_config *oribi_config_new(void);
 void oribi_config_free(oribi_config *config);
 
 /* Sets one setting by any of its names, with '_' or '-' between words: ("workers", "4"), ("max_reqs_per_child", "1000"). A
- * setting that may be given several times (listen) collects its values. `origin` appears in messages and in `oribi check`, and
- * decides about precedence: the environment overrides "file PATH" (PORT and HOST do not); any other origin, such as
+ * setting that may be given several times (listen) collects its values. `origin` appears in messages and in `oribi check`,
+ * and decides about precedence: the environment overrides "file PATH" (PORT and HOST do not); any other origin, such as
  * "command line" or "rackup", overrides the environment. */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
-/* Call this when the host is loaded, before its app is. Then programs that the app starts while it is loaded do not inherit
- * the listeners that a master has left for oribi_run(), and the variables that name them are removed from the environment. */
+/* Call this when the host is loaded, before its app is. Then programs that the app starts while it loads do not inherit the
+ * listeners that a master has left for oribi_run(), and the variables that name them are removed from the environment. */
 void oribi_prepare(void);
 
-/* Call this if the app cannot be loaded, before the process ends: whoever has asked for a reload is told the text. The caller writes
- * it to standard error as well. Does nothing if no master has started this process. */
+/* Call this if the app cannot be loaded, before the process ends: the text is sent to the client that has requested the
+ * reload. The caller writes it to standard error as well. Does nothing if no master has started this process. */
 void oribi_load_failed(const char *text, size_t size);
 
-/* Serves until told to stop and returns the exit status of the process. In a worker it never returns. The calling process must
- * have only one thread. `config` is not freed. */
+/* Serves until a signal stops the server, and returns the exit status of the process. In a worker it never returns. The
+ * calling process must have only one thread. `config` is not freed. */
 int oribi_run(const oribi_config *config, const oribi_host *host);
 
 /* Writes a line to the error log. */

@@ -1,4 +1,4 @@
-//! Settings, one by one.
+//! Sets the settings of a server, one by one.
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};

@@ -1,4 +1,4 @@
-//! Threads of a language that share a lane: see the header.
+//! The threads of a language that share a lane: see the header.
 #![allow(unsafe_code)]
 
 use crate::fence::fence;
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
     fence((), || unsafe { (*(*crew).crew).serve() });
 }
 
-/// The calling thread is about to release the lock.
+/// Announces that the calling thread is about to release the lock.
 ///
 /// # Safety
 /// `crew` is the one that `oribi_lock.begin` was called with, `oribi_lock.end` has not been called, and the lock is held.

@@ -1,4 +1,4 @@
-//! What apps count by themselves.
+//! Counters and histograms of apps.
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};
@@ -6,13 +6,13 @@ use crate::types::{OribiBytes, OribiField, array};
 use oribi_server::figures::{self, Context, Label};
 use std::ffi::c_int;
 
-/// `ORIBI_MOST_LABELS`, and one more, so that too many are refused with the others' words.
+/// `ORIBI_MOST_LABELS` and one more, so that too many labels get the same error here as elsewhere.
 const LABELS: usize = 6 + 1;
 
-/// What adds a number to a figure.
+/// A function that adds a number to a counter or histogram.
 type Act = fn(&[u8], f64, &[Label<'_>]) -> Result<(), String>;
 
-/// Whether figures are counted.
+/// Whether the server keeps counters and histograms of apps.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_has_figures() -> c_int {
     c_int::from(figures::are_counted())
@@ -61,13 +61,13 @@ unsafe fn add(act: Act, name: OribiBytes, number: f64, labels: *const OribiField
     })
 }
 
-/// The language has collected its garbage.
+/// Reports garbage collections of the language: their number and time in total.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_note_collections(collections: u64, nanoseconds: u64) {
     fence((), || figures::note_collections(collections, nanoseconds));
 }
 
-/// An interpreter of Perl has come or gone.
+/// Reports that an interpreter of Perl has started or ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_note_interpreter(change: c_int) {
     fence((), || figures::note_context(Context::PerlInterpreter, change));

@@ -31,21 +31,22 @@ pub(crate) struct CRuntime {
     lock: Option<CLock>,
 }
 
-/// The lock behind a table of functions, and the crew that it serves.
+/// The lock behind a table of functions, and its crew.
 struct CLock {
     host: OribiHost,
     table: OribiLock,
-    /// Boxed, for the language keeps its address.
+    /// Boxed, because the language keeps its address.
     crew: RefCell<Option<Box<OribiCrew>>>,
 }
 
-// SAFETY: the header demands of `open` that it may be called from any thread (one at a time, which the server sees to), and
-// calls the other functions of a runtime only in processes with one thread. What belongs to a lock is used with that lock held.
+// SAFETY: the header demands of `open` that it may be called from any thread (one at a time, for which the server provides),
+// and the other functions of a runtime are called only in processes with one thread. The fields of a lock are used with that
+// lock held.
 unsafe impl Sync for CRuntime {}
 
 impl CRuntime {
     /// # Safety
-    /// The functions of both tables do what the header says of them.
+    /// The functions of both tables conform to the header.
     pub(crate) unsafe fn new(table: OribiHost, lock: Option<OribiLock>) -> Self {
         Self { table, lock: lock.map(|lock| CLock { host: table, table: lock, crew: RefCell::default() }) }
     }
@@ -119,12 +120,13 @@ impl Runtime for CRuntime {
 
 /// Calls a wait from C.
 unsafe extern "C" fn wait(argument: *mut c_void) {
-    // SAFETY: the argument is the one that `without_lock` made, and is good until the function has returned that it was given to.
+    // SAFETY: the argument is the one that `without_lock` made, and is valid until the function that got it has returned.
     fence((), || unsafe { (*argument.cast::<&dyn Wait>()).wait() });
 }
 
 unsafe extern "C" fn interrupt(argument: *mut c_void) {
-    // No fence, which a signal handler could not have: it is an atomic and a system call, or, elsewhere, a lock that cannot fail.
+    // No fence, which a signal handler could not have: the call is an atomic and a system call, or, elsewhere, a lock that
+    // cannot fail.
     // SAFETY: as in `wait`; a wait may be interrupted from any thread.
     unsafe { (*argument.cast::<&dyn Wait>()).interrupt() };
 }
@@ -156,8 +158,8 @@ impl GlobalLock for CLock {
     fn open(&self) -> Result<Box<dyn Host>, String> {
         let crew = self.crew.borrow();
         let lane = crew.as_ref().ok_or("no crew is at work")?.lane();
-        // SAFETY: `CRuntime::new` was promised a sound table; the server drops all contexts before it calls `end`, with which the
-        // lane goes.
+        // SAFETY: `CRuntime::new` was promised a sound table; the server drops all contexts before it calls `end`, which
+        // drops the lane.
         let host = unsafe { CHost::open(self.host, false, Some(lane)) }?;
         Ok(Box::new(host))
     }
@@ -169,7 +171,7 @@ impl GlobalLock for CLock {
     }
 
     fn start_thread(&self) -> bool {
-        // SAFETY: as in `begin`; the crew outlives the threads that it has had started.
+        // SAFETY: as in `begin`; the crew outlives the threads that were started for it.
         self.table.start_thread.is_some_and(|start| unsafe { start(self.host.data, self.crew()) } != 0)
     }
 
@@ -195,7 +197,7 @@ impl GlobalLock for CLock {
     }
 }
 
-/// How orders reach a context.
+/// Passes orders to a context.
 struct CInterruption {
     interrupt: OribiInterruptFn,
     context: *mut c_void,
@@ -213,8 +215,8 @@ impl Interruption for CInterruption {
             Order::Interrupt => ORDER_INTERRUPT,
         };
         // No fence, which a signal handler could not have: the function is C's.
-        // SAFETY: the server calls this while the context answers the exchange, so the context lives; `CRuntime::new` was promised
-        // that the table's functions take its contexts.
+        // SAFETY: the server calls this while the context answers the exchange, so the context lives; `CRuntime::new` was
+        // promised that the table's functions take its contexts.
         unsafe { (self.interrupt)(self.context, exchange.0, order, limit.as_millis() as u64) };
     }
 }
@@ -228,7 +230,7 @@ pub(crate) struct CHost {
     /// The lane of the crew that the context's thread belongs to.
     shared_lane: Option<*const OribiLane>,
     environment: Environment,
-    /// First the fixed variables, whose names stay, then those of a request.
+    /// The fixed variables, whose names stay, followed by those of a request.
     variables: Vec<OribiVariable>,
     trailers: Vec<OribiField>,
     interruption: Option<Arc<CInterruption>>,

@@ -1,4 +1,4 @@
-//! The C interface of Oribi: the implementation of `include/oribi.h`, which documents every function and type.
+//! Implements the C interface of Oribi, `include/oribi.h`, which documents every function and type.
 //!
 //! The types mirror the header field by field: change both together. A panic ends at this border: the function returns a
 //! failure (see `fence`).

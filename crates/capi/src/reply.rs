@@ -1,4 +1,4 @@
-//! The functions that a host answers with.
+//! The functions with which a host answers.
 #![allow(unsafe_code)]
 
 use crate::fence::{FAILED, GONE, fence, outcome, remember};
@@ -37,8 +37,8 @@ unsafe fn with_fields<T>(fields: *const OribiField, count: usize, act: impl FnOn
     with_each(fields, pair, act)
 }
 
-/// Makes a value of each of `items` and gives them to `act`. Where they are few they stand on the stack, in room that is not filled
-/// beforehand: that would take longer than the values do.
+/// Converts `items` to values and passes them to `act`. A few values are on the stack, in uninitialized room: filling it
+/// first would take longer than the values do.
 #[inline]
 fn with_each<'a, I, V: Copy, T>(items: &'a [I], value: impl Fn(&'a I) -> V, act: impl FnOnce(&[V]) -> T) -> T {
     let mut room = [const { MaybeUninit::<V>::uninit() }; FEW];
@@ -48,15 +48,15 @@ fn with_each<'a, I, V: Copy, T>(items: &'a [I], value: impl Fn(&'a I) -> V, act:
     for (place, item) in room.iter_mut().zip(items) {
         place.write(value(item));
     }
-    // SAFETY: the room is at least as long as the items, so that a value has been written for each of them. A `MaybeUninit` is laid
-    // out like its value, and what is `Copy` need not be dropped.
+    // SAFETY: the room is at least as long as the items, so that a value has been written for each of them. A `MaybeUninit`
+    // is laid out like its value, and a `Copy` value need not be dropped.
     act(unsafe { slice::from_raw_parts(room.as_ptr().cast::<V>(), items.len()) })
 }
 
 /// Sends a whole response.
 ///
 /// # Safety
-/// As the header says: `lane` is valid, and the arrays and what they point to are good during the call.
+/// As in the header: `lane` is valid, and the arrays and their contents are valid during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_respond(
     lane: *const OribiLane,
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn oribi_fail(lane: *const OribiLane, exchange: u64, statu
     }
 }
 
-/// Whether nobody can receive the response any more.
+/// Whether the client can no longer receive the response.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn oribi_extend_deadline(lane: *const OribiLane, exchange:
     }
 }
 
-/// The host will ask for the replacement of its context.
+/// Announces that the host will ask for the replacement of its context.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn oribi_retire(lane: *const OribiLane) {
     }
 }
 
-/// How many complete requests wait for an answer.
+/// The number of complete requests that wait for an answer.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -314,8 +314,8 @@ pub unsafe extern "C" fn oribi_report(lane: *const OribiLane, exchange: u64, tex
     outlet.map_or(0, |outlet| fence(0, || outlet.report(ExchangeId(exchange), text).into()))
 }
 
-/// Breaks off the connection of a descriptor of [`oribi_take_socket`]. 0: done, or that cannot be done. -1: a signal has come
-/// while this waited for room; call it again.
+/// Cuts the connection of a descriptor of [`oribi_take_socket`]. 0: done, or impossible. -1: a signal has come while this
+/// waited for room; call it again.
 ///
 /// # Safety
 /// `descriptor` is open.

@@ -1,4 +1,4 @@
-//! Running the server, and functions that belong to no exchange.
+//! Runs the server, and implements the functions that belong to no exchange.
 #![allow(unsafe_code)]
 
 use crate::config::OribiConfig;
@@ -10,10 +10,10 @@ use oribi_host::environment::Key;
 use oribi_server::{log, process};
 use std::ffi::{c_char, c_int};
 
-/// Serves until told to stop; returns the exit status of the process.
+/// Serves until a signal stops the server; returns the exit status of the process.
 ///
 /// # Safety
-/// `config` came from [`crate::oribi_config_new`], `host` points to a table whose functions do what the header says.
+/// `config` came from [`crate::oribi_config_new`], and `host` points to a table whose functions conform to the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const OribiHost) -> c_int {
     // SAFETY: the caller's promise.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             if !process::is_loaded_anew() {
                 return failed(&error);
             }
-            // A log is no reason to end a service. Standard error is still that of the master.
+            // A missing log is no reason to end a service. Standard error is still that of the master.
             ::log::error!("{error}; serving on without it");
         }
         // SAFETY: the caller's promise.
@@ -41,13 +41,14 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
     })
 }
 
-/// Hides what the parent process has left for the server from programs that the app starts while it is loaded.
+/// Hides the descriptors and variables that the parent process has left for the server from programs that the app starts
+/// while it loads.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_prepare() {
     fence((), process::claim_inheritance);
 }
 
-/// Tells the master, if there is one, why the app cannot be loaded.
+/// Reports to the master, if there is one, why the app cannot be loaded.
 ///
 /// # Safety
 /// `text` points to `size` bytes.
@@ -65,13 +66,13 @@ fn failed(message: &str) -> c_int {
     1
 }
 
-/// How many keys are interned.
+/// The number of interned keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_count() -> u32 {
     Key::count()
 }
 
-/// The name of a key; empty for a number that is no key.
+/// The name of a key; empty if there is no such key.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_name(key: u32) -> OribiBytes {
     OribiBytes::of(Key(key).name().unwrap_or_default().as_bytes())

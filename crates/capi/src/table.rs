@@ -1,4 +1,4 @@
-//! The tables of functions that a host is.
+//! The tables of functions of a host.
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
@@ -47,21 +47,22 @@ pub type OribiTraceFn = unsafe extern "C" fn(data: *mut c_void, question: u32);
 pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);
 
 impl OribiHost {
-    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it has not even what every host has.
+    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it lacks functions that every host
+    /// has.
     ///
     /// # Safety
-    /// `host` points to as many bytes as its first field says, which are the beginning of a table as the header has it.
+    /// `host` points to as many bytes as its first field says. They are the beginning of the header's table.
     pub(crate) unsafe fn read(host: *const Self) -> Option<Self> {
-        // SAFETY: the caller's promise; zeros are valid in the place of each field: a function that is not there.
+        // SAFETY: the caller's promise; zeros are valid for each field: they mean a missing function.
         let table = unsafe { read_table(host, offset_of!(Self, run_deferred)) }?;
-        // A host that led its threads itself would find none of what it called then.
+        // A host that runs its threads itself would call functions that no longer exist.
         table.retired.iter().all(|field| field.is_null()).then_some(table)
     }
 
-    /// The table of its lock: what is behind it, if it has one.
+    /// Reads the table of the host's lock, if it has one.
     ///
     /// # Errors
-    /// Its lock's table has not even what every lock has.
+    /// The table lacks functions that every lock has.
     ///
     /// # Safety
     /// As of [`OribiHost::read`].
@@ -74,7 +75,7 @@ impl OribiHost {
     }
 }
 
-/// Copies a table that begins with its size, and has at least `least` bytes, as far as it is known here.
+/// Copies the known part of a table that begins with its size and has at least `least` bytes.
 ///
 /// # Safety
 /// `table` points to as many bytes as its first field, a `usize`, says. Zeros are a valid `T`.
@@ -109,7 +110,7 @@ pub struct OribiLock {
     pub tells_before_unlocking: c_int,
 }
 
-/// What `oribi_lock.without_lock` is given.
+/// The type of the functions that `oribi_lock.without_lock` gets.
 pub type Step = unsafe extern "C" fn(argument: *mut c_void);
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
     }
 
     fn read(size: usize) -> Option<OribiHost> {
-        // SAFETY: the table is there in full, whatever part of it counts.
+        // SAFETY: the whole table exists, whatever size it claims.
         unsafe { OribiHost::read(&raw const *Box::new(table(size))) }
     }
 
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_too_small_for_a_host_is_refused() {
-        // What once was the first field, a number.
+        // The first field was once another number.
         assert!(read(4).is_none());
     }
 
@@ -155,7 +156,7 @@ mod tests {
     fn a_host_that_led_its_threads_itself_is_refused() {
         let mut older = table(offset_of!(OribiHost, begin));
         older.retired[0] = (&raw const older).cast();
-        // SAFETY: the table is there in full.
+        // SAFETY: the whole table exists.
         assert!(unsafe { OribiHost::read(&raw const older) }.is_none());
     }
 
@@ -164,7 +165,7 @@ mod tests {
         // SAFETY: zeros are a valid table without functions.
         let mut lock = unsafe { MaybeUninit::<OribiLock>::zeroed().assume_init() };
         let mut host = table(size_of::<OribiHost>());
-        // SAFETY: there is no lock, then one in full, whatever part of it counts.
+        // SAFETY: there is no lock, then a whole one, whatever size it claims.
         unsafe {
             assert!(matches!(host.read_lock(), Ok(None)));
             host.lock = &raw const lock;

@@ -1,4 +1,4 @@
-//! Asks a host written in C where its apps are.
+//! Requests the positions of apps from a host written in C.
 #![allow(unsafe_code)]
 
 use crate::fence::fence;
@@ -8,7 +8,7 @@ use oribi_host::Tracing;
 use oribi_server::backtrace;
 use std::ffi::c_void;
 
-/// How a host is asked.
+/// A host's function for requests.
 pub(crate) struct CTracing {
     trace: OribiTraceFn,
     data: *mut c_void,
@@ -22,7 +22,7 @@ unsafe impl Sync for CTracing {}
 
 impl CTracing {
     /// # Safety
-    /// `trace` takes `data` and does what the header says.
+    /// `trace` takes `data` and conforms to the header.
     pub(crate) const unsafe fn new(trace: OribiTraceFn, data: *mut c_void, unnoticed: bool) -> Self {
         Self { trace, data, unnoticed }
     }
@@ -40,14 +40,14 @@ impl Tracing for CTracing {
     }
 }
 
-/// So many threads answer a question.
+/// Announces the number of threads that report for a question.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_trace_expect(question: u32, threads: u32) {
     // No fence, because a signal handler may not have one: two atomics, which cannot panic.
     backtrace::expect(question, threads);
 }
 
-/// Answers a question for a thread, by the kernel's number; 0: the calling one.
+/// Reports the position of a thread, by the kernel's number; 0: the calling one.
 ///
 /// # Safety
 /// `about` is valid, and `frames` is null or points to that many valid bytes.

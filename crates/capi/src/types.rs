@@ -12,9 +12,9 @@ use std::{ptr, slice};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct OribiBytes {
-    /// The first byte; may be null when `size` is 0.
+    /// A pointer to the first byte; may be null when `size` is 0.
     pub data: *const c_char,
-    /// How many there are.
+    /// The number of bytes.
     pub size: usize,
 }
 
@@ -78,7 +78,7 @@ pub struct OribiVariable {
     pub name: OribiBytes,
     /// The value.
     pub value: OribiBytes,
-    /// The name's number.
+    /// The key of the name.
     pub key: u32,
 }
 
@@ -117,7 +117,7 @@ impl OribiContent {
 pub struct OribiRequest {
     /// The CGI-style variables.
     pub variables: *const OribiVariable,
-    /// How many there are.
+    /// The number of variables.
     pub variable_count: usize,
     /// The content.
     pub content: OribiContent,
@@ -127,11 +127,11 @@ pub struct OribiRequest {
     pub https: c_int,
     /// Whether the request came through a web server.
     pub gateway: c_int,
-    /// What stands behind the content.
+    /// The trailers.
     pub trailers: *const OribiField,
-    /// How many there are.
+    /// The number of trailers.
     pub trailer_count: usize,
-    /// How many seconds it has waited; negative: the app is not to be told.
+    /// The queue time in seconds; negative: the app does not get it.
     pub queue_time: f64,
 }
 

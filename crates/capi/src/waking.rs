@@ -1,4 +1,4 @@
-//! Waking a lane: from other threads and signal handlers, after a time, or because of a descriptor.
+//! Wakes a lane: from other threads and signal handlers, after a time, or because of a descriptor.
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};

@@ -1,4 +1,4 @@
-//! Advice for words that the command line does not know: commands and options that are misspelled, and options of other servers.
+//! Advice for unknown words of the command line: misspelled commands and options, and options of other servers.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// The commands, which come first on a command line.
 const COMMANDS: &[&str] = &["serve", "check", "help", "ctl", "top", "luafcgid", "ahttpd"];
 
-/// Options of other servers that have no counterpart of a similar name, and what to do instead.
+/// Options of other servers without a counterpart of a similar name, and the advice for each.
 const FOREIGN: &[(&[&str], &str)] = &[
     (
         &["--preload-app", "--preload", "--lazy", "--lazy-apps", "--prune-bundler", "--loader"],
@@ -28,8 +28,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["-b"], "--bind ADDRESS says where to listen"),
 ];
 
-/// Replaces the tips of an error about an unknown argument. clap's own are for the option of which most letters are alike, however
-/// little the two have in common.
+/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even if
+/// that is few.
 pub fn improve(error: &mut clap::Error, known: &clap::Command) {
     if error.kind() != ErrorKind::UnknownArgument {
         return;
@@ -62,7 +62,7 @@ fn advice_for(argument: &str, known: &clap::Command) -> Option<String> {
         .map(|close| format!("did you mean `--{close}`?"))
 }
 
-/// The command that the first argument may be a misspelling of. A file, or a name with an ending, is an app.
+/// The command of which the first argument may be a misspelling. A file, or a name with an extension, is an app.
 pub fn command_like(arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || word.contains(['/', '.']) || std::path::Path::new(word).exists() {

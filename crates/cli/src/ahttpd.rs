@@ -27,10 +27,10 @@ It listens at PORT on all IPv4 interfaces, with one process and one thread, and 
 whatever its method (HEAD has no content), its target and the I/O model. It says once where it listens, nothing of
 connections, and ends by a signal.";
 
-/// The arguments after the word, with the program's name first, if the command line asks for this command.
+/// The arguments behind the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
-    // A link with this name does the same as the word.
+    // A link with this name does the same as the command.
     if Path::new(arguments.first()?).file_name() == Some(OsStr::new(AHTTPD)) {
         return Some(arguments);
     }
@@ -40,7 +40,7 @@ pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString
     })
 }
 
-/// Serves until a signal ends it.
+/// Serves until a signal ends the process.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,

@@ -1,4 +1,4 @@
-//! The command line: flags for every row of the table of settings, and some that concern the app.
+//! Parses the command line: flags for every row of the table of settings, and some that concern the app.
 
 use crate::advice;
 use crate::help;
@@ -19,13 +19,13 @@ const LUAFCGID: &str = "luafcgid";
 pub struct CommandLine {
     pub mode: Mode,
     pub subject: Subject,
-    /// Which Lua, if it was given.
+    /// The Lua to use, if it was given.
     pub lua: Option<String>,
     /// The settings, or the error for the first invalid one.
     pub config: Result<Config, SettingError>,
 }
 
-/// What to serve.
+/// The content to serve.
 pub enum Subject {
     /// A fixed content, without an app.
     Native(Content),
@@ -48,7 +48,7 @@ pub enum Content {
 /// Parses a command line, whose first element is the program's name.
 ///
 /// # Errors
-/// A mistake or a request for help: what to print, and where.
+/// A mistake or a request for help: the text, and the stream for it.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     } else if verb == "help" {
         arguments[1] = OsString::from("--help");
     }
-    // A link with this name does the same as the word.
+    // A link with this name does the same as the command.
     let named = arguments.first().is_some_and(|program| Path::new(program).file_name() == Some(OsStr::new(LUAFCGID)));
     let worded = !named && arguments.get(1).is_some_and(|word| word == LUAFCGID);
     if worded {
@@ -145,7 +145,7 @@ fn collect(matches: &ArgMatches) -> Result<Config, SettingError> {
     Ok(config)
 }
 
-/// The flags of a setting that clap must distinguish: its own, and those that mean the opposite.
+/// The flags of a setting that clap must distinguish: its own, and those with the opposite meaning.
 fn forms(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.opposites.iter().copied())
 }
@@ -311,7 +311,7 @@ fn flag(setting: &'static Setting, form: &'static str) -> Arg {
     valued(arg, setting.placeholder)
 }
 
-/// Adds a value called `placeholder`; an empty placeholder means a switch.
+/// Adds a value called `placeholder`; an empty placeholder makes a switch.
 fn valued(arg: Arg, placeholder: &'static str) -> Arg {
     if placeholder.is_empty() {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off");

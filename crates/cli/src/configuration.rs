@@ -15,16 +15,16 @@ pub struct Configuration {
 pub enum Said {
     /// A setting, at a place such as `config/puma.rb:3`.
     Setting { name: String, value: String, place: String },
-    /// A word that is not honoured, with its place.
+    /// A word that has no effect, with its place.
     Note(String),
 }
 
 impl Configuration {
-    /// Adds the settings to those of the command line and the environment. Returns notes for the user: words that are not
-    /// honoured, and unknown settings.
+    /// Adds the settings to those of the command line and the environment. Returns notes for the user: words without effect,
+    /// and unknown settings.
     ///
     /// # Errors
-    /// A value is invalid; names its place.
+    /// A value is invalid; the message has its place.
     pub fn apply(&self, config: &mut Config) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for said in &self.said {

@@ -1,7 +1,8 @@
-//! `oribi ctl`: asks a server what it is doing, and tells it what to do.
+//! `oribi ctl`: queries a running server and sends it orders.
 //!
-//! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has done what
-//! was asked for, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not say which server is meant.
+//! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has
+//! carried out the order, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not determine
+//! the server.
 
 pub mod backtraces;
 mod tables;
@@ -27,14 +28,14 @@ Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the 
 Exit status:
   0  done; 1  it failed, or the server cannot be reached; 2  invalid command line, or several servers run";
 
-/// How long a server may take for an answer that it has at hand. It looks at its control socket between two waits, and may be forking
-/// a process meanwhile.
+/// The time that a server may take for a response that needs no work. It reads its control socket between two waits, and may
+/// be forking a process meanwhile.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// The longest answer that is read: a server with thousands of workers needs less.
+/// The longest response that is read, in bytes: a server with thousands of workers needs less.
 const ANSWER: u64 = 16 << 20;
 
-/// The arguments after the word, with the program's name first, if the command line asks for this command.
+/// The arguments behind the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == CTL).then(|| {
@@ -43,7 +44,7 @@ pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString
     })
 }
 
-/// Asks, and prints the answer.
+/// Sends the order and prints the response.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -63,7 +64,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     show(order, &answer, arguments.get_flag("json"))
 }
 
-/// Without an order: the servers that run.
+/// Lists the running servers: there is no order.
 fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
     let found = find();
     if matches.get_flag("json") {
@@ -84,7 +85,7 @@ fn no_server() -> Trouble {
     Trouble::failure("no server of this user runs that has a control socket; --control PATH names one elsewhere")
 }
 
-/// The socket of the server that is meant: see [`server_options`].
+/// The socket of the server that the options determine: see [`server_options`].
 pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     if let Some(path) = matches.get_one::<OsString>("control") {
         return Ok(path.into());
@@ -110,7 +111,7 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Sends an order and reads the answer. `prompt`: the server has it at hand.
+/// Sends an order and reads the response. `prompt`: the response needs no work.
 pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
@@ -120,7 +121,7 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
         stream.write_all(format!("{line}\n").as_bytes()),
     ];
     for limit in limits {
-        // A server that refuses a client may have closed the connection already, with the reason in it.
+        // A server that refuses a client may have closed the connection already; the reason is in it.
         if let Err(error) = limit
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -142,7 +143,7 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     Ok(answer)
 }
 
-/// Prints an answer.
+/// Prints a response.
 fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     let value: Value = serde_json::from_str(answer)
         .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))?;
@@ -157,7 +158,7 @@ fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     }
     let text = if order == "backtrace" { backtraces::of(&value) } else { tables::of(order, &value) };
     crate::print(&text)?;
-    // A server that had to cut requests off has stopped all the same.
+    // A server that had to cut requests off has stopped nevertheless.
     Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
 }
 
@@ -203,7 +204,7 @@ fn options(command: Command) -> Command {
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as it is, one line of JSON"))
 }
 
-/// The options that say which server is meant.
+/// Adds the options that determine the server.
 pub fn server_options(command: Command) -> Command {
     command
         .arg(

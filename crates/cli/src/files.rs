@@ -9,7 +9,7 @@ use oribi_server::config::{Plan, Resolved};
 use oribi_server::process;
 use std::path::Path;
 
-/// Serves the files below `directory`, or prints how it would.
+/// Serves the files below `directory`, or prints the plan for that.
 pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Trouble> {
     let shown = directory.display();
     if let Some(app) = app_in(directory) {

@@ -47,7 +47,7 @@ Examples:
     .to_owned()
 }
 
-/// The help of a setting: what it does and, on the next line, its default and its other names.
+/// The help of a setting: its description and, on the next line, its default and its other names.
 pub fn of(setting: &Setting) -> String {
     let mut notes = Vec::new();
     if let Some(default) = setting.default_text() {

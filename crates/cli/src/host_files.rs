@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a language's host can be.
+/// The places of a language's host.
 pub struct HostFiles {
     /// The name of the language for users.
     pub title: &'static str,
@@ -19,15 +19,15 @@ pub struct HostFiles {
     /// Possible sets of module directories, relative to the host's directory (empty: that directory itself); the first of a set
     /// has the mold.
     pub layouts: &'static [&'static [&'static str]],
-    /// Arguments with which the program tells, by status 0, that it finds the mold among its own modules.
+    /// Arguments with which the program reports, by status 0, that it finds the mold among its own modules.
     pub question: &'static [&'static str],
     /// The flag that names the program.
     pub flag: &'static str,
 }
 
 impl HostFiles {
-    /// The directory of the host: that of the variable, or a place relative to this program, which may be in the target
-    /// directory of a checkout or in PREFIX/bin. `None`: neither exists, so only the language itself may know it.
+    /// The directory of the host: that of the variable, or one relative to this program, which may be in the target directory
+    /// of a checkout or in PREFIX/bin. `None`: neither exists, so only the language itself may know it.
     ///
     /// # Errors
     /// The variable names a directory without the host.
@@ -41,10 +41,10 @@ impl HostFiles {
         Ok(self.places().into_iter().find(|place| self.directories_in(place).is_some()))
     }
 
-    /// The module directories that `program` must be given; none if it finds the host itself.
+    /// The module directories to pass to `program`; none if it finds the host itself.
     ///
     /// # Errors
-    /// Says what was looked for and where, or why the program cannot be run.
+    /// Lists the places that were searched, or says why the program cannot be run.
     pub fn directories(&self, program: &OsStr) -> Result<Vec<PathBuf>, String> {
         match self.find()? {
             Some(place) => Ok(self.directories_in(&place).unwrap_or_default()),
@@ -61,7 +61,7 @@ impl HostFiles {
         }
     }
 
-    /// Where the host may be, relative to this program.
+    /// The possible directories of the host, relative to this program.
     fn places(&self) -> Vec<PathBuf> {
         let Ok(program) = std::env::current_exe().and_then(|path| path.canonicalize()) else { return Vec::new() };
         let Some(directory) = program.parent() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What the command knows about a language, and how it runs the language's apps.
+//! The description of a language, and the interface for running its apps.
 
 use crate::configuration::Configuration;
 use crate::host_files::HostFiles;
@@ -18,22 +18,22 @@ pub struct Language {
     pub programs: &'static [&'static str],
     /// Files to look for in a directory.
     pub files: &'static [&'static str],
-    /// The threads of a worker share its requests, because the language has one lock for all of them.
+    /// Whether the threads of a worker share its requests, because the language has one lock for all of them.
     pub shares_requests: bool,
-    /// Where its apps run.
+    /// The process in which its apps run.
     pub home: Home,
 }
 
-/// Where the apps of a language run.
+/// The process in which the apps of a language run.
 pub enum Home {
-    /// In a process of the language, the mold, which is started and loads the app.
+    /// A process of the language, the mold, which is started and loads the app.
     Mold {
-        /// Where the language's host is.
+        /// The places of the language's host.
         files: &'static HostFiles,
-        /// Finds the program that runs the apps, or says what is missing.
+        /// Finds the program that runs the apps, or reports the part that is missing.
         find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
     },
-    /// In this process and its workers, because the language is built into the command.
+    /// This process and its workers, because the language is built into the command.
     BuiltIn {
         /// Describes the built-in version.
         describe: fn() -> String,
@@ -58,7 +58,7 @@ pub trait Runner {
     /// The content of the app's configuration file, if there is one.
     ///
     /// # Errors
-    /// A message that says why it cannot be used.
+    /// Says why the file cannot be used.
     fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
         Ok(None)
     }

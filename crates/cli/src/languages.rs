@@ -1,4 +1,4 @@
-//! All languages, and how to recognize the language of an app.
+//! All languages, and the recognition of an app's language.
 
 use crate::language::{App, Language};
 use crate::{lua, perl, ruby};
@@ -9,13 +9,14 @@ use std::path::Path;
 /// To add a language, add an element here and a file next to this one.
 pub static LANGUAGES: [&Language; 3] = [&perl::LANGUAGE, &ruby::LANGUAGE, &lua::LANGUAGE];
 
-/// The kernel reads this much of a first line (execve(2)).
+/// The bytes of a first line that the kernel reads (execve(2)).
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless it is given.
+/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless it is
+/// given.
 ///
 /// # Errors
-/// Says what was looked for and where.
+/// Lists the files that were searched.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));
@@ -70,7 +71,7 @@ fn by_ending(path: &Path) -> Option<&'static Language> {
     LANGUAGES.iter().copied().find(|language| language.endings.contains(&ending))
 }
 
-/// Recognizes it by a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
+/// Recognizes the language by a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
 fn by_first_line(path: &Path) -> Option<&'static Language> {
     let mut start = Vec::new();
     File::open(path).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
@@ -79,7 +80,7 @@ fn by_first_line(path: &Path) -> Option<&'static Language> {
     let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let mut program = name(words.next()?);
     if program == "env" {
-        // Its options and assignments stand in front of the program.
+        // Options and assignments of `env` stand in front of the program.
         program = name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
     }
     let program = program.trim_end_matches(|character: char| character.is_ascii_digit() || matches!(character, '.' | '-'));

@@ -32,7 +32,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::BuiltIn { describe: version::describe },
 };
 
-/// Serves one script that answers everything, or checks it.
+/// Serves one script that answers all requests, or checks it.
 pub fn one_script(mode: Mode, app: &App, options: &Options, config: Config) -> Result<u8, Trouble> {
     let settings = LuaSettings::new(ScriptSource::One(absolute(&app.path)));
     Service { app: app.path.clone(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
@@ -78,7 +78,7 @@ pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &Options, config: Conf
     Service { app: seed.file.clone(), settings, config, configuration, seed: Some(seed), hooks }.run(mode, options)
 }
 
-/// Everything needed to serve.
+/// The settings and hooks of a Lua service.
 struct Service {
     /// The app's name for users.
     app: PathBuf,
@@ -163,7 +163,7 @@ impl Service {
         }
         let runtime = self.runtime()?;
         match self.load(&runtime) {
-            // Each worker tries it again, and shows the reason.
+            // Each worker tries again, and shows the reason to clients.
             Err(trouble) if settings.life.shows_load_errors => ::log::error!("{}", trouble.message),
             loaded => _ = loaded?,
         }

@@ -1,6 +1,6 @@
 //! The `oribi` command.
 //!
-//! It reads the command line, finds the language of the app and the program that runs it, and becomes the master or, for a
+//! It parses the command line, finds the language of the app and the program that runs it, and becomes the master or, for a
 //! built-in language, the supervisor. The exit status is 0 if it has done its work and was stopped, 1 if it failed, 2 if the
 //! command line is invalid.
 #![forbid(unsafe_code)]
@@ -38,10 +38,10 @@ use std::process::ExitCode;
 use trouble::{Trouble, explain};
 
 fn main() -> ExitCode {
-    // If the system refuses either, they stay as the parent has set them.
+    // If the system refuses, signals stay as the parent has set them.
     let _ = process::reset_signals();
     let _ = process::survive_failing_writes_while_loading();
-    // Process 1 would ignore them. If it cannot be had, they work from the moment when the server begins.
+    // Process 1 would ignore these signals. If the system refuses, they work from the moment when the server begins.
     let _ = process::end_when_told_while_loading();
     let _ = process::survive_own_signals();
     match run() {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
             // If standard error is closed, only the exit status is left.
             let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
-            // Standard error is the log by now, if that is a file.
+            // Standard error is the log by now, if the log is a file.
             process::report_failed_start();
             ExitCode::from(status)
         }
@@ -84,7 +84,8 @@ fn run() -> Result<u8, Trouble> {
         return print(&help::version());
     }
     let mut config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
-    // A program that embeds the server, such as plackup, opens no socket that nobody has asked for.
+    // Only the command opens a control socket by default: a program that embeds the server, such as plackup, must be asked
+    // to.
     config.set("control", "auto", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config, Served::Content)?),
@@ -122,7 +123,7 @@ fn name_app(config: &mut Config, path: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// The settings for what is served.
+/// Resolves the settings for the kind of content that is served.
 fn resolve(config: &Config, served: Served) -> Result<Resolved, Trouble> {
     let mut resolved = config.resolve().map_err(|error| Trouble::usage(error.to_string()))?;
     resolved.decide_about_edges(served);
@@ -134,7 +135,7 @@ fn print(text: &dyn fmt::Display) -> Result<u8, Trouble> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(0),
-        // `oribi check app.psgi | head -3`: the reader has seen enough.
+        // `oribi check app.psgi | head -3`: the reader needs no more.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(error) => Err(Trouble::failure(format!("cannot write to standard output: {error}"))),
     }
@@ -194,7 +195,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     Ok(exit_status(process::master::run(&resolved.settings, mold, lanes)))
 }
 
-/// Goes to the background where that was asked for, opens the logs, and names the app in them.
+/// Goes to the background if requested, opens the logs, and logs the name of the app.
 fn begin(mode: Mode, settings: &mut Settings) -> Result<(), Trouble> {
     // The process that stays in the foreground keeps the user's standard error, which the logs would replace.
     if mode == Mode::Daemonize {

@@ -1,9 +1,9 @@
-//! The part of the command line that concerns the app: what to do with it, and how to run it.
+//! The options that concern the app: the mode, and the way to run it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What to do.
+/// The mode of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Serve,
@@ -13,10 +13,10 @@ pub enum Mode {
     Version,
 }
 
-/// The flags that say how to run the app.
+/// The options that determine how to run the app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Directories to look for modules in.
+    /// Directories to search for modules.
     pub include: Vec<OsString>,
     /// Perl modules to load before the app.
     pub modules: Vec<String>,
@@ -39,11 +39,12 @@ pub struct Options {
 pub struct LuaOptions {
     /// The given flags of the Lua host, in the order of their table.
     pub given: Vec<(&'static str, String)>,
-    /// Whether the paths of requests choose scripts, and below which directory if not below the app.
+    /// The directory below which the paths of requests choose scripts; `Some(None)`: the path of the app, or the current
+    /// directory. `None`: one script answers all requests.
     pub document_root: Option<Option<PathBuf>>,
-    /// Which Lua.
+    /// The Lua to use; `None`: the one that is built into this program.
     pub version: Option<String>,
-    /// A file that returns hooks.
+    /// A file that returns hooks; `None`: there are none.
     pub hooks: Option<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::Mold { files: &FILES, find_runner },
 };
 
-/// Where the Perl host is: in MakeMaker's layout (`lib` and `arch`), or in one directory.
+/// The places of the Perl host: MakeMaker's layout (`lib` and `arch`), or one directory.
 static FILES: HostFiles = HostFiles {
     title: "Perl",
     mold: "Oribi/Mold.pm",
@@ -41,7 +41,7 @@ struct Perl {
 /// Finds the perl and the Perl host.
 ///
 /// # Errors
-/// Says what was looked for and where.
+/// Lists the places that were searched.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if options.config.is_some() || !options.requires.is_empty() {
         return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());
@@ -70,7 +70,7 @@ impl Runner for Perl {
             command.arg("--check");
         }
         command.arg(&app.path);
-        // As with plackup, the flag overrides the environment. Development features must be asked for.
+        // As with plackup, the flag overrides the environment. Development features are off by default.
         if let Some(name) = &self.options.environment {
             command.env("PLACK_ENV", name);
         } else if variable("PLACK_ENV").is_none() {

@@ -1,4 +1,4 @@
-//! What follows from the place of an app: the file whose touch reloads it, and the files that are watched.
+//! Defaults that depend on the place of an app: the file whose touch reloads it, and the files that are watched.
 
 use oribi_server::config::{Config, Origin, Settings};
 use std::os::unix::fs::PermissionsExt;
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 /// The file that users of Passenger touch, in the folder of the app.
 const RESTART_FILE: &str = "tmp/restart.txt";
 
-/// Anybody may write into such a folder.
+/// The bit of the mode that lets anybody write into the folder.
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 
-/// The folder that the app is in, or that it is.
+/// The folder of the app, which may be the app itself.
 fn folder(app: &Path) -> PathBuf {
     let folder = if app.is_dir() { app } else { app.parent().unwrap_or(Path::new("")) };
     if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
 }
 
-/// Sets `--restart-file` as Passenger has it, unless the user has set it, if the folder for it is there and is not everybody's, as
-/// /tmp is for an app in /.
+/// Sets `--restart-file` to the file of Passenger, unless the user has set it, if the folder for it exists and not everybody
+/// may write into it (as into /tmp, for an app in /).
 pub fn set_restart_file(config: &mut Config, app: &Path) {
     let file = folder(app).join(RESTART_FILE);
     let own = |folder: &Path| folder.metadata().is_ok_and(|facts| facts.permissions().mode() & WRITABLE_BY_OTHERS == 0);
     if file.parent().is_some_and(own)
         && let Some(file) = file.to_str()
     {
-        // A path is a valid value.
+        // It does not fail: a path is a valid value.
         let _ = config.set("restart-file", file, Origin::Default);
     }
 }
 
-/// With `--reload`, has the folder of the app watched, unless the user has said what to watch.
+/// Watches the folder of the app for `--reload`, unless the user has named files or folders to watch.
 pub fn watch(settings: &mut Settings, app: &Path) {
     let life = &mut settings.life;
     if life.watch && life.watched.is_empty() {

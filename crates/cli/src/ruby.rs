@@ -21,7 +21,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::Mold { files: &FILES, find_runner },
 };
 
-/// Where the Ruby host is: in a directory of its own, or in one of Ruby's directories.
+/// The places of the Ruby host: a directory of its own, or one of Ruby's directories.
 static FILES: HostFiles = HostFiles {
     title: "Ruby",
     mold: "oribi/mold.rb",
@@ -46,13 +46,13 @@ struct Ruby {
     text: OnceCell<OsString>,
 }
 
-/// The variable by which the host gets that text.
+/// The variable in which the host gets that text.
 const TEXT: &str = "ORIBI_CONFIG_TEXT";
 
 /// Finds the ruby and the Ruby host.
 ///
 /// # Errors
-/// Says what was looked for and where.
+/// Lists the places that were searched.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
@@ -73,8 +73,8 @@ impl Ruby {
         for place in &self.options.include {
             command.arg("-I").arg(place);
         }
-        // A user who names a Gemfile (as `bundle exec` does) wants its gems and no others. If RUBYOPT requires this, too, it
-        // has no further effect.
+        // A user who names a Gemfile (as `bundle exec` does) wants its gems and no others. A RUBYOPT that requires
+        // bundler/setup, too, has no further effect.
         if variable("BUNDLE_GEMFILE").is_some() {
             command.args(["-r", "bundler/setup"]);
         }

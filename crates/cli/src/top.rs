@@ -1,8 +1,8 @@
 //! `oribi top`: a live picture of a running server in the terminal.
 //!
-//! It asks the control socket, as `oribi ctl` does, and computes everything else itself: nothing more runs in the server. The exit status
-//! is 0 if it was left, 1 if the server cannot be reached at the beginning, and 2 if the command line is invalid or does not say which
-//! server is meant.
+//! It queries the control socket, as `oribi ctl` does, and computes everything else itself, so that the server does no
+//! additional work. The exit status is 0 if the user has left it, 1 if the server cannot be reached at the beginning, and 2
+//! if the command line is invalid or does not determine the server.
 
 mod asking;
 mod controls;
@@ -52,10 +52,10 @@ The key ? tells of the others. Colours are not used if NO_COLOR is set.
 Exit status:
   0  left; 1  the server cannot be reached; 2  invalid command line, or several servers run";
 
-/// The width of a picture that goes to no terminal.
+/// The width of a picture that is not for a terminal, in columns.
 const PAGE: usize = 132;
 
-/// The arguments after the word, with the program's name first, if the command line asks for this command.
+/// The arguments behind the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == TOP).then(|| {
@@ -64,7 +64,7 @@ pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString
     })
 }
 
-/// Shows the server until the user has seen enough.
+/// Shows the server until the user leaves.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -100,16 +100,16 @@ fn take(model: &mut Model, (snapshot, usage): Findings) {
     model.take(snapshot, usage);
 }
 
-/// The live picture.
+/// Draws the live picture, and handles keys, signals and news until the user leaves.
 fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<u8> {
     let signals = Signals::new()?;
     let (bell, rung) = UnixStream::pair()?;
     let asker = Asker::begin(source, controls.interval, rung)?;
-    // Nothing is in NO_COLOR: it is not set (no-color.org).
+    // An empty NO_COLOR counts as unset (no-color.org).
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut terminal = Terminal::take(coloured)?;
     let mut typed = Vec::new();
-    // While the picture is paused, the numbers go on.
+    // While the picture is paused, the model is still updated.
     let mut paused: Option<Model> = None;
     loop {
         let (width, height) = terminal::room();
@@ -132,7 +132,7 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
                     News::Findings(Ok(findings)) => take(&mut model, *findings),
                     News::Findings(Err(trouble)) => model.trouble = Some(snapshot::harmless(&trouble.message)),
                     News::Backtrace { pid, told, by_key } => {
-                        // A picture that is paused changes if a key wants it.
+                        // A paused picture changes only if a key has requested it.
                         if let Some(paused) = paused.as_mut().filter(|_| by_key) {
                             paused.take_backtrace(pid, told.clone());
                         }
@@ -147,7 +147,7 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
                 return Ok(128_u8.saturating_add(number.try_into().unwrap_or_default()));
             }
             if signals.continued.swap(false, Relaxed) {
-                // The shell has had the terminal meanwhile.
+                // The shell has used the terminal meanwhile.
                 terminal.enter()?;
             }
             terminal.forget();
@@ -183,25 +183,25 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
     }
 }
 
-/// Stops this program and whatever runs with it in the foreground, as the terminal would do without raw mode. The call returns when it
-/// is continued.
+/// Stops this program and its foreground process group, as the terminal would do without raw mode. The call returns when the
+/// program is continued.
 fn stop(terminal: &mut Terminal) -> io::Result<()> {
     terminal.leave();
     kill_current_process_group(Signal::TSTP)?;
     terminal.enter()
 }
 
-/// Takes what has come, which says only that something has.
+/// Discards the bytes of a bell, which have no meaning but that it has rung.
 fn silence(mut bell: &UnixStream) -> io::Result<()> {
-    // There is something, so this does not wait.
+    // A byte is there, so this does not block.
     bell.read(&mut [0; 64]).map(drop)
 }
 
-/// The signals that this program minds.
+/// The signals that this program handles.
 struct Signals {
-    /// Rings at each.
+    /// Rings at each signal.
     bell: UnixStream,
-    /// The signal that ends it; 0: none has come.
+    /// The number of the signal that ends the program; 0: none has come.
     end: Arc<AtomicUsize>,
     continued: Arc<AtomicBool>,
 }
@@ -210,7 +210,7 @@ impl Signals {
     fn new() -> io::Result<Self> {
         let (bell, rung) = UnixStream::pair()?;
         let signals = Self { bell, end: Arc::default(), continued: Arc::default() };
-        // What a signal means is noted before it rings.
+        // The meaning of a signal is recorded before the bell rings.
         for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
             flag::register_usize(number, Arc::clone(&signals.end), number.try_into().unwrap_or_default())?;
         }

@@ -1,4 +1,4 @@
-//! Why the command ends early.
+//! The reason why the command ends early.
 
 use oribi_server::config::masked;
 use std::borrow::Cow;
@@ -28,14 +28,13 @@ impl Trouble {
     }
 }
 
-/// Prints what clap has to say: help, which goes to standard output, or an error, which goes to standard error. Returns the exit
-/// status.
+/// Prints clap's text: help to standard output, or an error to standard error. Returns the exit status.
 pub fn explain(said: &clap::Error) -> u8 {
     let text = said.to_string();
     // If the output is closed, there is no reader.
     let _ = match masked(&text) {
         Cow::Borrowed(_) => said.print(),
-        // An error quotes an argument.
+        // An error quotes an argument, which may hold a secret.
         Cow::Owned(shown) if said.use_stderr() => io::stderr().write_all(shown.as_bytes()),
         Cow::Owned(_) => said.print(),
     };

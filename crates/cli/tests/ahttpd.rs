@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long something may take before a test gives up: far longer than it needs on a busy machine.
+/// The time after which a test gives up: far longer than needed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -55,7 +55,7 @@ impl Ahttpd {
         Client(stream)
     }
 
-    /// How many descriptors it has open.
+    /// The number of its open descriptors.
     fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
     }
@@ -135,7 +135,7 @@ fn pipelined_requests_get_an_answer_each() {
         for count in [2, 16, 100] {
             client.send(&GET.repeat(count)).expect(&ANSWER.repeat(count));
         }
-        // Exactly as many answers as requests.
+        // There are exactly as many responses as requests.
         assert_eq!(client.send(LAST_GET).rest().as_bytes(), LAST_ANSWER);
     }
 }
@@ -228,7 +228,8 @@ fn no_descriptor_is_lost_to_clients_that_leave_as_they_like_and_nothing_is_said_
             half_closed.send(GET);
             half_closed.0.shutdown(Shutdown::Write).expect("it is connected");
             assert_eq!(half_closed.rest().as_bytes(), ANSWER);
-            // One silent, one in the middle of a head, and one with an unread answer: closing that one resets it.
+            // One client is silent, one is in the middle of a head, and one has not read its response: closing that one
+            // resets it.
             let mut leavers = [server.connect(), server.connect(), server.connect()];
             leavers[1].send(&GET[..10 + round % 5]);
             leavers[2].send(GET);

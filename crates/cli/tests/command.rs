@@ -1,4 +1,4 @@
-//! The `oribi` command, run as users run it. The perl in these tests is a shell script that records how it was called.
+//! The `oribi` command, run as users run it. The perl in these tests is a shell script that records its arguments.
 
 use oribi_server::config::table;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long something may take before a test gives up: far longer than it needs on a busy machine.
+/// The time after which a test gives up: far longer than needed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when the value is dropped.
@@ -32,7 +32,8 @@ impl Place {
         path
     }
 
-    /// A perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host for it.
+    /// Makes a perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host for
+    /// it.
     fn perl(&self, status: u8) -> PathBuf {
         self.file("host/lib/Oribi/Mold.pm", "");
         let called = self.0.join("called");
@@ -42,7 +43,7 @@ impl Place {
         perl
     }
 
-    /// How that perl was called.
+    /// The arguments of that perl.
     fn called(&self) -> Vec<String> {
         let text = fs::read_to_string(self.0.join("called")).expect("perl was called");
         text.lines().map(str::to_owned).collect()
@@ -315,7 +316,7 @@ fn the_perl_host_is_found_beside_the_program() {
                 output => Some(Outcome::of(output.expect("oribi runs"))),
             })
         };
-        // This perl says that the mold is among its own modules.
+        // This perl reports the mold among its own modules.
         assert_eq!(check().planned("app"), ["app.psgi"]);
         assert_eq!(place.called()[1], "-MOribi::Mold");
         place.perl(3);
@@ -407,7 +408,7 @@ fn the_files_of_a_directory_are_served_where_it_has_no_app() {
         let outcome = place.run(arguments);
         match arguments[2..] {
             ["public"] => assert_eq!(outcome.planned("language"), ["none", "(files)"]),
-            // Without the word, a directory must contain an app, and any other path must be one.
+            // Without `serve`, a directory must contain an app, and any other path must be one.
             _ => outcome.fails(2, &["cannot find the app"]),
         }
     }

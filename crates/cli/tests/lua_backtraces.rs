@@ -1,4 +1,4 @@
-//! `oribi ctl backtrace`: where Lua scripts are, without their noticing.
+//! `oribi ctl backtrace`: the positions of Lua scripts, which are not disturbed.
 
 #[allow(dead_code, reason = "another test uses the rest")]
 mod lua_place;
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// What requests do is named by their paths. Loops end when the file `release` is there.
+/// The path of a request chooses its action. Loops end when the file `release` exists.
 const APP: &str = r#"
 local oribi = require 'oribi'
 local release = oribi.directory .. '/release'
@@ -76,7 +76,7 @@ fn serve(place: &Place, edge: &str, more: &[&str]) -> Server {
     server
 }
 
-/// Asks for what the server says about its workers.
+/// Connects and requests the backtraces of all workers.
 fn question(place: &Place) -> UnixStream {
     let start = Instant::now();
     let mut socket = loop {
@@ -102,7 +102,7 @@ fn ask(place: &Place) -> Vec<Value> {
     answer(question(place))
 }
 
-/// Asks until `condition` gives something for the answer.
+/// Repeats the request until `condition` accepts the response.
 fn ask_until<T>(place: &Place, what: &str, condition: impl Fn(&[Value]) -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -114,7 +114,7 @@ fn ask_until<T>(place: &Place, what: &str, condition: impl Fn(&[Value]) -> Optio
     }
 }
 
-/// The threads that tell where they are: request and frames.
+/// The threads that report their position: request and frames.
 fn telling(workers: &[Value]) -> Vec<(String, Vec<String>)> {
     let threads = workers.iter().flat_map(|worker| worker["threads"].as_array().expect("threads"));
     let frames = |thread: &Value| {
@@ -124,7 +124,7 @@ fn telling(workers: &[Value]) -> Vec<(String, Vec<String>)> {
     threads.filter_map(frames).collect()
 }
 
-/// Those whose script has come to its loop.
+/// The threads whose script is in its loop.
 fn spinning(workers: &[Value]) -> Vec<(String, Vec<String>)> {
     let inside = |frames: &[String]| frames.iter().any(|frame| frame.ends_with(" in spin"));
     telling(workers).into_iter().filter(|(_, frames)| inside(frames)).collect()
@@ -191,7 +191,7 @@ fn a_loop_is_told_with_its_file_line_and_functions_and_goes_on() {
             assert_eq!(request, format!("GET /{name}"));
             println!("{frames:#?}");
             for (frame, expected) in frames.iter().skip_while(|frame| **frame != spin).zip(expected) {
-                // How a field of a table is called differs between Luas.
+                // The names of functions in tables differ between Luas.
                 let known = expected.strip_suffix('?').map_or_else(|| frame == expected, |begin| frame.starts_with(begin));
                 assert!(known, "{name}: {frame} is not {expected}: {frames:#?}");
             }
@@ -240,12 +240,12 @@ fn a_function_in_c_that_does_not_return_is_silent_and_one_that_waits_is_left_alo
         let place = site();
         let _server = serve(&place, edge, &["--threads", threads]);
         let trace = |name: &'static str| move |workers: &[Value]| (workers[0]["trace"] == name).then_some(());
-        // Of a worker that is alone and has no edge, nobody knows whether it waits for requests or within one.
+        // Nobody can determine whether a single worker without an edge waits for requests or within one.
         if (edge, threads) != ("off", "1") {
             ask_until(&place, "idle", trace("idle"));
         }
         let names: &[&str] = if cfg!(feature = "luajit") { &["sleeps", "polls"] } else { &["sleeps"] };
-        // The calls wait for a line in this.
+        // The calls wait for a line in this pipe.
         let gate = place.0.join("gate");
         mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
         for name in names {
@@ -324,7 +324,7 @@ fn questions_under_load_leave_every_answer_right() {
     }
 }
 
-/// The deadline of a request is kept, however often somebody asks where its script is.
+/// The deadline of a request is kept even if its backtrace is requested again and again.
 #[test]
 fn an_interruption_comes_through_all_questions() {
     let place = site();

@@ -1,5 +1,5 @@
-//! docs/options.md is generated from the tables of settings of the server and of the Lua host; the Ruby host's table is generated
-//! from the server's. These tests compare the files with the tables, or write them with `ORIBI_WRITE_DOCS=1`.
+//! docs/options.md is generated from the tables of settings of the server and of the Lua host; the Ruby host's table is
+//! generated from the server's. These tests compare the files with the tables, or write them with `ORIBI_WRITE_DOCS=1`.
 
 use oribi_lua::LuaSetting;
 use oribi_server::config::{Setting, table};

@@ -1,5 +1,5 @@
-//! How the `oribi` command calls Ruby. The ruby in these tests is a shell script that records how it was called, and prints a
-//! report of the configuration file.
+//! The calls of Ruby by the `oribi` command. The ruby in these tests is a shell script that records its arguments, and prints
+//! a report of the configuration file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,8 +28,8 @@ impl Place {
         path
     }
 
-    /// A ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in printf's syntax)
-    /// as the report of a configuration file.
+    /// Makes a ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in printf's
+    /// syntax) as the report of a configuration file.
     fn ruby(&self, report: &str) {
         let here = self.0.display();
         let script = format!(
@@ -48,7 +48,7 @@ impl Place {
         command.output().expect("oribi runs")
     }
 
-    /// How that ruby was called: to read the configuration file, or as the mold.
+    /// The arguments of that ruby: to read the configuration file, or as the mold.
     fn called(&self, how: &str) -> Option<Vec<String>> {
         let text = fs::read_to_string(self.0.join(how)).ok()?;
         Some(text.lines().map(str::to_owned).collect())

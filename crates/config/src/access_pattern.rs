@@ -1,36 +1,36 @@
-//! Formats of the access log that users write themselves, in the language of Apache's mod_log_config or with the names of uWSGI.
+//! Access log formats of users, in the language of Apache's mod_log_config or with the names of uWSGI.
 
 mod directive;
 
 use directive::{directive, named};
 
-/// A format of the access log: what a line consists of, in its order.
+/// A format of the access log: the parts of a line, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessPattern {
     text: String,
-    /// The parts of a line, in their order.
+    /// The parts of a line, in order.
     pub parts: Vec<AccessPart>,
-    /// The names of the fields of responses that it tells, in lower case; [`AccessItem::ResponseField`] numbers them.
+    /// The names of the logged fields of responses, in lower case; [`AccessItem::ResponseField`] has indices of this list.
     pub response_fields: Vec<Vec<u8>>,
 }
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessPart {
-    /// The same in each line.
+    /// A text that is the same in each line.
     Text(Vec<u8>),
-    /// What differs. Where there are statuses, `-` is written for all responses but theirs.
+    /// An item that depends on the request. With statuses, `-` is written for all other responses.
     Item(AccessItem, Option<Statuses>),
 }
 
-/// What may differ from line to line.
+/// An item that may differ from line to line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessItem {
     /// The client's address.
     Client,
     /// The client's port.
     ClientPort,
-    /// The other end of the connection: the client, or a proxy.
+    /// The peer of the connection: the client, or a proxy.
     Peer,
     /// The method, the target and the version.
     RequestLine,
@@ -38,13 +38,13 @@ pub enum AccessItem {
     Method,
     /// The path without its query.
     Path,
-    /// With its question mark.
+    /// The query with its question mark.
     Query,
-    /// The target as it came.
+    /// The target as received.
     PathAndQuery,
     /// The version of HTTP.
     Version,
-    /// What the client calls the server, or the name of the listener.
+    /// The host of the request, or the name of the listener.
     Host,
     /// The name of the listener.
     ServerName,
@@ -54,7 +54,7 @@ pub enum AccessItem {
     RequestField(Vec<u8>),
     /// A cookie of the request.
     Cookie(Vec<u8>),
-    /// A field of the response, by its number among [`AccessPattern::response_fields`].
+    /// A field of the response, by its index in [`AccessPattern::response_fields`].
     ResponseField(usize),
     /// The status.
     Status,
@@ -62,19 +62,19 @@ pub enum AccessItem {
     Bytes,
     /// The bytes of the content, or `-` if there are none.
     BytesOrDash,
-    /// The time that the request took.
+    /// The duration of the request.
     Duration(Unit),
-    /// A part of that time, by its name.
+    /// A part of that duration, by its name.
     Part(&'static str, Unit),
-    /// A moment of the request.
+    /// A time stamp of the request.
     Time(Instant, TimeForm),
-    /// The number of the process.
+    /// The id of the process.
     Process,
-    /// The number of the thread.
+    /// The id of the thread.
     Thread(Radix),
-    /// How many requests came before on the connection.
+    /// The number of earlier requests on the connection.
     Earlier,
-    /// What became of the connection.
+    /// The state of the connection after the response.
     Ending,
     /// The id of the request.
     RequestId,
@@ -95,57 +95,57 @@ pub enum Unit {
     Microseconds,
 }
 
-/// How a number is written.
+/// The base in which a number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Radix {
-    /// By tens.
+    /// Base 10.
     Decimal,
-    /// By sixteens.
+    /// Base 16.
     Hexadecimal,
 }
 
-/// When a time was taken.
+/// The event of a time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instant {
-    /// When the request had arrived.
+    /// The arrival of the request.
     Begin,
-    /// When the response was finished.
+    /// The end of the response.
     End,
 }
 
-/// How a time is written.
+/// The format of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeForm {
     /// `[21/Nov/2026:03:00:00 +0000]`.
     Common,
-    /// Since 1970.
+    /// The time since 1970.
     Since(Unit),
-    /// The part behind the seconds.
+    /// The fraction of the second.
     Fraction(Unit),
-    /// By strftime's letters.
+    /// A format for strftime.
     Calendar(String),
 }
 
-/// Responses that something is told of.
+/// A condition on the status of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses {
-    /// All but these.
+    /// Whether the condition holds for all statuses that are not listed, instead of those that are.
     pub(crate) others: bool,
     pub(crate) listed: Vec<u16>,
 }
 
 impl Statuses {
-    /// Whether a response with this status is among them.
+    /// Whether the condition holds for a response with this status.
     pub fn include(&self, status: u16) -> bool {
         self.listed.contains(&status) != self.others
     }
 }
 
 impl AccessPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// Says which part is not understood, and what would be.
+    /// Says which part is not understood, and which form is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(control) = text.chars().find(|character| character.is_control()) {
             return Err(format!("a line of the log has no {control:?}; write \\t for a tab"));
@@ -175,7 +175,7 @@ impl AccessPattern {
         Ok(pattern)
     }
 
-    /// As it was written.
+    /// The text of the user.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         &self.text
@@ -203,12 +203,12 @@ impl AccessPattern {
     }
 }
 
-/// What a directive stands for.
+/// The meaning of a directive.
 enum Found {
-    /// Something that this server never knows: `-` in every line.
+    /// A value that this server never knows: `-` in every line.
     Nothing,
     Item(AccessItem, Option<Statuses>),
-    /// By the name of the field.
+    /// A field of the response, by its name.
     ResponseField(Vec<u8>, Option<Statuses>),
 }
 

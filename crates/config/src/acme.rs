@@ -1,4 +1,4 @@
-//! Certificates that are ordered from an authority (ACME): where they are kept, and what else they need.
+//! Settings about certificates from an authority (ACME): their folder, the challenge, and the addresses.
 
 use super::error::SettingError;
 use super::settings::{ListenAddress, Protocol, Settings};
@@ -8,15 +8,15 @@ use oribi_io::process::environment;
 use oribi_tls::Verify;
 use std::path::PathBuf;
 
-/// Where a server listens that orders certificates, if nobody says it: proof is asked for at port 80 (RFC 8555, section 8.3), or at port
-/// 443 (RFC 8737, section 3).
+/// The default addresses of a server that orders certificates: authorities ask for proof at port 80 (RFC 8555, section 8.3)
+/// or at port 443 (RFC 8737, section 3).
 pub(super) fn addresses(choice: Option<Challenge>) -> Vec<ListenAddress> {
     let plain = ListenAddress::tcp("", 80).speaking(Protocol::Http);
     let needs_plain = choice != Some(Challenge::TlsAlpn);
     needs_plain.then_some(plain).into_iter().chain([ListenAddress::tcp("", 443).encrypted(Vec::new())]).collect()
 }
 
-/// Decides where certificates are kept, and refuses what cannot be ordered.
+/// Decides where certificates are kept, and refuses certificates that cannot be ordered.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     let acme = &mut settings.acme;
     let Some(first) = acme.certificates.first() else { return Ok(()) };
@@ -43,10 +43,10 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Decides how authorities are shown whose the domains are, and refuses addresses at which no certificate can be ordered or offered.
+/// Chooses the challenge, and refuses addresses at which no certificate can be ordered or offered.
 ///
-/// Where there is an address without TLS, it is taken: at port 80 a proxy in front that does TLS is no hindrance. A server that
-/// has none cannot be asked there.
+/// An address without TLS is preferred: at port 80 a proxy in front that does TLS does not interfere. Without such an
+/// address, an authority cannot ask there.
 pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
     let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
     let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));

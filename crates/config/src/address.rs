@@ -1,4 +1,4 @@
-//! Listen addresses in the form in which users write them.
+//! Parses the addresses of listeners.
 
 use super::handshakes::{parse, show};
 use super::proxy_protocol::take_choice;
@@ -13,14 +13,14 @@ const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a
      https:// in front, for TLS; with fcgi:// or fcgi+unix: in front, for FastCGI";
 
 impl ListenAddress {
-    /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
+    /// Parses an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
     /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. For TLS,
     /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Behind each of HTTP,
     /// `?proxy_protocol=on`.
     ///
     /// # Errors
-    /// A message that tells which addresses are valid.
+    /// Says which addresses are valid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (text, proxy_protocol) = take_choice(text.trim())?;
         let address = Self::parse_without_options(&text)?;
@@ -61,7 +61,7 @@ impl ListenAddress {
     }
 }
 
-/// The protocol that the scheme of an address names, and the address without the scheme.
+/// Splits an address into the protocol of its scheme and the rest.
 fn speaker(text: &str) -> Option<(&str, Protocol)> {
     if text.starts_with("http://") {
         return Some((text, Protocol::Http));
@@ -78,7 +78,7 @@ fn speaker(text: &str) -> Option<(&str, Protocol)> {
     None
 }
 
-/// The path, if `text` names a Unix socket: by a scheme, a slash, or (as in plackup) the ending of its name.
+/// The path, if `text` names a Unix socket: by a scheme, a slash, or (as in plackup) the extension of its name.
 fn socket_path(text: &str) -> Option<&str> {
     if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
         return Some(path);
@@ -88,7 +88,7 @@ fn socket_path(text: &str) -> Option<&str> {
     (named || name.ends_with(".sock") || name.ends_with(".socket")).then_some(text)
 }
 
-/// The path of a Unix socket with its optional mode.
+/// Parses the path of a Unix socket with its optional mode.
 pub(super) fn parse_socket(text: &str) -> Result<ListenAddress, String> {
     let text = text.strip_prefix("unix:").unwrap_or(text);
     let (path, mode) = match text.rsplit_once("?mode=").or_else(|| text.rsplit_once(":mode=")) {
@@ -137,7 +137,7 @@ fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, Str
     }
 }
 
-/// A host to listen on; empty and `*` mean all interfaces. Removes brackets around an IPv6 address.
+/// Parses a host to listen on; empty and `*` mean all interfaces. Removes brackets around an IPv6 address.
 pub(super) fn parse_host(text: &str) -> Result<String, String> {
     let text = text.trim();
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
@@ -153,7 +153,7 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
     if fits { Ok(bare.to_owned()) } else { Err("expected a host name, an IPv4 or an IPv6 address".to_owned()) }
 }
 
-/// A port; 0 lets the kernel choose.
+/// Parses a port; 0 lets the kernel choose.
 pub(super) fn parse_port(text: &str) -> Result<u16, String> {
     let text = text.trim();
     match text.parse() {
@@ -163,7 +163,7 @@ pub(super) fn parse_port(text: &str) -> Result<u16, String> {
 }
 
 impl fmt::Display for ListenAddress {
-    /// In a form that [`ListenAddress::parse`] reads.
+    /// Formats the value so that [`ListenAddress::parse`] can parse it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.protocol.map(|protocol| match protocol {
             Protocol::Http if self.certificates.is_some() => "https",

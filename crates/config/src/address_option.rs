@@ -1,9 +1,9 @@
-//! One of the options behind the `?` of an address.
+//! Takes options from the query of an address.
 
-/// Takes the value of an option out of an address; returns the address without it. `name` ends with `=`.
+/// Removes an option from an address. Returns the address without it, and its value. `name` ends with `=`.
 ///
 /// # Errors
-/// The option is there twice.
+/// The option occurs twice.
 pub(super) fn take_option<'a>(address: &'a str, name: &str) -> Result<(String, Option<&'a str>), String> {
     let Some((place, options)) = address.split_once('?') else { return Ok((address.to_owned(), None)) };
     let (ours, others): (Vec<&str>, Vec<&str>) = options.split('&').partition(|option| option.starts_with(name));

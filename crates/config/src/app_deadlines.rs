@@ -5,26 +5,26 @@ use std::time::Duration;
 
 const NEVER: Duration = Timeouts::NEVER;
 
-/// What happens to an app that takes long, and when. The times count from when it began or last did something for its client.
+/// The deadlines of an app. The times count from its beginning or from the last bytes that it has sent to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppDeadlines {
-    /// When the log says where the app is.
+    /// The time until the position of the app is logged.
     pub warning: Duration,
-    /// When the app is interrupted.
+    /// The time until the app is interrupted.
     pub timeout: Duration,
-    /// When its worker is ended.
+    /// The time until its worker is ended.
     pub kill: Duration,
 }
 
 impl AppDeadlines {
-    /// Those that the settings ask for.
+    /// The deadlines of the settings.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         Self { warning: settings.request_warning, timeout: settings.timeouts.request, kill: settings.kill_after() }
     }
 
-    /// Those of an app that has asked for so much time; `None`: for any time. Between its interruption and the end of its worker
-    /// is the same time as without that. There is no warning, because the app knows that it takes long.
+    /// The deadlines of an app that has asked for this much time; `None`: for any time. The grace between the interruption
+    /// and the end of the worker stays the same. There is no warning, because the app knows that it takes long.
     #[must_use]
     pub fn moved(self, asked: Option<Duration>) -> Self {
         let Some(timeout) = asked else { return Self { warning: NEVER, timeout: NEVER, kill: NEVER } };
@@ -36,7 +36,7 @@ impl AppDeadlines {
         Self { warning: NEVER, timeout, kill: timeout.saturating_add(grace).min(NEVER) }
     }
 
-    /// Nothing happens earlier.
+    /// The time of the first deadline.
     #[must_use]
     pub fn shortest(self) -> Duration {
         self.warning.min(self.timeout).min(self.kill)

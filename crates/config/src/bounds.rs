@@ -1,11 +1,12 @@
-//! The bounds between which times of requests are counted.
+//! The bounds of the buckets in which times of requests are counted.
 
 use std::time::Duration;
 
-/// The bounds of the first power of ten, in units of 100 nanoseconds: neighbours differ by a quarter at most, and people know them.
+/// The bounds of the first power of ten, in units of 100 nanoseconds: round numbers, whose neighbours differ by a quarter at
+/// most.
 const MANTISSAS: [u64; 16] = [100, 115, 130, 150, 175, 200, 225, 250, 300, 350, 400, 500, 600, 700, 800, 900];
 
-/// From 10 microseconds to 100 seconds.
+/// The powers of ten, from 10 microseconds to 100 seconds.
 const DECADES: usize = 7;
 
 /// The number of bounds.
@@ -25,12 +26,12 @@ pub const NANOSECONDS: [u64; BOUNDS] = {
     bounds
 };
 
-/// One of the bounds, by its number.
+/// A bound, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bound(u8);
 
 impl Bound {
-    /// All of them.
+    /// All bounds.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..BOUNDS as u8).map(Self)
     }
@@ -40,16 +41,16 @@ impl Bound {
         Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
     }
 
-    /// Its number among all of them, from the shortest.
+    /// The number of the bound, counted from the shortest.
     #[inline]
     pub fn number(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The bound that is exactly this time.
+    /// The bound with exactly this time.
     ///
     /// # Errors
-    /// The nearest ones, the lower first.
+    /// The nearest bounds, the lower one first.
     pub fn at(time: Duration) -> Result<Self, (Self, Self)> {
         let above = Self::all().find(|bound| bound.time() >= time).unwrap_or(Self(BOUNDS as u8 - 1));
         if above.time() == time { Ok(above) } else { Err((Self(above.0.saturating_sub(1)), above)) }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Reads a limit of one control group.
 type Read<T> = fn(&Path) -> Option<T>;
 
-/// The smallest limit of the control groups of this process, with their file system under `root`: of those of version 2, and of version
-/// 1 with that `controller`.
+/// The smallest limit of the control groups of this process, with their file system under `root`: of the group of version 2,
+/// and of the group of version 1 with that `controller`.
 pub(super) fn smallest_of_groups<T: Ord>(root: &Path, controller: &str, read_v2: Read<T>, read_v1: Read<T>) -> Option<T> {
     let memberships = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut smallest = None;

@@ -1,8 +1,8 @@
-//! Paths that clients send, in the form in which users write them.
+//! Parses paths that clients request.
 
 use super::value::is_off;
 
-/// The path of the server's own among those of the app; `None` for `off` and for an empty text.
+/// Parses a path that the server answers itself, among those of the app; `None` for `off` and for an empty text.
 pub(super) fn path_of_clients(text: &str) -> Result<Option<String>, String> {
     let path = text.trim();
     if path.is_empty() || is_off(path) {

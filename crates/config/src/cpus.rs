@@ -1,4 +1,4 @@
-//! How many CPUs this process may use: the smaller of its affinity and of the CPU quota of its control groups.
+//! The number of CPUs that this process may use: the smaller of its affinity and of the CPU quota of its control groups.
 //!
 //! In a container with a quota of one CPU, on a machine with 64, 64 workers would only be throttled together
 //! (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
@@ -7,10 +7,10 @@ use super::cgroups::smallest_of_groups;
 use std::fs;
 use std::path::Path;
 
-/// How many CPUs this process may use; at least 1.
+/// The number of CPUs that this process may use; at least 1.
 #[must_use]
 pub fn allowed() -> usize {
-    // The affinity cannot be read only if the kernel has more CPUs than `CpuSet` has room for: then use all of them.
+    // Reading the affinity fails only if the kernel has more CPUs than `CpuSet` has room for: then use all of them.
     let affinity = rustix::thread::sched_getaffinity(None)
         .map(|set| set.count() as usize)
         .or_else(|_| std::thread::available_parallelism().map(usize::from))

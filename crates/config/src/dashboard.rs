@@ -1,22 +1,22 @@
-//! The page that shows how the server does.
+//! The settings of the dashboard.
 
-/// Whether there is a dashboard at the address for metrics, what it shows, and by which names it may be asked for.
+/// The dashboard at the address for metrics: its content, and the names of hosts by which it may be requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dashboard {
-    /// What it shows.
+    /// The content.
     pub shows: DashboardShows,
     /// Names of hosts, beside `localhost`, all IP addresses, and the name in the address for metrics.
     pub names: Vec<String>,
 }
 
-/// What a dashboard shows.
+/// The content of a dashboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DashboardShows {
-    /// There is none.
+    /// There is no dashboard.
     #[default]
     Nothing,
-    /// What metrics tell, and the processes.
+    /// The numbers of the metrics, and the processes.
     Numbers,
-    /// Also the methods, targets and clients of the requests that are in the server.
+    /// Also the methods, targets and clients of the requests in progress.
     Requests,
 }

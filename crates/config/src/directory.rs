@@ -1,7 +1,7 @@
 //! The working directory of a server, by the path under which its user knows it.
 //!
-//! Those who deploy put each release into a directory of its own, and have a symbolic link lead to the present one. The system
-//! knows the working directory of a process without the link, so only `PWD` says that there is one.
+//! Deployment tools put each release into a directory of its own and let a symbolic link lead to the present one. The system
+//! knows the working directory of a process without the link, so only `PWD` has the path with the link.
 
 use oribi_io::process::environment;
 use rustix::fs::{Access, access, stat};
@@ -9,23 +9,24 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// By which shells and service managers say what they have changed to.
+/// The variable in which shells and service managers pass the directory to which they have changed.
 const PWD: &str = "PWD";
 
-/// By which `bundle exec` says which Gemfile it has found: it looks from the directory that the system knows.
+/// The variable in which `bundle exec` passes the Gemfile that it has found: it starts from the directory that the system
+/// knows.
 const GEMFILE: &str = "BUNDLE_GEMFILE";
 
-/// A working directory at the time when this process was in it.
+/// A working directory, as it was when this process was in it.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// `None`: it is gone, or cannot be read.
+    /// The path; `None`: the directory is gone, or cannot be read.
     path: Option<PathBuf>,
-    /// The Gemfile by a path that leads over the same link.
+    /// The Gemfile, by a path over the same link.
     gemfile: Option<PathBuf>,
 }
 
 impl Directory {
-    /// That of this process.
+    /// The working directory of this process.
     pub fn current() -> Self {
         let path = current().ok();
         let gemfile = path.as_deref().and_then(|path| {
@@ -35,23 +36,23 @@ impl Directory {
         Self { path, gemfile }
     }
 
-    /// The directory of this path, without a Gemfile.
+    /// The directory with this path, without a Gemfile.
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), gemfile: None }
     }
 
-    /// Its path, if it can be entered now.
+    /// The path, if the directory can be entered now.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref().filter(|path| path.is_dir() && access(*path, Access::EXEC_OK).is_ok())
     }
 
-    /// The same path, whatever is there.
+    /// The path, even if nothing is there now.
     pub fn name(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Enters it anew, because its path may lead somewhere else by now. If it cannot be entered, this process stays where it is.
+    /// Enters the directory by its path, which may lead somewhere else by now. If that fails, this process stays where it is.
     pub fn enter(&self) {
         if let Some(path) = self.path()
             && let Err(error) = std::env::set_current_dir(path)
@@ -60,7 +61,7 @@ impl Directory {
         }
     }
 
-    /// Says to a program that is started in it where it is.
+    /// Sets the working directory of a program, and the variables that describe it.
     pub fn describe_to(&self, command: &mut Command) {
         if let Some(path) = self.path() {
             command.env(PWD, path);
@@ -71,7 +72,7 @@ impl Directory {
     }
 }
 
-/// The working directory of this process: by `PWD` if that leads to it, otherwise as the system knows it.
+/// The working directory of this process: from `PWD` if that leads to it, otherwise from the system.
 ///
 /// # Errors
 /// It is gone, or cannot be read.
@@ -91,7 +92,7 @@ pub fn absolute(path: &Path) -> io::Result<PathBuf> {
     std::path::absolute(current()?.join(path))
 }
 
-/// Whether it is such a path as PWD may be (POSIX, 8.3).
+/// Whether PWD may be this path (POSIX, 8.3).
 fn is_plain(path: &Path) -> bool {
     path.is_absolute() && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }

@@ -1,10 +1,10 @@
-//! What `--edge auto` means: it depends on what is served, and by which program.
+//! Decides `--edge auto`, from the kind of content and the program that serves it.
 
 use super::origin::Origin;
 use super::resolve::Resolved;
 use super::settings::{AcceptModel, EdgeChoice};
 
-/// What a program serves.
+/// The content that a program serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// An app: it may be slow or stuck, and it is replaced while clients are connected.
@@ -16,7 +16,8 @@ pub enum Served {
 }
 
 impl Resolved {
-    /// Decides whether there are edges, unless the user has decided. Where nobody decides, each worker has its own connections.
+    /// Decides whether there are edges, unless the user has decided. Without a call of this, each worker has its own
+    /// connections.
     pub fn decide_about_edges(&mut self, served: Served) {
         if self.settings.edge != EdgeChoice::Auto {
             return;

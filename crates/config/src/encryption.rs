@@ -1,4 +1,4 @@
-//! Which addresses are encrypted, and what clients are offered there.
+//! Decides which addresses are encrypted, and with which certificates and rules.
 
 use super::acme;
 use super::error::SettingError;
@@ -7,7 +7,7 @@ use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use oribi_tls::{Secret, Server, Verify};
 
 impl Settings {
-    /// What clients are offered at `address`; `None`: its connections are not encrypted.
+    /// The offer for clients at `address`; `None`: its connections are not encrypted.
     #[must_use]
     pub fn offer_of(&self, address: &ListenAddress) -> Option<Offer> {
         match &address.certificates {
@@ -18,7 +18,7 @@ impl Settings {
         }
     }
 
-    /// The same for TCP sockets that another program has opened.
+    /// The offer at TCP sockets that another program has opened; `None`: their connections are not encrypted.
     #[must_use]
     pub fn default_offer(&self) -> Option<Offer> {
         let is_encrypted = self.tls.by_default && self.protocol == Protocol::Http;
@@ -27,10 +27,10 @@ impl Settings {
 }
 
 impl Settings {
-    /// Reads the certificates of all addresses, and says what they are for and what an operator should know of them.
+    /// Reads the certificates of all addresses. Returns their names and warnings for the operator.
     ///
     /// # Errors
-    /// Says what is wrong, and with which file.
+    /// Says which file is faulty, and why.
     pub fn look_at_certificates(&self) -> Result<Vec<String>, String> {
         let mut seen = Vec::new();
         let mut lines = Vec::new();
@@ -63,7 +63,7 @@ const NEEDED: &str =
 
 const VOUCHING: &str = "clients are asked for certificates, and it is not said who may vouch for them: give --ssl-ca FILE, or write &ca=FILE behind the address";
 
-/// Decides which addresses are encrypted, and refuses what cannot be.
+/// Decides which addresses are encrypted, and refuses addresses that cannot be.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     acme::settle(settings)?;
     let is_named = settings.listen.iter().any(|address| address.certificates.is_some());
@@ -72,7 +72,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         let why = "there is no certificate for this key: give as many --ssl-cert FILE, in the same order";
         return Err(SettingError::bad("ssl-key", key.display().to_string(), why));
     }
-    // Who gives a certificate and no address for it means all addresses.
+    // A certificate without an address for it is for all addresses.
     tls.by_default = tls.wanted.unwrap_or(tls.has_any() && !is_named);
     if tls.by_default && !tls.has_any() {
         return Err(SettingError::bad("ssl", "on", NEEDED));

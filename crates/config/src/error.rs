@@ -1,9 +1,9 @@
-//! Why a setting was not accepted.
+//! Errors of settings.
 
 use super::masked::{masked, quoted};
 use std::fmt;
 
-/// Why a setting was not accepted.
+/// The reason why a setting was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
     /// There is no setting of this name.
@@ -13,11 +13,12 @@ pub enum SettingError {
         /// A known name that is similar.
         suggestion: Option<&'static str>,
     },
-    /// An option of other servers that protects something and that Oribi does not have: the server must not start without it.
+    /// An option of other servers that has a protective effect and that Oribi lacks: the server must not start without that
+    /// effect.
     Protective {
         /// The name, as given.
         name: String,
-        /// What to do instead.
+        /// The advice for the user.
         instead: &'static str,
     },
     /// The value is invalid.
@@ -26,7 +27,7 @@ pub enum SettingError {
         name: String,
         /// The value, as given.
         value: String,
-        /// Which values are valid: "expected ...".
+        /// The valid values: "expected ...".
         why: String,
     },
 }

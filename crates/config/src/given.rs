@@ -1,4 +1,4 @@
-//! One text that was given for a setting, with its origin and the name that was used.
+//! A text that was given for a setting, with its origin and the name that was used.
 
 use super::error::SettingError;
 use super::origin::Origin;
@@ -8,12 +8,12 @@ use super::table::table;
 /// One text for one setting.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
-    /// The row of the table.
+    /// The index of the row in the table.
     pub row: usize,
     /// The name that was used.
     pub name: String,
     pub text: String,
-    /// The text turns the switch off instead of on.
+    /// Whether the text turns the switch off instead of on.
     pub inverted: bool,
     pub origin: Origin,
 }
@@ -30,7 +30,7 @@ impl Given {
     }
 }
 
-/// The row of a setting that is in the table (a test checks this).
+/// The index of the row of a setting that is in the table (a test checks this).
 pub(super) fn row(name: &str) -> usize {
     table().iter().position(|setting| setting.name == name).unwrap_or(usize::MAX)
 }

@@ -1,28 +1,28 @@
-//! What stands behind an address about encryption: `?cert=FILE&key=FILE`, and rules of its handshakes.
+//! The options of an address about encryption: `?cert=FILE&key=FILE`, and rules of its handshakes.
 
 use oribi_tls::{CertificateFiles, Material, Options, Pem, Suites, Verify, Version};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What an address says of its handshakes; what it does not say is so as for all.
+/// The rules of an address for its handshakes; `None`: the rule for all addresses applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handshakes {
     /// The oldest version of TLS.
     pub oldest: Option<Version>,
-    /// Which suites are taken.
+    /// The accepted suites.
     pub suites: Option<Suites>,
     /// Whether clients are asked for certificates.
     pub clients: Option<Verify>,
-    /// A file with the certificates of those who may vouch for clients.
+    /// A file with the authorities that may sign certificates of clients.
     pub authorities: Option<PathBuf>,
 }
 
-/// What clients are offered at a listener whose connections are encrypted.
+/// The certificates and rules of a listener with encrypted connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The certificates.
     pub files: Vec<CertificateFiles>,
-    /// A file with the certificates of those who may vouch for clients.
+    /// A file with the authorities that may sign certificates of clients; `None`: there are none.
     pub authorities: Option<PathBuf>,
     /// The rules of handshakes.
     pub options: Options,
@@ -37,7 +37,7 @@ impl Offer {
         Material::read(&self.files)?.with_authorities(self.authorities.as_deref())
     }
 
-    /// Reads what `Display` has written.
+    /// Parses the output of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         let (files, Handshakes { oldest, suites, clients, authorities }) =
             parse(text).ok().filter(|(files, _)| !files.is_empty())?;
@@ -51,7 +51,7 @@ impl Offer {
 }
 
 impl fmt::Display for Offer {
-    /// As it stands behind an address.
+    /// In the form of the options of an address.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { oldest, suites, clients } = &self.options;
         let said = Handshakes {
@@ -67,13 +67,13 @@ impl fmt::Display for Offer {
 const EXPECTED: &str = "expected ?cert=FILE&key=FILE behind the address; both may come several times, and key may be left out if the \
      file of the certificate contains it";
 
-/// Stands for the text of a certificate or a key in a shown address.
+/// The placeholder for the text of a certificate or a key in a printed address.
 const WITHHELD: &str = "***";
 
-/// Reads what stands behind the question mark of an address.
+/// Parses the options of an address.
 ///
 /// # Errors
-/// Says what was expected.
+/// Says which form is expected.
 pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), String> {
     let mut files: Vec<CertificateFiles> = Vec::new();
     let (mut keys, mut statuses) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
             "min_version" => said.oldest.replace(parse_version(&text())?).is_some(),
             // The first is Puma's for TLS 1.2, the second for TLS 1.3.
             "ciphers" | "ssl_cipher_filter" | "ssl_ciphersuites" => said.suites.replace(Suites::parse(&text())?).is_some(),
-            // What Puma's users write, where it asks for what is so anyhow.
+            // Puma's options that ask for the behaviour that Oribi always has.
             "no_tlsv1" | "no_tlsv1_1" if value == "true" => false,
             _ => {
                 return Err(format!(
@@ -131,7 +131,7 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
     Ok((files, said))
 }
 
-/// Reads the value of `cert_pem` or `key_pem`.
+/// Parses the value of `cert_pem` or `key_pem`.
 fn inline(text: &[u8]) -> Result<Pem, String> {
     match text {
         b"" => Err(EXPECTED.to_owned()),
@@ -140,13 +140,13 @@ fn inline(text: &[u8]) -> Result<Pem, String> {
     }
 }
 
-/// Writes what [`parse`] reads, without the texts of certificates and keys.
+/// Writes the options that [`parse`] reads, without the texts of certificates and keys.
 pub(super) fn show(files: &[CertificateFiles], said: &Handshakes) -> String {
     let mut parts = Vec::new();
     for CertificateFiles { certificate, key, .. } in files {
         parts.push(format!("{}&{}", show_pem("cert", certificate), show_pem("key", key)));
     }
-    // Those without one are the last.
+    // Certificates without a response come last.
     parts.extend(files.iter().filter_map(|files| Some(format!("ocsp={}", encode_path(files.status.as_deref()?)))));
     parts.extend(said.authorities.as_deref().map(|file| format!("ca={}", encode_path(file))));
     parts.extend(said.clients.map(|clients| format!("verify_mode={}", show_verify(clients))));
@@ -155,7 +155,7 @@ pub(super) fn show(files: &[CertificateFiles], said: &Handshakes) -> String {
     parts.join("&")
 }
 
-/// Whether clients are asked for certificates, in the words of several servers.
+/// Parses whether clients are asked for certificates, in the words of several servers.
 pub(super) fn parse_verify(text: &str) -> Result<Verify, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "none" | "off" | "no" | "false" | "0" => Ok(Verify::None),
@@ -166,7 +166,7 @@ pub(super) fn parse_verify(text: &str) -> Result<Verify, String> {
     }
 }
 
-/// In a form that [`parse_verify`] reads.
+/// Formats the value so that [`parse_verify`] can parse it.
 pub(super) const fn show_verify(verify: Verify) -> &'static str {
     match verify {
         Verify::None => "none",
@@ -175,7 +175,7 @@ pub(super) const fn show_verify(verify: Verify) -> &'static str {
     }
 }
 
-/// A version of TLS.
+/// Parses a version of TLS.
 pub(super) fn parse_version(text: &str) -> Result<Version, String> {
     let text = text.trim().to_ascii_lowercase();
     match text.trim_start_matches("tls").trim_start_matches('v').replace('_', ".").as_str() {
@@ -185,7 +185,7 @@ pub(super) fn parse_version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// In a form that [`parse_version`] reads.
+/// Formats the value so that [`parse_version`] can parse it.
 pub(super) const fn show_version(version: Version) -> &'static str {
     match version {
         Version::Tls12 => "1.2",

@@ -1,20 +1,20 @@
-//! The bounds of the buckets in which metrics tell how long requests take.
+//! The bounds of the buckets in the histograms of request times.
 
 use super::bounds::Bound;
 use std::time::Duration;
 
-/// In milliseconds: what most servers' clients know, with room for slow reports.
+/// The usual bounds in milliseconds: familiar from other servers' clients, with room for slow reports.
 const USUAL: [u64; 14] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000];
 
-/// The bounds where nobody chooses.
+/// The default bounds.
 pub(super) fn usual_bounds() -> Vec<Bound> {
     USUAL.into_iter().filter_map(|milliseconds| Bound::at(Duration::from_millis(milliseconds)).ok()).collect()
 }
 
-/// Reads them.
+/// Parses the bounds.
 ///
 /// # Errors
-/// Says what would be right.
+/// Says which form is expected.
 pub(super) fn bounds(text: &str) -> Result<Vec<Bound>, String> {
     let bounds: Result<Vec<Bound>, String> = text.split(',').map(|text| bound(text.trim())).collect();
     let bounds = bounds?;
@@ -25,12 +25,12 @@ pub(super) fn bounds(text: &str) -> Result<Vec<Bound>, String> {
     }
 }
 
-/// In the form that [`bounds`] reads.
+/// Formats the value so that [`bounds`] can parse it.
 pub(super) fn show_bounds(bounds: &[Bound]) -> String {
     bounds.iter().map(|bound| show(bound.time())).collect::<Vec<_>>().join(",")
 }
 
-/// What is counted is counted between certain bounds, so that histograms of different programs can be added.
+/// Parses one bound. Times are counted between fixed bounds, so that histograms of different programs can be added.
 fn bound(text: &str) -> Result<Bound, String> {
     let time = time(text).ok_or("expected times such as 500us, 2.5ms or 1s, with commas between them")?;
     let near = |(low, high): (Bound, Bound)| {
@@ -40,7 +40,7 @@ fn bound(text: &str) -> Result<Bound, String> {
     Bound::at(time).map_err(near)
 }
 
-/// A time as exact as it is written, which [`super::value::duration`] is not below a millisecond.
+/// Parses a time exactly; [`super::value::duration`] is not exact below a millisecond.
 fn time(text: &str) -> Option<Duration> {
     let units = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("", 1_000_000_000_u64)];
     let (number, unit) = units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
@@ -54,7 +54,7 @@ fn time(text: &str) -> Option<Duration> {
     Some(Duration::from_nanos(whole.checked_mul(unit)?.checked_add(u64::try_from(part).ok()?)?))
 }
 
-/// In the form that [`time`] reads.
+/// Formats the value so that [`time`] can parse it.
 fn show(time: Duration) -> String {
     let nanoseconds = time.as_nanos();
     let (unit, name) = match nanoseconds {

@@ -1,15 +1,15 @@
-//! What is done so that clients come by https, in the forms in which users write it and read it.
+//! The settings that move clients to https.
 
 use super::value::{boolean, duration, is_off};
 
 /// The port of https (RFC 9110, section 4.2.2).
 const HTTPS: u16 = 443;
 
-/// `off`, `on` for the port of https, or another port.
+/// Parses `off`, `on` for the port of https, or another port.
 pub(super) fn redirect_port(text: &str) -> Result<Option<u16>, String> {
     let text = text.trim();
     match text.parse::<u16>() {
-        // 0 and 1 are off and on, as for every switch.
+        // 0 and 1 mean off and on, as for every switch.
         Ok(port @ 2..) if !text.starts_with('+') => Ok(Some(port)),
         _ => match boolean(text) {
             Ok(on) => Ok(on.then_some(HTTPS)),
@@ -18,7 +18,7 @@ pub(super) fn redirect_port(text: &str) -> Result<Option<u16>, String> {
     }
 }
 
-/// In the form that [`redirect_port`] reads.
+/// Formats the value so that [`redirect_port`] can parse it.
 pub(super) fn show_redirect(port: Option<u16>) -> String {
     match port {
         None => "off".to_owned(),
@@ -30,8 +30,8 @@ pub(super) fn show_redirect(port: Option<u16>) -> String {
 const EXPECTED: &str = "expected a time such as 365d, or max-age=SECONDS with ; includeSubDomains and ; preload behind it if they are \
      wanted, or off";
 
-/// A value of Strict-Transport-Security (RFC 6797, section 6.1) as it is sent: from a time, or from the field's own form. `None`:
-/// there is no such field.
+/// Parses a policy, given as a time or in the form of the field, and returns the value of Strict-Transport-Security (RFC
+/// 6797, section 6.1). `None`: there is no such field.
 pub(super) fn policy(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {

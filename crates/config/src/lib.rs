@@ -1,7 +1,7 @@
 //! The settings of the server, and the origin of each value.
 //!
-//! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
-//! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
+//! One table (`table`) contains everything about a setting: its names, its environment variable, its help and its parser. A
+//! [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 #![forbid(unsafe_code)]
 
 mod access_pattern;
@@ -86,7 +86,7 @@ use given::Given;
 use names::{find, squash, suggest};
 use setting::Draft;
 
-/// Advice for an option of other servers that protects something and that Oribi does not have; `None`: this name is none of
+/// Advice for an option of other servers that has a protective effect and that Oribi lacks; `None`: the option is none of
 /// them.
 #[must_use]
 pub fn instead_of(name: &str) -> Option<&'static str> {
@@ -96,7 +96,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 /// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
 ///
 /// The order of calls does not matter between origins: the command line overrides the environment, and the environment
-/// overrides the default. `PORT` and `HOST` fill in only what nothing else says.
+/// overrides the default. `PORT` and `HOST` only fill gaps.
 #[derive(Clone, Debug)]
 pub struct Config {
     given: Vec<Given>,
@@ -123,7 +123,7 @@ impl Config {
         let mut given = Vec::new();
         for (row, setting) in table().iter().enumerate() {
             let Some(variable) = setting.environment else { continue };
-            // Many tools set an empty variable to say that there is none.
+            // Many tools set an empty variable to mean none.
             if let Some(text) = environment(variable).filter(|text| !text.trim().is_empty()) {
                 let origin = Origin::Environment(variable);
                 given.push(Given { row, name: variable.to_owned(), text, inverted: false, origin });
@@ -155,7 +155,7 @@ impl Config {
         Ok(())
     }
 
-    /// Makes the settings from everything that was given.
+    /// Makes the settings from all texts.
     ///
     /// # Errors
     /// A value of the environment is invalid, or two settings contradict each other.

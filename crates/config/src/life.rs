@@ -1,53 +1,53 @@
-//! Settings of the life of workers: how they start, when they are replaced, and when the app is loaded anew.
+//! Settings of the life of workers: their start, their replacement, and the reload of the app.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a new generation takes over from the present one.
+/// The way in which a new generation takes over from the present one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReloadMode {
-    /// All new workers are ready before the first of the present ones goes.
+    /// All new workers become ready before the first of the present ones ends.
     #[default]
     Whole,
-    /// One new worker becomes ready and one of the present ones goes, then the next: for memory that has no room for two
+    /// One new worker becomes ready and one of the present ones ends, then the next: for memory that has no room for two
     /// generations.
     Rolling,
 }
 
-/// The order in which a worker is replaced that is due.
+/// The order of replacement of a worker that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplaceOrder {
-    /// The worker goes when its replacement is ready.
+    /// The worker ends when its replacement is ready.
     #[default]
     NewFirst,
-    /// The replacement starts when the worker has ended: for memory that has no room for one worker more.
+    /// The replacement starts when the worker has ended: for memory that has no room for an additional worker.
     OldFirst,
 }
 
-/// The settings.
+/// The settings of the life of workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The target of the request that each new worker answers to itself before it takes any other; `None`: none.
+    /// The target of the request that each new worker answers to itself before it takes any other; `None`: there is none.
     pub boot_request: Option<String>,
-    /// How long a worker may take from its start until it takes requests.
+    /// The time that a worker may take from its start until it takes requests.
     pub boot_timeout: Duration,
-    /// How long a new server may take, in an upgrade, until it serves.
+    /// The time that a new server may take, in an upgrade, until it serves.
     pub upgrade_timeout: Duration,
-    /// How long a process that a master has started may take to load the app.
+    /// The time that a process started by a master may take to load the app.
     pub load_timeout: Duration,
-    /// How a new generation takes over.
+    /// The way in which a new generation takes over.
     pub reload_mode: ReloadMode,
-    /// The age at which a worker is replaced, at the latest; `None`: any.
+    /// The longest life of a worker; `None`: no limit.
     pub max_lifetime: Option<Duration>,
-    /// The memory in bytes with which a worker is replaced; `None`: any.
+    /// The memory, in bytes, at which a worker is replaced; `None`: no limit.
     pub max_memory: Option<u64>,
-    /// The order in which a worker is replaced that is due.
+    /// The order of replacement of a worker that is due.
     pub replace_order: ReplaceOrder,
-    /// Whether the app is loaded anew when one of its files changes.
+    /// Whether the app is reloaded when one of its files changes.
     pub watch: bool,
     /// The files and folders that are watched.
     pub watched: Vec<PathBuf>,
-    /// Whether clients see why the app cannot be loaded: for development.
+    /// Whether clients see the reason why the app cannot be loaded: for development.
     pub shows_load_errors: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for Life {
             boot_timeout: Duration::from_secs(60),
             // The app is loaded, and then its workers start.
             upgrade_timeout: Duration::from_secs(300),
-            // Nobody whose app loads waits so long; an app that waits for something that never comes does not wait for ever.
+            // Longer than any working app takes to load; an app that waits for an event that never comes is given up.
             load_timeout: Duration::from_secs(300),
             reload_mode: ReloadMode::default(),
             max_lifetime: None,

@@ -1,21 +1,21 @@
-//! Values of the settings in [`Life`](super::life::Life) in the form in which users write them.
+//! Parses the values of the settings in [`Life`](super::life::Life).
 
 use super::life::{ReloadMode, ReplaceOrder};
 use super::settings::Timeouts;
 use super::value::{deadline, show_duration, show_size, size};
 use std::time::Duration;
 
-/// A time above zero; `None` for `off`.
+/// Parses a time above zero; `None` for `off`.
 pub(super) fn lifetime(text: &str) -> Result<Option<Duration>, String> {
     deadline(text).map(|time| (time < Timeouts::NEVER).then_some(time))
 }
 
-/// In the form that [`lifetime`] reads.
+/// Formats the value so that [`lifetime`] can parse it.
 pub(super) fn show_lifetime(most: Option<Duration>) -> String {
     show_duration(most.unwrap_or(Timeouts::NEVER))
 }
 
-/// A request target in origin form; `None` for `off` and for an empty text.
+/// Parses a request target in origin form; `None` for `off` and for an empty text.
 pub(super) fn boot_request(text: &str) -> Result<Option<String>, String> {
     let target = text.trim();
     if target.is_empty() || target.eq_ignore_ascii_case("off") {
@@ -27,7 +27,7 @@ pub(super) fn boot_request(text: &str) -> Result<Option<String>, String> {
     Ok(Some(target.to_owned()))
 }
 
-/// `whole` or `rolling`.
+/// Parses `whole` or `rolling`.
 pub(super) fn reload_mode(text: &str) -> Result<ReloadMode, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "whole" => Ok(ReloadMode::Whole),
@@ -36,7 +36,7 @@ pub(super) fn reload_mode(text: &str) -> Result<ReloadMode, String> {
     }
 }
 
-/// In the form that [`reload_mode`] reads.
+/// Formats the value so that [`reload_mode`] can parse it.
 pub(super) fn show_reload_mode(mode: ReloadMode) -> String {
     match mode {
         ReloadMode::Whole => "whole",
@@ -45,7 +45,7 @@ pub(super) fn show_reload_mode(mode: ReloadMode) -> String {
     .to_owned()
 }
 
-/// `new-first` or `old-first`.
+/// Parses `new-first` or `old-first`.
 pub(super) fn replace_order(text: &str) -> Result<ReplaceOrder, String> {
     match text.trim().to_ascii_lowercase().replace('_', "-").as_str() {
         "new-first" => Ok(ReplaceOrder::NewFirst),
@@ -54,7 +54,7 @@ pub(super) fn replace_order(text: &str) -> Result<ReplaceOrder, String> {
     }
 }
 
-/// In the form that [`replace_order`] reads.
+/// Formats the value so that [`replace_order`] can parse it.
 pub(super) fn show_replace_order(order: ReplaceOrder) -> String {
     match order {
         ReplaceOrder::NewFirst => "new-first",
@@ -63,10 +63,11 @@ pub(super) fn show_replace_order(order: ReplaceOrder) -> String {
     .to_owned()
 }
 
-/// The least memory of a worker that can be meant: an interpreter alone has more.
+/// The smallest plausible limit for the memory of a worker, in bytes: an interpreter alone needs more.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// A size, or `off`; `None`: no limit. A plain number counts MiB, as in the servers whose names for this are understood.
+/// Parses a size, or `off`; `None`: no limit. A plain number counts MiB, as in the servers whose names for this are
+/// understood.
 pub(super) fn memory(text: &str) -> Result<Option<u64>, String> {
     let text = text.trim();
     if ["off", "never", "none", "unlimited", "0"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
@@ -80,7 +81,7 @@ pub(super) fn memory(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// In the form that [`memory`] reads.
+/// Formats the value so that [`memory`] can parse it.
 pub(super) fn show_memory(limit: Option<u64>) -> String {
     limit.map_or_else(|| "off".to_owned(), show_size)
 }

@@ -1,5 +1,5 @@
-//! Decides where to listen: by addresses, by a host and a port, or by PORT and HOST in the environment, which fill in what nobody
-//! else has said. Whatever sets them may know nothing of this server: a shell, a package manager, the platform.
+//! Decides where to listen: at addresses, at a host and a port, or at PORT and HOST of the environment, which only fill gaps:
+//! they may be set by a program that does not know this server, such as a shell, a package manager, or the platform.
 
 use super::acme;
 use super::error::SettingError;
@@ -10,11 +10,11 @@ use super::settings::{ListenAddress, SocketAddress};
 use log::Level;
 use std::net::ToSocketAddrs;
 
-/// Where `oribi` listens by default: the port is plackup's 5000, but only for this machine.
+/// The default address of `oribi`: the port is plackup's 5000, but only for this machine.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 5000;
 
-/// Which of several texts for a setting counts: see [`Origin::rank`]. The environment says less about hosts and ports than a file.
+/// The rank of a text: see [`Origin::rank`]. A host or a port of the environment ranks below a file.
 pub(super) fn rank(given: &Given) -> u8 {
     if is_tcp(given.row) && is_of_environment(given) { Origin::RANK_OF_FILLING } else { given.origin.rank() }
 }
@@ -24,7 +24,7 @@ pub(super) fn adds_listener(given: usize) -> bool {
     given == row("listen") || given == row("socket")
 }
 
-/// Whether the text is applied only if nothing else says where to listen.
+/// Whether the text is applied only if no other text says where to listen.
 pub(super) fn fills_in(given: &Given) -> bool {
     is_tcp(given.row) && is_of_environment(given)
 }
@@ -37,8 +37,8 @@ fn is_of_environment(given: &Given) -> bool {
     matches!(given.origin, Origin::Environment(_))
 }
 
-/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given`: what has precedence;
-/// `all`: what was said. Returns their origin.
+/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given`: the
+/// texts that have precedence; `all`: all texts. Returns the origin of the listeners.
 pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Result<Option<Origin>, SettingError> {
     let best = |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| rank(given));
     let (listen, tcp) = (best(adds_listener), best(is_tcp));
@@ -96,8 +96,8 @@ fn look_up(draft: &Draft) -> Result<(), &'static str> {
     host.map_or(Ok(()), |host| (host, 0).to_socket_addrs().map(drop).map_err(|_| "there is no such host"))
 }
 
-/// Notes that the port of the environment is none of those that a file, or another option, has led to. A command line is its user's
-/// present word.
+/// Notes that the port of the environment is not used, because a file or another option gives other addresses. If the command
+/// line gives them, its user knows that.
 fn note_unused(draft: &mut Draft, all: &[Given], origin: &Origin, giver: &str) {
     if !matches!(origin, Origin::File(_)) {
         return;
@@ -122,7 +122,7 @@ fn note(draft: &mut Draft, level: Level, text: String) {
 mod tests {
     use crate::{Config, Origin};
 
-    /// The listeners, and what the log says about them, for an environment, a file and a command line of `name=value`.
+    /// The listeners and the notes about them, for an environment, a file and a command line of `name=value`.
     fn settled(environment: &[&str], file: &[&str], command_line: &[&str]) -> (String, Vec<String>) {
         let variable = |name: &str| {
             let pair = environment.iter().filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name);
@@ -155,7 +155,7 @@ mod tests {
             (&["PORT=3000"], &["host=::1"], &[], "[::1]:3000", "INFO: PORT in the environment: listening on [::1]:3000"),
             (&["PORT=3000"], &["listen=/x", "listen=:443"], &[], "unix:/x *:443", UNUSED),
             (&["PORT=3000"], &["port=443"], &[], "127.0.0.1:443", UNUSED),
-            // The file may have it from there.
+            // The file may have taken its value from the environment.
             (&["PORT=3000"], &["port=3000", "host=::1"], &[], "[::1]:3000", ""),
             (&["PORT=3000", "HOST=0.0.0.0"], &[], &["listen=/x"], "unix:/x", ""),
             (&["PORT=many"], &[], &["listen=/x"], "unix:/x", ""),

@@ -1,26 +1,26 @@
-//! Messages that quote input, without the secrets that it may hold.
+//! Hides the secrets in quoted input.
 //!
-//! A value in the wrong option may be a key, a password or a token, and an error is written to a journal that many can read. So
-//! every message that quotes a value passes through [`masked`].
+//! A value in the wrong option may be a key, a password or a token, and an error is written to a journal that many can read.
+//! So every message that quotes a value passes through [`masked`].
 
 use std::borrow::Cow;
 
-/// Longer words without a path's or a name's form are taken for tokens.
+/// The length, in bytes, from which a word that is neither a path nor a name is taken for a token.
 const TOKEN_BYTES: usize = 32;
 
-/// A quoted value shows at most this many bytes.
+/// The most bytes of a quoted value.
 const QUOTED_BYTES: usize = 256;
 
 /// Parts of names whose values are secret.
 const SECRET_NAMES: &[&str] = &["key", "secret", "token", "pass", "pwd", "auth", "credential", "signature", "cookie", "pem"];
 
-/// Stands for a secret.
+/// The placeholder for a secret.
 const MASK: &str = "***";
 
-/// Stands for a file in the advice of messages, as in `key=FILE`.
+/// The placeholder for a file in the advice of messages, as in `key=FILE`.
 const PLACEHOLDER: &str = "FILE";
 
-/// `text` without what may be secret: documents in PEM, passwords in URLs, the values of names such as `password=`, and tokens.
+/// `text` without possible secrets: documents in PEM, passwords in URLs, the values of names such as `password=`, and tokens.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
     if let Some(start) = text.find("-----BEGIN") {
@@ -80,7 +80,7 @@ fn is_token(word: &str) -> bool {
         && word.bytes().all(known)
         && word.bytes().any(|byte| byte.is_ascii_digit())
         && word.bytes().any(|byte| byte.is_ascii_alphabetic())
-        // A path, or a name of words: their parts are short.
+        // Paths, and names of several words, have short parts.
         && word.split(['/', '-', '_', '.']).any(|part| part.len() >= TOKEN_BYTES / 2)
 }
 
@@ -88,7 +88,7 @@ fn is_token(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Secrets in the forms in which they come, each with the part that no message may hold.
+    /// Secrets in their usual forms, each with the part that no message may contain.
     const SECRETS: &[(&str, &str)] = &[
         ("-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBM\nhunter2\n-----END PRIVATE KEY-----\n", "hunter2"),
         ("-----BEGIN PRIVATE KEY-----\nhunter2 without an end", "hunter2"),

@@ -1,11 +1,11 @@
-//! How much memory this process may use: the smallest limit of its control groups.
+//! The memory that this process may use: the smallest limit of its control groups.
 
 use super::cgroups::smallest_of_groups;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Bytes of memory that the control groups of this process may use; `None`: as much as there is. Read once.
+/// The limit for the memory of this process in bytes; `None`: no limit. Read once.
 pub fn memory_allowed() -> Option<u64> {
     static ALLOWED: OnceLock<Option<u64>> = OnceLock::new();
     *ALLOWED.get_or_init(|| allowed_under(Path::new("/")))
@@ -21,7 +21,7 @@ fn allowed_under(root: &Path) -> Option<u64> {
     )
 }
 
-/// A number of bytes; version 2 says "max" for none. That of version 1 without a limit is larger than any memory.
+/// Reads a number of bytes; version 2 has "max" for none. Version 1 has a number that is larger than any memory for none.
 fn read(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Where metrics are, and for whom, in the form in which users write it and read it.
+//! Parses the address of metrics, and the networks of their clients.
 
 use super::address_option::take_option;
 use super::client_path::path_of_clients;
@@ -10,7 +10,7 @@ use super::proxies::TrustedPeers;
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use super::value::is_off;
 
-/// The address, and the networks whose clients are let in; there are none if everybody is. `None`: off.
+/// Parses the address, and the networks from which clients are allowed; no networks: all clients are. `None`: off.
 pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedPeers>), String> {
     let text = text.trim();
     if is_off(text) || text.eq_ignore_ascii_case("no") {
@@ -29,25 +29,25 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
         return Err("expected no allow= behind the path of a Unix socket: mode= says who may connect to it".to_owned());
     }
     let allowed = allowed.map(networks).transpose()?.unwrap_or_default();
-    // Otherwise the addresses of clients would decide what is spoken here.
+    // Otherwise the default protocol of clients would apply here.
     Ok((Some(address.speaking(Protocol::Http)), allowed))
 }
 
 const EXPECTED_PATH: &str =
     "expected a path and whose clients may get metrics there, such as /metrics?allow=127.0.0.1,10.0.0.0/8, or off";
 
-/// The path for metrics; `None`: off.
+/// Parses the path of metrics; `None`: off.
 pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
     let (path, allowed) = take_option(text.trim(), ALLOW)?;
     let Some(path) = path_of_clients(&path).map_err(|_| EXPECTED_PATH.to_owned())? else {
         return if allowed.is_some() { Err(EXPECTED_PATH.to_owned()) } else { Ok(None) };
     };
-    // Without this option, whoever reaches the app would read the numbers.
+    // Without this option, all clients of the app could read the metrics.
     let allowed = networks(allowed.ok_or(EXPECTED_PATH)?)?;
     Ok(Some(MetricsPath::new(path, allowed)))
 }
 
-/// Says which setting has no effect because there are no metrics, or because another one comes first.
+/// Refuses a setting that has no effect because there are no metrics, or because another one has precedence.
 pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
     if settings.metrics.is_none() && settings.dashboard.shows != DashboardShows::Nothing {
         return Err(SettingError::bad("dashboard", "on", "it needs --metrics ADDRESS, because it is at that address"));
@@ -65,7 +65,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
     }
 }
 
-/// In the form that [`address`] reads.
+/// Formats the value so that [`address`] can parse it.
 pub(super) fn show_address(address: Option<&ListenAddress>, allowed: &[TrustedPeers]) -> String {
     let Some(address) = address else { return "off".to_owned() };
     if allowed.is_empty() { address.to_string() } else { format!("{address}?{ALLOW}{}", show_networks(allowed)) }

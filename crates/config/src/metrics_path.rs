@@ -1,11 +1,11 @@
-//! Where metrics are among the paths of the app, and for whom.
+//! The path of metrics among the paths of the app, and the networks of their clients.
 
 use super::networks::{ALLOW, show_networks};
 use super::proxies::TrustedPeers;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A path at which clients in some networks get metrics, and all others what the app has there.
+/// A path at which clients in some networks get metrics, and all others get the app's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsPath {
     path: String,
@@ -33,7 +33,7 @@ impl MetricsPath {
     #[must_use]
     pub fn admits(&self, address: &[u8]) -> bool {
         let address: Option<IpAddr> = std::str::from_utf8(address).ok().and_then(|address| address.parse().ok());
-        // One without an address has come by a Unix socket, through a proxy that says nothing of the client.
+        // A client without an address has come by a Unix socket, through a proxy that does not report the client.
         address.is_some_and(|address| self.allowed.iter().any(|network| network.include(Some(address.to_canonical()))))
     }
 }

@@ -1,9 +1,9 @@
-//! The names of settings: how they are compared, which setting a name means, and which known name is similar to an unknown one.
+//! Compares names of settings, finds the setting of a name, and suggests a similar name for an unknown one.
 
 use super::setting::Setting;
 use super::table::table;
 
-/// A name in the form in which it is compared: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` are the same.
+/// Normalizes a name for comparison: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` become the same.
 pub(super) fn squash(name: &str) -> String {
     name.chars().filter(|character| !matches!(character, '-' | '_')).map(|character| character.to_ascii_lowercase()).collect()
 }
@@ -41,8 +41,8 @@ fn names(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.aliases.iter().copied())
 }
 
-/// How many letters must be inserted, removed, changed or exchanged with their neighbours to turn one word into the other
-/// (Damerau and Levenshtein).
+/// The number of letters to insert, remove, change or exchange with their neighbours to turn one word into the other (Damerau
+/// and Levenshtein).
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut rows: [Vec<usize>; 3] = [Vec::new(), Vec::new(), (0..=right.len()).collect()];

@@ -1,4 +1,4 @@
-//! The origin of a setting's text, and which of two texts has precedence.
+//! The origin of a setting's text, and the precedence between two texts.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 /// overrides the default. A host and a port of the environment do not override a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was not set.
+    /// The setting was not set.
     Default,
     /// A configuration file.
     File(String),
@@ -19,7 +19,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin that a host written in C names in words: `command line`, `file PATH`, or the name of a caller.
+    /// The origin that a host written in C has described: `command line`, `file PATH`, or the name of a caller.
     #[must_use]
     pub fn named(text: &str) -> Self {
         match text.strip_prefix("file ") {
@@ -29,10 +29,10 @@ impl Origin {
         }
     }
 
-    /// The rank of a text that only fills in what nobody else has said.
+    /// The rank of a text that only fills gaps.
     pub(super) const RANK_OF_FILLING: u8 = 1;
 
-    /// The higher rank has precedence; within one rank, the later text.
+    /// The rank of a text. The higher rank has precedence; within one rank, the later text.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,

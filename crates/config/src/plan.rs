@@ -1,4 +1,4 @@
-//! The plan that `oribi check` prints: what would be served, how, and the origin of each value.
+//! The plan that `oribi check` prints: the content, the settings, and the origin of each value.
 
 use super::counted::counted;
 use super::origin::Origin;
@@ -8,7 +8,7 @@ use super::settings::{EdgeChoice, ListenAddress, Protocol, Settings, SocketAddre
 use oribi_io::process::sandbox::Offer;
 use std::fmt;
 
-/// What would be served, and how. Its `Display` is a text of several lines for users.
+/// The plan of a server. Its `Display` is a text of several lines for users.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     /// The app: its path or another name.
@@ -69,7 +69,7 @@ impl Plan<'_> {
     }
 }
 
-/// Which process owns the connections, and why.
+/// The processes that own the connections, and the reason for that.
 fn edges(resolved: &Resolved) -> String {
     let why = match (resolved.why_edges, resolved.settings.edge) {
         (Some(reason), _) => format!("--edge auto: {reason}"),
@@ -88,7 +88,7 @@ fn spelled(address: &ListenAddress, settings: &Settings) -> String {
     if settings.offer_of(address).is_some()
         && let SocketAddress::Tcp { host, port } = &address.socket
     {
-        // Their certificates follow.
+        // The certificates follow in other lines.
         return ListenAddress::tcp(host, *port).encrypted(Vec::new()).to_string();
     }
     match &address.socket {

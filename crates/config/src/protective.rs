@@ -1,9 +1,9 @@
-//! Options of other servers that protect something and that Oribi does not have. Most unknown options only get a warning. But a
-//! user who gives one of these relies on it, so the server must not start.
+//! Options of other servers that have a protective effect and that Oribi lacks. Most unknown options only get a warning. But
+//! a user who gives one of these relies on it, so the server must not start.
 
 use super::value::boolean;
 
-/// Their names in compared form, and what to do instead.
+/// The names in normalized form, and the advice for each.
 const OPTIONS: &[(&[&str], &str)] = &[
     (&["sslbind"], "write --listen \"https://HOST:PORT?cert=FILE&key=FILE\" in its place"),
     (&["sslcapath"], "put the certificates into one file, and give --ssl-ca FILE"),
@@ -23,7 +23,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["dropprivileges"], "the names are --user and --group"),
 ];
 
-/// What to do instead of giving this protective option; `None`: the option does not protect, or this text turns it off.
+/// Advice for this protective option; `None`: the option does not protect, or this text turns it off.
 pub(super) fn instead_of(squashed: &str, text: &str) -> Option<&'static str> {
     let (_, instead) = OPTIONS.iter().find(|(names, _)| names.contains(&squashed))?;
     (boolean(text) != Ok(false)).then_some(*instead)

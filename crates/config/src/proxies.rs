@@ -1,14 +1,14 @@
-//! Which proxies in front of the server are believed, and what of their fields.
+//! The proxies in front of the server that are trusted, and their fields that are believed.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// Peers that are believed.
+/// Trusted peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedPeers {
-    /// Whoever connects to a Unix socket.
+    /// All peers of Unix sockets.
     Unix,
-    /// The addresses that begin with as many bits of this one.
+    /// The addresses that begin with the same `prefix` bits as `address`.
     Network {
         /// The first address; no bit behind the prefix is set.
         address: IpAddr,
@@ -17,7 +17,7 @@ pub enum TrustedPeers {
     },
 }
 
-/// Which fields of a trusted proxy are believed.
+/// The fields of a trusted proxy that are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedFields {
     /// X-Forwarded-For
@@ -32,26 +32,26 @@ pub struct ForwardedFields {
     pub forwarded: bool,
 }
 
-/// What is believed of proxies in front of the server.
+/// The trust in proxies in front of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxies {
-    /// Who is believed; nobody by default.
+    /// The trusted peers; none by default.
     pub trusted: Vec<TrustedPeers>,
-    /// What they are believed.
+    /// The fields of trusted peers that are believed.
     pub fields: ForwardedFields,
-    /// Whether apps get the fields of peers that are not believed; `None`: unless somebody is.
+    /// Whether the fields of other peers are removed; `None`: only if there are trusted peers.
     pub strip: Option<bool>,
 }
 
-/// What becomes of the fields with which a peer may speak of a client.
+/// The treatment of the fields in which a peer may describe a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Forwarding {
-    /// The app gets them, and nothing else comes of them.
+    /// The app gets the fields, and they have no other effect.
     #[default]
     Kept,
-    /// The app gets them, and they are believed.
+    /// The app gets the fields, and the server believes them.
     Believed,
-    /// The app does not get them.
+    /// The fields are removed.
     Removed,
 }
 
@@ -62,19 +62,19 @@ impl Default for Proxies {
 }
 
 impl Proxies {
-    /// What becomes of the fields of a peer with this address; `None` is the peer of a Unix socket.
+    /// The treatment of the fields of a peer with this address; `None` is the peer of a Unix socket.
     #[must_use]
     pub fn forwarding(&self, peer: Option<IpAddr>) -> Forwarding {
         if self.trust(peer) { Forwarding::Believed } else { self.of_strangers() }
     }
 
-    /// What becomes of the fields of somebody whom nobody knows.
+    /// The treatment of the fields of a peer that is not trusted.
     #[must_use]
     pub fn of_strangers(&self) -> Forwarding {
         if self.strip.unwrap_or(!self.trusted.is_empty()) { Forwarding::Removed } else { Forwarding::Kept }
     }
 
-    /// Whether the peer with this address is believed; `None` is the peer of a Unix socket.
+    /// Whether the peer with this address is trusted; `None` is the peer of a Unix socket.
     #[must_use]
     pub fn trust(&self, peer: Option<IpAddr>) -> bool {
         self.trusted.iter().any(|peers| peers.include(peer))
@@ -98,13 +98,13 @@ impl TrustedPeers {
         }
     }
 
-    /// Reads one address, network or `unix`.
+    /// Parses one address, network or `unix`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected IP addresses, networks such as 10.0.0.0/8, or unix, with commas between them";
         if text.eq_ignore_ascii_case("unix") { Ok(Self::Unix) } else { Self::parse_network(text, EXPECTED) }
     }
 
-    /// Reads one address or network. `expected`: what is said of anything else.
+    /// Parses one address or network. `expected` is the error for any other text.
     pub(super) fn parse_network(text: &str, expected: &str) -> Result<Self, String> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| expected.to_owned())?;
@@ -141,12 +141,12 @@ impl fmt::Display for TrustedPeers {
 }
 
 impl ForwardedFields {
-    /// All of them.
+    /// All fields.
     pub(crate) const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
-    /// None of them.
+    /// No fields.
     pub const NONE: Self = Self { client: false, scheme: false, host: false, port: false, forwarded: false };
 
-    /// Each by its name.
+    /// The fields by their names.
     pub(super) fn named(&mut self) -> [(&'static str, &mut bool); 5] {
         [
             ("x-forwarded-for", &mut self.client),

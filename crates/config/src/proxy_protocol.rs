@@ -1,4 +1,4 @@
-//! Whether connections begin with a PROXY header, in the forms in which users write it and read it.
+//! The setting whether connections begin with a PROXY header.
 
 use super::address_option::take_option;
 use oribi_proto::proxy_protocol::Versions;
@@ -6,15 +6,15 @@ use oribi_proto::proxy_protocol::Versions;
 /// Whether the connections of a listener begin with a PROXY header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// They do not.
+    /// No connection does.
     #[default]
     Off,
-    /// They do, by one of these versions; others are closed.
+    /// Each connection does, in one of these versions; others are closed.
     Required(Versions),
 }
 
 impl ProxyProtocol {
-    /// `off`, `v1`, `v2` or `on`.
+    /// Parses `off`, `v1`, `v2` or `on`.
     ///
     /// # Errors
     /// The text is none of these.
@@ -28,7 +28,7 @@ impl ProxyProtocol {
         }
     }
 
-    /// In the form that [`ProxyProtocol::parse`] reads.
+    /// Formats the value so that [`ProxyProtocol::parse`] can parse it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl ProxyProtocol {
     }
 }
 
-/// Takes `proxy_protocol=VALUE` out of the options behind the `?` of an address; returns the address without it.
+/// Removes `proxy_protocol=VALUE` from the options of an address. Returns the address without it, and the choice.
 pub(super) fn take_choice(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
     let (rest, value) = take_option(address, "proxy_protocol=")?;
     let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} behind proxy_protocol="))?;

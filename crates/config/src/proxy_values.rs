@@ -1,9 +1,9 @@
-//! The settings about proxies in front, in the forms in which users write them and read them.
+//! Parses the settings about proxies in front.
 
 use super::proxies::{ForwardedFields, TrustedPeers};
 use super::value::{boolean, is_off, show_switch};
 
-/// Peers, separated by commas; `off` for none.
+/// Parses peers, separated by commas; `off` for none.
 pub(super) fn trusted_peers(text: &str) -> Result<Vec<TrustedPeers>, String> {
     if is_off(text.trim()) {
         return Ok(Vec::new());
@@ -11,7 +11,7 @@ pub(super) fn trusted_peers(text: &str) -> Result<Vec<TrustedPeers>, String> {
     text.split(',').map(|peers| TrustedPeers::parse(peers.trim())).collect()
 }
 
-/// Names of fields, separated by commas; `all`, or `off` for none.
+/// Parses names of fields, separated by commas; `all`, or `off` for none.
 pub(super) fn forwarded_fields(text: &str) -> Result<ForwardedFields, String> {
     let text = text.trim().to_ascii_lowercase();
     if text == "all" {
@@ -32,7 +32,7 @@ pub(super) fn forwarded_fields(text: &str) -> Result<ForwardedFields, String> {
     Ok(fields)
 }
 
-/// `auto`, `on` or `off`.
+/// Parses `auto`, `on` or `off`.
 pub(super) fn strip_choice(text: &str) -> Result<Option<bool>, String> {
     if text.trim().eq_ignore_ascii_case("auto") {
         return Ok(None);
@@ -40,7 +40,7 @@ pub(super) fn strip_choice(text: &str) -> Result<Option<bool>, String> {
     boolean(text).map(Some).map_err(|_| "expected auto, on or off".to_owned())
 }
 
-/// In the form that [`strip_choice`] reads.
+/// Formats the value so that [`strip_choice`] can parse it.
 pub(super) fn show_strip(choice: Option<bool>) -> String {
     choice.map_or_else(|| "auto".to_owned(), show_switch)
 }

@@ -1,9 +1,9 @@
-//! The field in which requests carry their ids.
+//! The field with the id of a request.
 
 use oribi_message::{KnownField, RequestHead};
 use std::fmt;
 
-/// The name that proxies and frameworks use.
+/// The usual name, also of proxies and frameworks.
 const USUAL: &str = "X-Request-Id";
 /// The longest name: no field in use comes near it.
 const NAME_BYTES: usize = 64;
@@ -22,13 +22,13 @@ impl Default for RequestIdField {
 }
 
 impl RequestIdField {
-    /// Reads a name, or `on` for the usual one.
+    /// Parses a name, or `on` for the usual one.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if ["on", "true", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             return Ok(Self::default());
         }
-        // Not 1 either, which means the same for a switch.
+        // 1 is no name either: for a switch it means `on`.
         let is_name = text.starts_with(|first: char| first.is_ascii_alphabetic())
             && text.len() <= NAME_BYTES
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -48,19 +48,19 @@ impl RequestIdField {
         &self.name
     }
 
-    /// Which well-known name it is, if any.
+    /// The well-known field with this name, if there is one.
     #[must_use]
     pub const fn known(&self) -> Option<KnownField> {
         self.known
     }
 
-    /// Whether a field of a request is that one.
+    /// Whether a field of a request is the one with the id.
     #[must_use]
     pub fn is(&self, known: Option<KnownField>, name: &[u8]) -> bool {
         known == self.known && (known.is_some() || name.eq_ignore_ascii_case(self.name.as_bytes()))
     }
 
-    /// The id of a request, which has that field once.
+    /// The value of the first such field of a request; `None`: it has none.
     #[must_use]
     pub fn of<'a>(&self, head: &RequestHead<'a>) -> Option<&'a [u8]> {
         head.fields().find(|(known, name, _)| self.is(*known, name)).map(|(_, _, value)| value)

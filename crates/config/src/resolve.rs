@@ -1,4 +1,4 @@
-//! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
+//! Makes settings from the given texts: decides precedence, refuses contradictions, and decides where to listen.
 
 use super::encryption;
 use super::error::SettingError;
@@ -23,7 +23,7 @@ pub struct Resolved {
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
-    /// Why there are edges or none, if the user left that to the server.
+    /// The reason for edges or for none, if the user left that to the server.
     pub(super) why_edges: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ pub struct Explained<'a> {
     pub(crate) value: String,
     /// The origin of the value.
     pub origin: &'a Origin,
-    /// What the setting does.
+    /// The description of the setting.
     pub(crate) help: &'static str,
 }
 

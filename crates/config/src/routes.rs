@@ -1,26 +1,26 @@
-//! The routes by which requests are counted, in the form in which users write them and read them.
+//! The routes by which requests are counted.
 
 use std::fmt;
 
-/// The route of every request that is on no other.
+/// The name for requests that are on no route.
 pub(crate) const OTHER: &str = "other";
 
-/// The most bytes of a name: it stands in two lines of the memory that sums are in, behind its length.
+/// The most bytes of a name: it takes two lines of the memory with sums, including its length.
 pub const NAME_BYTES: usize = 56;
 
-/// The most routes: each is some 20 series in Prometheus, with the usual buckets, and 2 KiB in each process that counts.
+/// The most routes: each takes some 20 series in Prometheus, with the usual buckets, and 2 KiB in each process that counts.
 const ROUTES: usize = 32;
 
 /// The requests whose paths begin with certain segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     name: String,
-    /// Without a slash at its end: it is empty for all paths.
+    /// The prefix without a slash at its end; empty: all paths.
     prefix: String,
 }
 
 impl Route {
-    /// Reads `/PREFIX` or `NAME=/PREFIX`; `/*` may stand behind it.
+    /// Parses `/PREFIX` or `NAME=/PREFIX`; `/*` may follow.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str =
             "expected /PREFIX or NAME=/PREFIX, such as /shop, shop=/shop or '/shop/*', which is the same as /shop";
@@ -38,7 +38,7 @@ impl Route {
         if name.is_empty() || name.contains(char::is_control) {
             return Err(EXPECTED.to_owned());
         }
-        // It stands in memory that is passed on to later programs.
+        // The memory that contains the name is passed on to later programs.
         if name.len() > NAME_BYTES {
             return Err(format!("expected a name of at most {NAME_BYTES} bytes for the route, as in NAME=/PREFIX"));
         }
@@ -48,7 +48,7 @@ impl Route {
         Ok(Self { name: name.to_owned(), prefix: prefix.to_owned() })
     }
 
-    /// Adds it to others.
+    /// Adds the route to `routes`.
     pub(super) fn join(self, routes: &mut Vec<Self>) -> Result<(), String> {
         if let Some(present) = routes.iter().find(|route| route.prefix == self.prefix) {
             return if *present == self { Ok(()) } else { Err(format!("{present} is a route with the same prefix")) };
@@ -60,21 +60,21 @@ impl Route {
         Ok(())
     }
 
-    /// What its paths begin with, without a slash at the end.
+    /// The beginning of its paths, without a slash at the end.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 }
 
 impl fmt::Display for Route {
-    /// In the form that `Route::parse` reads.
+    /// Formats the value so that `Route::parse` can parse it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.prefix.is_empty() { "/" } else { &self.prefix };
         if self.name == path { formatter.write_str(path) } else { write!(formatter, "{}={path}", self.name) }
     }
 }
 
-/// The names under which requests are counted, [`OTHER`] first; none if there are no routes. Several routes may have the same.
+/// The names under which requests are counted, [`OTHER`] first; none if there are no routes. Several routes may share a name.
 pub(crate) fn route_names(routes: &[Route]) -> Vec<&str> {
     let mut names: Vec<&str> = if routes.is_empty() { Vec::new() } else { vec![OTHER] };
     for Route { name, .. } in routes {
@@ -85,10 +85,10 @@ pub(crate) fn route_names(routes: &[Route]) -> Vec<&str> {
     names
 }
 
-/// The number of a route's name among those.
+/// The index of a route's name in `names`.
 pub fn number_of_name(route: &Route, names: &[&str]) -> u8 {
     let number = names.iter().position(|name| *name == route.name).unwrap_or_default();
-    // There are few.
+    // It fits, because there are few.
     number as u8
 }
 

@@ -1,10 +1,10 @@
-//! Whether edges run in a sandbox, in the forms in which users write it and read it.
+//! The setting whether edges run in a sandbox.
 
 use super::settings::SandboxChoice;
 use super::value::boolean;
 use oribi_io::process::sandbox::Offer;
 
-/// `off`, `try` or `on`.
+/// Parses `off`, `try` or `on`.
 ///
 /// # Errors
 /// The text is none of these.
@@ -19,7 +19,7 @@ pub fn sandbox_choice(text: &str) -> Result<SandboxChoice, String> {
     }
 }
 
-/// In the form that [`sandbox_choice`] reads.
+/// Formats the value so that [`sandbox_choice`] can parse it.
 pub(super) fn show_sandbox(choice: SandboxChoice) -> String {
     match choice {
         SandboxChoice::Off => "off",
@@ -29,7 +29,7 @@ pub(super) fn show_sandbox(choice: SandboxChoice) -> String {
     .to_owned()
 }
 
-/// What `oribi check` says of a choice, where there are edges; `None`: there is to be no sandbox.
+/// The text of `oribi check` about a choice, for a server with edges; `None`: there is no sandbox.
 pub(super) fn describe(choice: SandboxChoice, offer: &Offer) -> Option<String> {
     let why = show_sandbox(choice);
     match (choice, offer.missing()) {

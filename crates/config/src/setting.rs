@@ -5,9 +5,9 @@ use super::settings::Settings;
 /// The headings under which `--help` and `oribi check` group the settings, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// Where to listen.
+    /// Addresses of listeners.
     Listening,
-    /// Processes and threads, and how long they live.
+    /// Processes and threads, and their lives.
     Workers,
     /// Processes that own the connections and run no app.
     Edges,
@@ -15,9 +15,9 @@ pub enum Section {
     Timeouts,
     /// Limits for clients.
     Limits,
-    /// What apps get from requests.
+    /// Parts of requests that apps get.
     Requests,
-    /// What is added to responses.
+    /// Additions to responses.
     Responses,
     /// Files that are served without an app.
     Files,
@@ -61,16 +61,16 @@ impl Draft {
     }
 }
 
-/// Puts a text into the draft, or returns which texts are valid.
+/// Applies a text to the draft, or says which texts are valid.
 pub(super) type Apply = fn(&mut Draft, &str) -> Result<(), String>;
 
-/// One setting: everything about it in one place, so that flags, options of plackup, `oribi check` and the manual agree.
+/// A setting, with all of its properties in one place, so that flags, options of plackup, `oribi check` and the manual agree.
 pub struct Setting {
     /// Its name, with `-` between words.
     pub name: &'static str,
     /// Its names in other servers.
     pub aliases: &'static [&'static str],
-    /// Names that mean the opposite, for a switch.
+    /// Names with the opposite meaning, for a switch.
     pub opposites: &'static [&'static str],
     /// A flag of one letter.
     pub short: Option<char>,
@@ -80,12 +80,12 @@ pub struct Setting {
     pub section: Section,
     /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
     pub placeholder: &'static str,
-    /// What it does, with its unit; without its default.
+    /// The description with its unit, without its default.
     pub help: &'static str,
-    /// Describes the default if it depends on the machine or on other settings.
+    /// A description of the default if it depends on the machine or on other settings.
     pub(crate) default_words: Option<&'static str>,
     pub(super) apply: Apply,
-    /// The text of its value, in a form that `apply` reads; `None` for a shorthand that only sets other settings.
+    /// The text of its value, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
     /// The same for a setting that collects values: a text for each value.
     pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,

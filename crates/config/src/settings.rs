@@ -32,18 +32,18 @@ pub enum Protocol {
 /// The I/O model of the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoModel {
-    /// The model that has been measured to be best where it is permitted.
+    /// The measured best model of those that are permitted.
     #[default]
     Auto,
     /// Readiness: epoll.
     Epoll,
     /// Completion: io_uring.
     Uring,
-    /// Readiness, by the method that the system's libevent prefers. Only if it was built in.
+    /// Readiness, by the method that the system's libevent prefers. Needs a program with libevent built in.
     Libevent,
 }
 
-/// How connections reach lanes.
+/// The way of connections to lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
@@ -57,7 +57,7 @@ pub enum AcceptModel {
 /// Whether connections belong to edges: processes that run no app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EdgeChoice {
-    /// The program decides by what it serves (see [`Served`](super::Served)); one that does not decide has no edges.
+    /// The program decides, by its content (see [`Served`](super::Served)); if it does not, there are no edges.
     #[default]
     Auto,
     /// Edges own the connections, and workers take complete requests from a queue.
@@ -66,43 +66,43 @@ pub enum EdgeChoice {
     Off,
 }
 
-/// Whether edges are kept from opening, and from asking of the kernel, what an edge does not need.
+/// Whether edges are restricted to the files and system calls that an edge needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxChoice {
-    /// They are not.
+    /// They are not restricted.
     #[default]
     Off,
-    /// As far as the kernel can do that.
+    /// They are restricted as far as the kernel supports it.
     Try,
-    /// They are, or the server does not start.
+    /// They are fully restricted, or the server does not start.
     On,
 }
 
-/// Where `oribi ctl` reaches the server.
+/// The address of the socket for `oribi ctl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ControlChoice {
-    /// Nowhere.
+    /// There is no socket.
     #[default]
     Off,
-    /// At a socket named after the process, in a directory that only its user can enter.
+    /// A socket named after the process, in a directory that only its user can enter.
     Auto,
-    /// At a socket with this path.
+    /// A socket with this path.
     At(PathBuf),
 }
 
-/// Where to listen, and for which protocol.
+/// The address and the protocol of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// The address.
     pub socket: SocketAddress,
     /// The protocol of the clients; `None`: that of [`Settings::protocol`].
     pub protocol: Option<Protocol>,
-    /// Whether connections begin with a PROXY header; `None`: as [`Settings::proxy_protocol`] says.
+    /// Whether connections begin with a PROXY header; `None`: according to [`Settings::proxy_protocol`].
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: they are
-    /// not encrypted, unless the protocol is left open, too, and [`Tls::by_default`] says so.
+    /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: the
+    /// connections are not encrypted, unless the protocol is open, too, and [`Tls::by_default`] is set.
     pub(crate) certificates: Option<Vec<CertificateFiles>>,
-    /// What it says of handshakes.
+    /// The rules for its handshakes.
     pub(crate) handshakes: Handshakes,
 }
 
@@ -131,25 +131,25 @@ impl ListenAddress {
         }
     }
 
-    /// The same, for clients that speak `protocol`.
+    /// The same address, for clients that speak `protocol`.
     #[must_use]
     pub fn speaking(self, protocol: Protocol) -> Self {
         Self { protocol: Some(protocol), ..self }
     }
 
-    /// The same, whose connections begin with a PROXY header, or do not.
+    /// The same address with this choice about a PROXY header.
     #[cfg(test)]
     pub(crate) fn greeted(self, choice: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(choice), ..self }
     }
 
-    /// The same, for HTTP over TLS with these certificates.
+    /// The same address, for HTTP over TLS with these certificates.
     #[must_use]
     pub(crate) fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
         Self { protocol: Some(Protocol::Http), certificates: Some(certificates), ..self }
     }
 
-    /// Whether it holds the text of a certificate or a key itself.
+    /// Whether the address itself contains the text of a certificate or a key.
     pub(super) fn holds_text(&self) -> bool {
         let is_text = |pem: &Pem| matches!(pem, Pem::Text(_));
         self.certificates.iter().flatten().any(|files| is_text(&files.certificate) || is_text(&files.key))
@@ -186,13 +186,14 @@ pub struct Limits {
     pub target_bytes: usize,
     /// Bytes of request content; [`Limits::UNLIMITED`] for no limit.
     pub content_bytes: u64,
-    /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
+    /// Bytes of request content that are kept in memory; larger content goes to an unlinked temporary file.
     pub content_memory_bytes: usize,
-    /// Content of at most this size needs no disk, although it is more than `content_memory_bytes`: an edge passes it on as a file in memory.
+    /// Content of at most this size needs no disk, even if it exceeds `content_memory_bytes`: an edge passes it on as a file
+    /// in memory.
     pub content_small_bytes: usize,
-    /// Bytes in memory that the contents of all unfinished requests of a process may hold; `None`: the usual.
+    /// Bytes in memory for the contents of all unfinished requests of a process; `None`: the default.
     pub content_memory_total: Option<u64>,
-    /// Files with request content that a process may have open; `None`: a quarter of the descriptors that it may open.
+    /// Open files with request content of a process; `None`: a quarter of the descriptors that it may open.
     pub content_files_total: Option<u64>,
     /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
     pub output_bytes: usize,
@@ -200,7 +201,8 @@ pub struct Limits {
     pub output_spool_bytes: u64,
     /// The same for all responses of a process.
     pub output_spool_total: u64,
-    /// Bytes in memory that all responses of a process may hold before even small ones go to temporary files; `None`: the usual.
+    /// Bytes in memory for all responses of a process, beyond which even small ones go to temporary files; `None`: the
+    /// default.
     pub output_memory_total: Option<u64>,
     /// Connections of a worker.
     pub connections: usize,
@@ -219,29 +221,30 @@ impl Limits {
     pub const UNLIMITED: u64 = i64::MAX as u64;
 }
 
-/// Deadlines, each absolute from its start: a trickle of bytes does not move it. [`Timeouts::NEVER`] means none.
+/// Deadlines, each absolute from its start: a trickle of bytes does not postpone it. [`Timeouts::NEVER`] means none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request (or the accept) to the end of its head.
     pub head: Duration,
     /// From the end of the head to the end of the content.
     pub content: Duration,
-    /// How long a kept-alive connection may be idle. Zero: no keep-alive.
+    /// The idle time of a kept-alive connection. Zero: no keep-alive.
     pub keepalive: Duration,
-    /// Time for a client to take each 64 KiB of a response, or its remainder.
+    /// The time for a client to accept each 64 KiB of a response, or its remainder.
     pub write: Duration,
-    /// How long a closed connection lingers to read what the client is still sending. Zero: not at all.
+    /// The time for which a closed connection is still read. Zero: not at all.
     pub linger: Duration,
-    /// How long an app may keep a client waiting, for its answer or for the next piece of it, before it is interrupted.
+    /// The time for which an app may keep a client waiting, for the response or for its next piece, before it is interrupted.
     pub request: Duration,
-    /// How long the server goes on serving after it was told to stop, so that others learn of it.
+    /// The time for which the server still serves after it was told to stop, so that load balancers notice
+    /// (`--shutdown-delay`).
     pub farewell: Duration,
-    /// How long workers may take to finish when the server stops. Zero: not at all.
+    /// The time that workers may take to finish when the server stops. Zero: none.
     pub graceful: Duration,
 }
 
 impl Timeouts {
-    /// The time that means "no deadline": ten years, which any clock can be moved by without overflow.
+    /// The time that means "no deadline": ten years, which can be added to any clock without overflow.
     pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 }
 
@@ -252,7 +255,7 @@ pub enum LogTarget {
     Standard,
     /// A file, appended to.
     File(PathBuf),
-    /// A daemon that takes messages.
+    /// A daemon that receives messages.
     System(SystemLog),
 }
 
@@ -263,11 +266,11 @@ pub enum AccessFormat {
     Common,
     /// Apache's `combined`.
     Combined,
-    /// That of Rack::CommonLogger, by which Puma logs as well: `common` and the seconds that the request took.
+    /// That of Rack::CommonLogger, which Puma uses as well: `common` and the seconds that the request took.
     Rack,
     /// One JSON object a line.
     Json,
-    /// As the user wrote it.
+    /// A pattern of the user.
     Pattern(AccessPattern),
 }
 
@@ -275,17 +278,17 @@ pub enum AccessFormat {
 /// may use, and sets the listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where to listen.
+    /// The addresses of the listeners.
     pub listen: Vec<ListenAddress>,
     /// The protocol of clients if the [`ListenAddress`] names none, and at sockets that another program opened.
     pub protocol: Protocol,
-    /// Whether connections begin with a PROXY header if the [`ListenAddress`] does not say it; never those of FastCGI.
+    /// Whether connections begin with a PROXY header unless the [`ListenAddress`] decides it; never those of FastCGI.
     pub proxy_protocol: ProxyProtocol,
-    /// How connections are encrypted.
+    /// The settings of encryption.
     pub tls: Tls,
     /// The certificates that are ordered from an authority.
     pub acme: oribi_acme::Settings,
-    /// How an authority is shown whose the domains are, as the user says it; `None`: as it can be, where the server listens.
+    /// The challenge that the user has chosen; `None`: one that fits the listeners.
     pub acme_challenge: Option<oribi_acme::Challenge>,
     /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
@@ -301,7 +304,7 @@ pub struct Settings {
     pub underscore_headers: bool,
     /// Whether a request target with bytes above 0x7F is refused.
     pub strict_uri: bool,
-    /// What is believed of proxies in front.
+    /// The trust in proxies in front.
     pub proxies: Proxies,
     /// Whether clients may speak HTTP/2.
     pub http2: bool,
@@ -309,44 +312,44 @@ pub struct Settings {
     pub workers: usize,
     /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
     pub threads: usize,
-    /// How many threads of a crew stay when there is little to do; at most `threads`.
+    /// Threads of a crew that stay when there is little to do; at most `threads`.
     pub min_threads: usize,
     /// The I/O model of the lanes.
     pub io: IoModel,
-    /// How connections reach lanes.
+    /// The way of connections to lanes.
     pub accept: AcceptModel,
     /// Whether connections belong to edges.
     pub edge: EdgeChoice,
-    /// How many edges there are, if there are any.
+    /// The number of edges, if there are any.
     pub edges: usize,
     /// Requests that may wait for a worker at an edge; more are refused.
     pub queue_limit: usize,
-    /// How long a request may wait for a worker at an edge.
+    /// The time that a request may wait for a worker at an edge.
     pub queue_timeout: Duration,
     /// The path of the probe that edges answer.
     pub probe: Option<String>,
-    /// Whether an edge submits an idempotent request once more whose worker has died.
+    /// Whether an edge submits an idempotent request once more if its worker has died.
     pub retry_lost: bool,
     /// Whether an edge adds the field X-Request-Start.
     pub request_start: bool,
-    /// The field in which each request has an id; `None`: it has none.
+    /// The field with the id of each request; `None`: requests have no ids.
     pub request_id: Option<RequestIdField>,
-    /// Whether requests have their places in traces (`traceparent`).
+    /// Whether requests belong to traces (`traceparent`).
     pub traces: bool,
-    /// How many traces are recorded that begin here.
+    /// The share of the traces begun here that is recorded.
     pub trace_sample: SampleRatio,
-    /// Where spans of sampled requests go.
+    /// The destination of the spans of sampled requests.
     pub trace_export: oribi_otlp::Settings,
-    /// How long an app may take before the place where it is is logged.
+    /// The time after which the position of a running app is logged.
     pub request_warning: Duration,
-    /// How long an app may take before its worker is ended; `None`: [`Settings::KILL_AFTER`] longer than
+    /// The time after which the worker of a running app is ended; `None`: [`Settings::KILL_AFTER`] after
     /// [`Timeouts::request`].
     pub request_kill: Option<Duration>,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// If set, each worker draws its limit between this number and `max_requests`.
     pub min_requests: Option<u64>,
-    /// How workers start and when they are replaced.
+    /// The settings of the start and the replacement of workers.
     pub life: Life,
     /// Time between the starts of two workers.
     pub spawn_interval: Duration,
@@ -363,27 +366,27 @@ pub struct Settings {
     pub date: bool,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
-    /// The port of https to which clients are sent that come by http; `None`: they are answered.
+    /// The port of https to which clients of http are redirected; `None`: they are not redirected.
     pub redirect_https: Option<u16>,
-    /// The Strict-Transport-Security field of responses over https; `None`: only what the app sets.
+    /// The Strict-Transport-Security field of responses over https; `None`: only the app's own.
     pub transport_security: Option<String>,
-    /// Which files are served in addition to the app, and how.
+    /// The files that are served in addition to the app, and the way in which they are.
     pub files: oribi_files::Settings,
-    /// Where request content beyond `content_memory_bytes` goes.
+    /// The directory for request content beyond `content_memory_bytes`.
     pub temporary_directory: PathBuf,
-    /// Where the access log goes; `None`: nowhere.
+    /// The destination of the access log; `None`: there is none.
     pub access_log: Option<LogTarget>,
     /// The format of its lines.
     pub access_log_format: AccessFormat,
-    /// From which time on the error log tells of a request; [`Timeouts::NEVER`]: of none.
+    /// The time from which on a request is logged as slow; [`Timeouts::NEVER`]: none is.
     pub slow: Duration,
-    /// Where the error log goes.
+    /// The destination of the error log.
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
-    /// For the log: what the environment has changed, or has not.
+    /// Notes for the log, about variables of the environment that were used or not.
     pub notes: Vec<(log::Level, String)>,
-    /// Whether process titles show what each process is.
+    /// Whether process titles describe the processes.
     pub process_titles: bool,
     /// The name of the app in process titles; empty: none.
     pub app_name: String,
@@ -401,39 +404,39 @@ pub struct Settings {
     pub new_privileges: bool,
     /// The permission bits that new files do not get.
     pub umask: Option<u32>,
-    /// Where `oribi ctl` reaches the server.
+    /// The address of the socket for `oribi ctl`.
     pub control: ControlChoice,
-    /// Where Prometheus gets the server's metrics.
+    /// The address at which Prometheus gets metrics; `None`: there is none.
     pub metrics: Option<ListenAddress>,
-    /// The networks whose clients may get them there; empty: everybody may.
+    /// The networks whose clients may get metrics there; empty: all clients may.
     pub metrics_allowed: Vec<TrustedPeers>,
-    /// Where some clients get them among the paths of the app.
+    /// The path of the app at which some clients get metrics; `None`: there is none.
     pub metrics_path: Option<MetricsPath>,
-    /// Whether responses tell how long their requests have waited and run.
+    /// Whether responses report the queue and run times of their requests.
     pub server_timing: bool,
-    /// The bounds of buckets in its histograms, the shortest first.
+    /// The bounds of the buckets of histograms, the shortest first.
     pub histogram_buckets: Vec<Bound>,
-    /// The routes by which requests are counted besides.
+    /// The routes by which requests are counted in addition.
     pub metrics_routes: Vec<Route>,
-    /// The page there that shows how the server does.
+    /// The dashboard at the address for metrics.
     pub dashboard: Dashboard,
-    /// Where the process id of the master is written.
+    /// The file with the process id of the master; `None`: there is none.
     pub pid_file: Option<PathBuf>,
-    /// The file whose change reloads the app.
+    /// The file whose change reloads the app; `None`: there is none.
     pub restart_file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
+    /// The time that an app has for ending after its interruption, unless [`Settings::request_kill`] is set.
     pub const KILL_AFTER: Duration = Duration::from_secs(5);
 
-    /// After which time the worker is ended of an app that neither answers nor ends.
+    /// The time after which the worker of an app that neither answers nor ends is ended.
     #[must_use]
     pub(crate) fn kill_after(&self) -> Duration {
         self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
     }
 
-    /// How many edges own the connections; 0: each worker has its own connections.
+    /// The number of edges that own the connections; 0: each worker has its own connections.
     #[must_use]
     pub fn edges_wanted(&self) -> usize {
         match self.edge {
@@ -442,7 +445,7 @@ impl Settings {
         }
     }
 
-    /// How many sockets each TCP address has: one for each edge or lane that accepts if these have their own, else one.
+    /// The number of sockets of each TCP address: one for each edge or lane that accepts if these have their own, else one.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
         match (self.accept, self.edges_wanted()) {
@@ -452,13 +455,13 @@ impl Settings {
         }
     }
 
-    /// Whether something happens to apps that take long.
+    /// Whether there are deadlines for apps.
     #[must_use]
     pub fn has_app_deadlines(&self) -> bool {
         [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
     }
 
-    /// Whether somebody may ask for metrics.
+    /// Whether there are metrics, at an address or a path.
     #[must_use]
     pub fn tells_metrics(&self) -> bool {
         self.metrics.is_some() || self.metrics_path.is_some()
@@ -469,13 +472,13 @@ impl Settings {
         route_names(&self.metrics_routes)
     }
 
-    /// How many of them workers count under: where there are edges, these do that.
+    /// The number of names under which workers count: none if there are edges, which count instead.
     pub fn routes_of_workers(&self) -> usize {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
 
-    /// How many threads of each worker the supervisor watches for apps that take too long. If there are edges, these watch until
-    /// the app has answered, and the supervisor only what comes then.
+    /// The number of threads of each worker that the supervisor watches for apps that take too long. If there are edges,
+    /// these watch until the app has answered, and the supervisor watches only the time after that.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
         if self.has_app_deadlines() { self.threads } else { 0 }
@@ -507,10 +510,11 @@ impl Default for Settings {
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,
             edges: 1,
-            // As many as the kernel holds connections for a server whose workers are busy (--backlog): a fast app answers them within
-            // seconds. That is 512 MiB if every request is as large as a slot; what no request has filled takes no memory.
+            // As many as the connections that the kernel holds for a server whose workers are busy (--backlog): a fast app
+            // answers them within seconds. That is 512 MiB if every request is as large as a slot; parts that no request has
+            // filled take no memory.
             queue_limit: 4096,
-            // Most people have gone by then, and most proxies in front give up after 60 s.
+            // Most people have given up by then, and most proxies in front do after 60 s.
             queue_timeout: Duration::from_secs(30),
             probe: None,
             retry_lost: false,

@@ -4,61 +4,61 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-/// Where the C library's syslog(3) sends messages.
+/// The socket to which the C library's syslog(3) sends messages.
 const USUAL_SOCKET: &str = "/dev/log";
-/// Where systemd's journal listens to its own protocol.
+/// The socket for the protocol of systemd's journal.
 const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
 /// The port of syslog over UDP (RFC 5426, section 3.3).
 const USUAL_PORT: u16 = 514;
-/// The longest tag that older daemons take (RFC 3164, section 4.1.3).
+/// The longest tag that older daemons accept (RFC 3164, section 4.1.3).
 const TAG_BYTES: usize = 32;
-/// The facility that nginx takes unless it is told another.
+/// The default facility of nginx.
 const USUAL_FACILITY: u8 = 23;
 
-/// The facilities of syslog (RFC 5424, section 6.2.1); the empty ones have no name in syslog.conf(5). That of the kernel is not for
-/// programs.
+/// The facilities of syslog (RFC 5424, section 6.2.1); the empty ones have no name in syslog.conf(5). That of the kernel is
+/// not for programs.
 const FACILITIES: [&str; 24] = [
     "", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "", "", "", "", "local0",
     "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
 
-/// A daemon that takes messages, each as one datagram.
+/// A daemon that receives messages, each as one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemLog {
-    /// Where it listens.
+    /// The address of the daemon.
     pub place: LogPlace,
-    /// How it wants messages to look.
+    /// The format of the messages.
     pub form: MessageForm,
-    /// What the messages are about, as the number that syslog has for it.
+    /// The subject of the messages, as syslog's number.
     pub facility: u8,
-    /// Who has sent them.
+    /// The name of the sender.
     pub tag: String,
-    /// The words of the user.
+    /// The text of the user.
     text: String,
 }
 
-/// Where a daemon listens.
+/// The address of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPlace {
-    /// At a socket of this machine.
+    /// A socket of this machine.
     Socket(PathBuf),
-    /// At a port, by UDP.
+    /// A port, by UDP.
     Address(SocketAddr),
 }
 
-/// The form of messages.
+/// The format of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageForm {
-    /// What syslog(3) sends to a socket of this machine.
+    /// That of syslog(3) for a socket of this machine.
     Local,
     /// RFC 5424.
     Network,
-    /// The fields that the journal takes.
+    /// The fields of the journal's protocol.
     Journal,
 }
 
 impl SystemLog {
-    /// Reads `syslog:[HOST[:PORT]|/PATH][?facility=NAME&tag=NAME]` or `journal[:/PATH][?...]`; `None`: the text is neither.
+    /// Parses `syslog:[HOST[:PORT]|/PATH][?facility=NAME&tag=NAME]` or `journal[:/PATH][?...]`; `None`: the text is neither.
     pub(super) fn parse(text: &str) -> Option<Result<Self, String>> {
         let (start, options) = text.split_once('?').unwrap_or((text, ""));
         let (kind, place) = start.split_once(':').unwrap_or((start, ""));
@@ -100,7 +100,7 @@ impl fmt::Display for SystemLog {
     }
 }
 
-/// A host is looked up once, so that no message waits for it.
+/// Looks up a host, once, so that no message waits for it.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {

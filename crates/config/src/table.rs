@@ -1,7 +1,7 @@
 //! The table of settings: one row for each.
 //!
-//! The rows of a section stand together. A shorthand stands above the settings that it sets: rows are applied from top to bottom,
-//! so the more particular setting overrides the shorthand.
+//! The rows of a section are in one block. A shorthand is above the settings that it sets: rows are applied from top to
+//! bottom, so that the more particular setting overrides the shorthand.
 
 mod acme;
 mod control;
@@ -110,7 +110,7 @@ static TABLE: &[Setting] = &[
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {
             let automatic = text.trim().eq_ignore_ascii_case("auto");
-            // Puma and Starlet take 0 for a single process; here that is one worker.
+            // In Puma and Starlet, 0 means a single process; here that is one worker.
             let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
             draft.settings.workers = told.max(1);
             Ok(())
@@ -507,7 +507,7 @@ static TABLE: &[Setting] = &[
         .show(|settings| settings.temporary_directory.display().to_string()),
 ];
 
-/// Adds a listener unless it is there already: plackup passes some of them twice, as `socket` and as `listen`.
+/// Adds a listener unless it exists already: plackup passes some of them twice, as `socket` and as `listen`.
 fn add_listener(draft: &mut Draft, address: ListenAddress) {
     let chosen_by_kernel = matches!(address.socket, SocketAddress::Tcp { port: 0, .. });
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {

@@ -1,31 +1,31 @@
-//! How connections are encrypted, as users say it for all addresses.
+//! The settings of encryption for all addresses.
 
 use super::handshakes::{Handshakes, Offer};
 use oribi_tls::{CertificateFiles, Options, Suites, Verify, Version};
 use std::path::PathBuf;
 
-/// How connections are encrypted.
+/// The settings of encryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Files with certificates, for addresses that name none.
     pub(crate) certificates: Vec<PathBuf>,
     /// Files with their keys, in the same order. A certificate without one has its key in its own file.
     pub(crate) keys: Vec<PathBuf>,
-    /// Files with what their authorities say of them (OCSP), in the same order.
+    /// Files with OCSP responses of the authorities for the certificates, in the same order.
     pub(crate) statuses: Vec<PathBuf>,
     /// Files with certificates that this server orders, each with its key.
     pub(crate) ordered: Vec<PathBuf>,
-    /// What the user says about addresses without a scheme; `None`: nothing.
+    /// The user's choice for addresses without a scheme; `None`: there is none.
     pub(crate) wanted: Option<bool>,
     /// Whether connections are encrypted at TCP addresses without a scheme, and at TCP sockets that another program has opened.
     pub(crate) by_default: bool,
     /// The oldest version of TLS.
     pub(crate) oldest: Version,
-    /// Which suites are taken.
+    /// The accepted suites.
     pub(crate) suites: Suites,
     /// Whether clients are asked for certificates.
     pub(crate) clients: Verify,
-    /// A file with the certificates of those who may vouch for clients.
+    /// A file with the authorities that may sign certificates of clients.
     pub(crate) authorities: Option<PathBuf>,
 }
 
@@ -53,7 +53,7 @@ impl Tls {
         !self.certificates.is_empty() || !self.ordered.is_empty()
     }
 
-    /// What is offered where `said` is said of handshakes.
+    /// The offer with these files and the rules `said`, supplemented by those for all addresses.
     pub(super) fn offer(&self, files: Vec<CertificateFiles>, said: &Handshakes) -> Offer {
         let clients = said.clients.unwrap_or(self.clients);
         let authorities = said.authorities.as_ref().or(self.authorities.as_ref()).filter(|_| clients != Verify::None);

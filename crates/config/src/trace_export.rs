@@ -1,4 +1,4 @@
-//! Where spans go, in the form in which users write it and read it.
+//! Parses the destination of spans.
 
 use super::error::SettingError;
 use super::settings::Settings;
@@ -10,7 +10,7 @@ use oribi_otlp::{endpoint, endpoint_of_environment};
 /// The longest name of a service.
 const LONGEST_NAME: usize = 255;
 
-/// The URL of a collector, what the environment says, or `off`. `None`: spans go nowhere.
+/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None`: spans are not exported.
 pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {
@@ -22,12 +22,12 @@ pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
     endpoint(text).map(Some)
 }
 
-/// In the form that [`collector`] reads.
+/// Formats the value so that [`collector`] can parse it.
 pub(super) fn show_collector(export: &oribi_otlp::Settings) -> String {
     export.endpoint.clone().unwrap_or_else(|| "off".to_owned())
 }
 
-/// The name of a service; empty: that of the app.
+/// Parses the name of a service; empty: that of the app.
 pub(super) fn service(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
@@ -36,7 +36,7 @@ pub(super) fn service(text: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Makes the path absolute, and says which setting has no effect.
+/// Makes the path absolute, and refuses settings that have no effect.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     let export = &mut settings.trace_export;
     if let Some(path) = &mut export.authorities

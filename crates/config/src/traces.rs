@@ -7,11 +7,11 @@ use std::fmt;
 pub struct SampleRatio(u32);
 
 impl SampleRatio {
-    /// All of them.
+    /// All traces.
     pub const ALL: Self = Self(Self::WHOLE);
     const WHOLE: u32 = 1_000_000;
 
-    /// Reads a number from 0 to 1.
+    /// Parses a number from 0 to 1.
     ///
     /// # Errors
     /// The text is no such number.
@@ -23,7 +23,7 @@ impl SampleRatio {
         Ok(Self((ratio * f64::from(Self::WHOLE)).round() as u32))
     }
 
-    /// Whether a trace is among them that has drawn this number, of all that 64 bits have.
+    /// Whether a trace is sampled that has drawn this random number of 64 bits.
     #[must_use]
     pub fn includes(self, draw: u64) -> bool {
         (u128::from(draw) * u128::from(Self::WHOLE)) >> 64 < u128::from(self.0)

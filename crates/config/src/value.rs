@@ -1,4 +1,4 @@
-//! Values in the form in which users write them: counts, sizes, durations, switches. Every error tells what is valid.
+//! Parses and formats simple values: counts, sizes, durations, switches. Every error says what is valid.
 
 use super::AccessPattern;
 use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
@@ -8,12 +8,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether the text is a word that switches something off: a number would mean "at once" or "nothing" where users mean "never".
+/// Whether the text is a word for "off": a number would mean "at once" or "nothing" where users mean "never".
 pub(super) fn is_off(text: &str) -> bool {
     ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// A whole number in `range`.
+/// Parses a whole number in `range`.
 pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let text = text.trim();
     let (low, high) = (*range.start(), *range.end());
@@ -25,12 +25,12 @@ pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
 }
 
-/// A whole number in `range`, as `usize`.
+/// Parses a whole number in `range`, as `usize`.
 pub(crate) fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usize, String> {
     count(text, u64::from(*range.start())..=u64::from(*range.end())).map(|number| number as usize)
 }
 
-/// `MIN:MAX`, or one number for both. The smaller one may be 0, the greater one may not.
+/// Parses `MIN:MAX`, or one number for both. The smaller one may be 0, the greater one may not.
 pub(crate) fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
     let (low, high) = text.split_once(':').unwrap_or((text, text));
     let low_from = if text.contains(':') { 0 } else { 1 };
@@ -40,12 +40,12 @@ pub(crate) fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
     }
 }
 
-/// In the form that [`span`] reads.
+/// Formats the value so that [`span`] can parse it.
 pub(crate) fn show_span(low: usize, high: usize) -> String {
     if low == high { high.to_string() } else { format!("{low}:{high}") }
 }
 
-/// A part of a line for users.
+/// Parses a part of a line for users.
 pub(crate) fn title_part(text: &str) -> Result<String, String> {
     if text.chars().any(char::is_control) {
         return Err("expected a text of one line without control characters".to_owned());
@@ -53,7 +53,7 @@ pub(crate) fn title_part(text: &str) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// The name or number of a user or a group.
+/// Parses the name or number of a user or a group.
 pub(crate) fn account(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty()
@@ -64,7 +64,7 @@ pub(crate) fn account(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Permission bits of a file, as an octal number; `off` leaves them to the umask.
+/// Parses permission bits of a file, as an octal number; `off` leaves them to the umask.
 pub(crate) fn file_mode(text: &str) -> Result<Option<u32>, String> {
     let text = text.trim();
     if is_off(text) {
@@ -76,12 +76,12 @@ pub(crate) fn file_mode(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// In the form that [`file_mode`] reads.
+/// Formats the value so that [`file_mode`] can parse it.
 pub(crate) fn show_file_mode(mode: Option<u32>) -> String {
     mode.map_or_else(|| "off".to_owned(), |mode| format!("{mode:03o}"))
 }
 
-/// A whole number; 0 and `off` mean "no limit".
+/// Parses a whole number; 0 and `off` mean "no limit".
 pub fn limit(text: &str) -> Result<Option<u64>, String> {
     if is_off(text.trim()) {
         return Ok(None);
@@ -93,8 +93,8 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. All units are multiples of 1024, whatever their spelling, as in the
-/// configuration of every web server.
+/// Parses a number of bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. All units are multiples of 1024, in any spelling,
+/// as in the configuration of every web server.
 pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let text = text.trim();
     let (number, unit) = split_unit(text);
@@ -116,7 +116,8 @@ pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
 }
 
-/// Bytes, at least 1, or `off` for no limit. 0 is refused, because some servers take it for "nothing", others for "no limit".
+/// Parses a number of bytes, at least 1, or `off` for no limit. 0 is refused, because it means "nothing" in some servers, and
+/// "no limit" in others.
 pub(crate) fn size_limit(text: &str) -> Result<u64, String> {
     if is_off(text.trim()) {
         return Ok(Limits::UNLIMITED);
@@ -127,7 +128,7 @@ pub(crate) fn size_limit(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A duration of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number is seconds.
+/// Parses a duration of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds";
     const YEAR: u128 = 365 * 24 * 3600 * 1000;
@@ -155,8 +156,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A deadline: a time above zero, or `off` for none. 0 is refused, because some servers take it for "at once", others for
-/// "never".
+/// Parses a deadline: a time above zero, or `off` for none. 0 is refused, because it means "at once" in some servers, and
+/// "never" in others.
 pub(crate) fn deadline(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) {
         return Ok(Timeouts::NEVER);
@@ -174,17 +175,17 @@ pub(crate) fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
     if text.trim().eq_ignore_ascii_case("auto") { Ok(None) } else { deadline(text).map(Some) }
 }
 
-/// A time; 0 and `off` mean that the thing does not happen at all.
+/// Parses a time; 0 and `off` mean that the event does not happen at all.
 pub fn duration_or_off(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
 }
 
-/// A time to wait at most: 0 is "not at all", `off` is "without limit".
+/// Parses the longest time to wait: 0 is "not at all", `off` is "without limit".
 pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Timeouts::NEVER) } else { duration(text) }
 }
 
-/// `on`, `off` and their synonyms. An empty text, which a switch without a value has, means on.
+/// Parses `on`, `off` and their synonyms. An empty text, which a switch without a value has, means on.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "" | "1" | "on" | "yes" | "true" => Ok(true),
@@ -193,12 +194,12 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// In the form that [`boolean`] reads.
+/// Formats the value so that [`boolean`] can parse it.
 pub fn show_switch(on: bool) -> String {
     (if on { "on" } else { "off" }).to_owned()
 }
 
-/// A path.
+/// Parses a path.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected a path".to_owned());
@@ -206,7 +207,7 @@ pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// Names of files, separated by commas, or `off` for none.
+/// Parses names of files, separated by commas, or `off` for none.
 pub(crate) fn file_names(text: &str) -> Result<Vec<String>, String> {
     if is_off(text.trim()) {
         return Ok(Vec::new());
@@ -219,12 +220,12 @@ pub(crate) fn file_names(text: &str) -> Result<Vec<String>, String> {
     Err("expected names of files with commas between them, as in index.html,index.htm, or off".to_owned())
 }
 
-/// In the form that [`file_names`] reads.
+/// Formats the value so that [`file_names`] can parse it.
 pub(crate) fn show_file_names(names: &[String]) -> String {
     if names.is_empty() { "off".to_owned() } else { names.join(",") }
 }
 
-/// The destination of a log: `-` or a path.
+/// Parses the destination of a log: `-` or a path.
 pub fn log_target(text: &str) -> Result<LogTarget, String> {
     match text {
         "-" => Ok(LogTarget::Standard),
@@ -235,12 +236,12 @@ pub fn log_target(text: &str) -> Result<LogTarget, String> {
     }
 }
 
-/// The destination of a log, or `off`.
+/// Parses the destination of a log, or `off`.
 pub(crate) fn optional_log_target(text: &str) -> Result<Option<LogTarget>, String> {
     if is_off(text) { Ok(None) } else { log_target(text).map(Some).map_err(|why| format!("{why}, or `off`")) }
 }
 
-/// A format of the access log.
+/// Parses a format of the access log.
 pub(crate) fn access_format(text: &str) -> Result<AccessFormat, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "common" => Ok(AccessFormat::Common),
@@ -252,7 +253,7 @@ pub(crate) fn access_format(text: &str) -> Result<AccessFormat, String> {
     }
 }
 
-/// The protocol of clients.
+/// Parses the protocol of clients.
 pub(crate) fn protocol(text: &str) -> Result<Protocol, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "http" => Ok(Protocol::Http),
@@ -261,7 +262,7 @@ pub(crate) fn protocol(text: &str) -> Result<Protocol, String> {
     }
 }
 
-/// In the form that [`protocol`] reads.
+/// Formats the value so that [`protocol`] can parse it.
 pub(crate) fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
@@ -270,7 +271,7 @@ pub(crate) fn show_protocol(protocol: Protocol) -> String {
     .to_owned()
 }
 
-/// The I/O model of the lanes.
+/// Parses the I/O model of the lanes.
 pub(crate) fn io_model(text: &str) -> Result<IoModel, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "auto" => Ok(IoModel::Auto),
@@ -281,7 +282,7 @@ pub(crate) fn io_model(text: &str) -> Result<IoModel, String> {
     }
 }
 
-/// In the form that [`io_model`] reads.
+/// Formats the value so that [`io_model`] can parse it.
 pub(crate) fn show_io_model(model: IoModel) -> String {
     match model {
         IoModel::Auto => "auto",
@@ -292,7 +293,7 @@ pub(crate) fn show_io_model(model: IoModel) -> String {
     .to_owned()
 }
 
-/// How connections reach lanes.
+/// Parses the way of connections to lanes.
 pub fn accept_model(text: &str) -> Result<AcceptModel, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "shared" => Ok(AcceptModel::Shared),
@@ -301,7 +302,7 @@ pub fn accept_model(text: &str) -> Result<AcceptModel, String> {
     }
 }
 
-/// In the form that [`accept_model`] reads.
+/// Formats the value so that [`accept_model`] can parse it.
 pub fn show_accept_model(model: AcceptModel) -> String {
     match model {
         AcceptModel::Shared => "shared",
@@ -310,7 +311,7 @@ pub fn show_accept_model(model: AcceptModel) -> String {
     .to_owned()
 }
 
-/// Whether connections belong to edges.
+/// Parses whether connections belong to edges.
 pub fn edge_choice(text: &str) -> Result<EdgeChoice, String> {
     if text.trim().eq_ignore_ascii_case("auto") {
         return Ok(EdgeChoice::Auto);
@@ -322,7 +323,7 @@ pub fn edge_choice(text: &str) -> Result<EdgeChoice, String> {
     }
 }
 
-/// In the form that [`edge_choice`] reads.
+/// Formats the value so that [`edge_choice`] can parse it.
 pub(crate) fn show_edge_choice(choice: EdgeChoice) -> String {
     match choice {
         EdgeChoice::Auto => "auto",
@@ -332,7 +333,7 @@ pub(crate) fn show_edge_choice(choice: EdgeChoice) -> String {
     .to_owned()
 }
 
-/// Addresses, separated by commas; empty: no restriction.
+/// Parses addresses, separated by commas; empty: no restriction.
 pub(crate) fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     let addresses = text.split(',').map(str::trim).filter(|address| !address.is_empty());
     addresses
@@ -341,12 +342,12 @@ pub(crate) fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
         .map_err(|_| "expected IP addresses with commas between them, as in 127.0.0.1,192.0.2.7".to_owned())
 }
 
-/// In the form that [`ip_addresses`] reads.
+/// Formats the value so that [`ip_addresses`] can parse it.
 pub(crate) fn show_ip_addresses(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A level of the error log.
+/// Parses a level of the error log.
 pub(crate) fn log_level(text: &str) -> Result<log::LevelFilter, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "off" => Ok(log::LevelFilter::Off),
@@ -359,19 +360,19 @@ pub(crate) fn log_level(text: &str) -> Result<log::LevelFilter, String> {
     }
 }
 
-/// Text that is allowed in a response field: visible ASCII with single spaces between.
+/// Parses a text that is allowed in a response field: visible ASCII with single spaces between.
 pub(crate) fn field_value(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     if visible && text.trim() == text { Ok(text.to_owned()) } else { Err("expected visible ASCII characters".to_owned()) }
 }
 
-/// A name for SERVER_NAME: a host that is allowed in a URI.
+/// Parses a name for SERVER_NAME: a host that is allowed in a URI.
 pub(crate) fn host_name(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\"\\<>".contains(&byte));
     if fits { Ok(text.to_owned()) } else { Err("expected a host name or an address".to_owned()) }
 }
 
-/// Bytes with the largest unit that is exact.
+/// Formats a number of bytes with the largest unit that is exact.
 pub fn show_size(bytes: u64) -> String {
     if bytes >= Limits::UNLIMITED {
         return "off".to_owned();
@@ -384,7 +385,7 @@ pub fn show_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// A time with the largest unit that is exact and of which there is more than one.
+/// Formats a time with the largest unit that is exact and of which there is more than one.
 pub fn show_duration(time: Duration) -> String {
     if time >= Timeouts::NEVER {
         return "off".to_owned();
@@ -402,12 +403,12 @@ pub fn show_duration(time: Duration) -> String {
     }
 }
 
-/// A number; none is shown as `off`.
+/// Formats a number; none is `off`.
 pub fn show_limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "off".to_owned(), |number| number.to_string())
 }
 
-/// The destination of a log.
+/// Formats the destination of a log.
 pub fn show_log_target(target: &LogTarget) -> String {
     match target {
         LogTarget::Standard => "-".to_owned(),
@@ -431,7 +432,7 @@ fn digits_only(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The number and the unit behind it (with or without a space between).
+/// Splits a text into the number and the unit behind it (with or without a space between).
 fn split_unit(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
     (text[..end].trim_end(), &text[end..])

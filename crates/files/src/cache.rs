@@ -1,5 +1,5 @@
-//! Files that were requested lately. The clock algorithm (second chance) chooses the file to evict: a file that was used since
-//! the hand last passed it stays.
+//! A cache of recently requested files. The clock algorithm (second chance) chooses the file to evict: a file that was used
+//! since the hand last passed it stays.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,7 +26,7 @@ impl<T> Cache<T> {
         Self { places: HashMap::with_hasher(Seed::new()), slots: Vec::new(), hand: 0, capacity }
     }
 
-    /// The place of an entry, which is valid until the next change.
+    /// The index of an entry, valid until the next change.
     #[inline]
     pub(crate) fn find(&mut self, path: &[u8]) -> Option<usize> {
         let place = *self.places.get(path)?;
@@ -71,7 +71,8 @@ impl<T> Cache<T> {
         }
     }
 
-    /// The place of the entry that has not been used for approximately the longest time. The hand goes around at most twice.
+    /// Frees and returns the index of the entry that has been unused for about the longest time. The hand goes around at most
+    /// twice.
     fn make_room(&mut self) -> usize {
         loop {
             let place = self.hand % self.slots.len();
@@ -83,7 +84,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// The random start value of the hash. Only paths of existing files are kept, and only a bounded number, so a fast hash is
+/// The random start value of the hash. The cache holds a bounded number of paths, all of existing files, so a fast hash is
 /// enough.
 #[derive(Clone, Copy, Debug)]
 struct Seed(u64);

@@ -1,10 +1,10 @@
-//! Which of several codings of a file a client gets (RFC 9110, section 12.5.3).
+//! Chooses the coding of a file that a client gets (RFC 9110, section 12.5.3).
 
 use crate::list::{elements, trim};
 use crate::selection::Selection;
 use oribi_message::KnownField::AcceptEncoding;
 
-/// A content coding that files may be stored in; the first is the one that mostly makes the smallest files.
+/// A content coding of stored files; the first one mostly makes the smallest files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// Brotli (RFC 7932).
@@ -45,14 +45,14 @@ impl Coding {
     }
 }
 
-/// What to send to a client.
+/// The variant to send to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The unencoded file.
     Identity,
     /// A variant.
     Coded(Coding),
-    /// The client accepts none of what exists.
+    /// The client accepts no existing variant.
     None,
 }
 
@@ -71,7 +71,8 @@ pub fn choose(selection: &Selection<'_>, is_there: impl Fn(Coding) -> bool) -> C
             best = (Choice::Coded(coding), weight);
         }
     }
-    // If the field does not mention identity, the unencoded file is acceptable, but any coding that the client names is better.
+    // If the field does not mention identity, the unencoded file is acceptable, but any coding that the client names is
+    // better.
     let identity = match accepted.identity {
         Some(weight) => weight,
         None if accepted.any == Some(0) => 0,
@@ -80,7 +81,7 @@ pub fn choose(selection: &Selection<'_>, is_there: impl Fn(Coding) -> bool) -> C
     if identity > best.1 { Choice::Identity } else { best.0 }
 }
 
-/// Weights, in thousandths.
+/// The accepted codings with their weights, in thousandths.
 #[derive(Default)]
 struct Accepted {
     coded: [Option<u16>; Coding::ALL.len()],
@@ -111,7 +112,7 @@ impl Accepted {
     }
 }
 
-/// `q=0.5` as 500 (section 12.4.2).
+/// Parses `q=0.5` as 500 (section 12.4.2).
 fn weight(parameter: &[u8]) -> Option<u16> {
     let [b'q' | b'Q', b'=', digit, rest @ ..] = parameter else { return None };
     let fraction = match rest {

@@ -6,12 +6,12 @@ use crate::ranges::{self, ByteRange, Wanted};
 use crate::selection::Selection;
 use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
 
-/// What distinguishes this state of a representation from all others.
+/// The validators of a representation: they distinguish its present state from all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
     /// The entity-tag with its quotes; empty: none.
     pub etag: &'a [u8],
-    /// When it was modified, in seconds since the Unix epoch; `None`: unknown.
+    /// The time of the last modification, in seconds since the Unix epoch; `None`: unknown.
     pub modified: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ fn date_of(selection: &Selection<'_>, field: KnownField) -> Option<u64> {
     selection.single(field).and_then(date::read)
 }
 
-/// If-Range (section 13.1.5): only a strong validator proves that the part fits to what the client has.
+/// Evaluates If-Range (section 13.1.5): only a strong validator proves that the part fits the client's copy.
 fn is_current(value: &[u8], validators: &Validators<'_>, now: impl FnOnce() -> u64) -> bool {
     let value = trim(value);
     if value.ends_with(b"\"") {
@@ -126,7 +126,7 @@ impl<'a> Iterator for Tags<'a> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 9110 use this second; the representation was modified in it.
+    /// The second of the examples in RFC 9110. The representation was modified in it.
     const MODIFIED: &str = "Sat, 29 Oct 1994 19:43:31 GMT";
     const BEFORE: &str = "Sat, 29 Oct 1994 19:43:30 GMT";
     const AFTER: &str = "Sat, 29 Oct 1994 19:43:32 GMT";

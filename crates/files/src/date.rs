@@ -1,4 +1,4 @@
-//! Dates as HTTP writes them (RFC 9110, section 5.6.7), counted in whole seconds since the Unix epoch.
+//! Dates in the format of HTTP (RFC 9110, section 5.6.7), in whole seconds since the Unix epoch.
 
 use httpdate::{HttpDate, parse_http_date};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The last second of the last year with four digits.
 const LAST: u64 = 253_402_300_799;
 
-/// Reads a date in one of the three formats that a recipient must accept.
+/// Parses a date in one of the three formats that a recipient must accept.
 pub(crate) fn read(value: &[u8]) -> Option<u64> {
     let date = parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
-/// Writes a date.
+/// Formats a date.
 pub(crate) fn write(seconds: u64) -> String {
     HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST))).to_string()
 }
 
-/// The present second.
+/// The current second.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

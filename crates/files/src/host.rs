@@ -23,7 +23,7 @@ impl FileRuntime {
     /// # Errors
     /// The directory cannot be opened.
     pub fn new(directory: PathBuf, options: Options) -> io::Result<Self> {
-        // So errors show before a worker is forked.
+        // An error must show before a worker is forked.
         Site::open(&directory, &options)?;
         Ok(Self { directory, options })
     }
@@ -45,7 +45,7 @@ struct FileHost {
 impl Host for FileHost {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         match request.head.method() {
-            // A file authorizes nobody, so only a request for a response gets one.
+            // A file cannot authorize or filter a request, so only a request for a response gets one.
             _ if request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) => send_page(403, &[], reply),
             b"GET" | b"HEAD" => {
                 if let Err((reply, why)) = self.site.answer(request, b"", reply) {
@@ -53,7 +53,7 @@ impl Host for FileHost {
                 }
             }
             b"OPTIONS" => {
-                // If the client has gone, there is nobody to answer.
+                // It fails only if the client has gone.
                 let _ = reply.send(ResponseHead { status: 204, fields: &[ALLOW] }, &[]);
             }
             _ => send_page(405, &[ALLOW], reply),

@@ -1,11 +1,12 @@
 //! Files as responses: from the path of a URL to a representation, its conditions and its ranges.
 //!
 //! A [`Site`] is a directory with a cache of open files, used by one lane. It answers a request through a
-//! [`Reply`](oribi_host::Reply), or returns the reply if there is no such file. [`FileRuntime`] is a host that has only a site.
+//! [`Reply`](oribi_host::Reply), or returns the reply if there is no such file. [`FileRuntime`] is a host that has only a
+//! site.
 //!
-//! The decision what to send needs no system call: [`target`] reads the path, [`coding`] chooses among variants, [`conditions`]
-//! and [`ranges`] tell which part of the representation to send (RFC 9110, sections 12 to 14). Only [`root`] opens files, and
-//! never outside of its directory.
+//! The choice of the response needs no system call: [`target`] maps the path, [`coding`] chooses among variants,
+//! [`conditions`] and [`ranges`] determine the part of the representation to send (RFC 9110, sections 12 to 14). Only
+//! [`root`] opens files, and never outside of its directory.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -47,19 +48,19 @@ pub struct Settings {
     pub sendfile_roots: Vec<PathBuf>,
     /// Directories whose files the app may name by X-Accel-Redirect.
     pub accelerated: Vec<Mount>,
-    /// How files are served.
+    /// The options for serving files.
     pub options: Options,
 }
 
-/// How files are served, whichever directory they are in.
+/// The options for serving files, for all directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The names to look for in a directory whose path ends in a slash; the first that exists is sent. Empty: none.
     pub index: Vec<String>,
     /// The Cache-Control field of every file that is sent; `None`: none.
     pub cache_control: Option<String>,
-    /// How many files each lane keeps open, or in memory, together with their state. 0: none, so each request asks the file
-    /// system.
+    /// The number of files that each lane keeps open, or in memory, together with their metadata. 0: none, so that each
+    /// request asks the file system.
     pub open_files: usize,
     /// Whether names that begin with a dot are served; `.well-known` (RFC 8615) is served in any case.
     pub dotfiles: bool,

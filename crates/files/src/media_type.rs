@@ -1,6 +1,6 @@
 //! The media type of a file, from its name.
 
-/// The type of bytes about which nothing is known (RFC 2046, section 4.5.1).
+/// The type of unknown content (RFC 2046, section 4.5.1).
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file with this name. Text is declared as UTF-8, except XML, which declares its encoding itself.
@@ -12,7 +12,7 @@ pub(crate) fn of(path: &[u8]) -> &'static str {
     UTF_8.iter().find(|(bare, _)| *bare == found).map_or(found, |(_, with_charset)| with_charset)
 }
 
-/// Types of text with the value that is sent. Other types are text too, but no browser shows them.
+/// The types of text to which a charset is added. Other types are text too, but no browser shows them.
 const UTF_8: &[(&str, &str)] = &[
     ("text/html", "text/html; charset=utf-8"),
     ("text/css", "text/css; charset=utf-8"),
@@ -26,7 +26,7 @@ const UTF_8: &[(&str, &str)] = &[
     ("text/tab-separated-values", "text/tab-separated-values; charset=utf-8"),
 ];
 
-/// Whether such content is worth compressing: media are compressed already.
+/// Whether content of this type is worth compressing: media are compressed already.
 pub(crate) fn compresses(media_type: &str) -> bool {
     let bare = media_type.split(';').next().unwrap_or(media_type);
     match bare.split_once('/') {

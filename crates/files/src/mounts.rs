@@ -19,10 +19,10 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Reads `/prefix=DIR`.
+    /// Parses `/prefix=DIR`.
     ///
     /// # Errors
-    /// A message that tells what is expected.
+    /// Says which form is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected /PREFIX=DIR, as in /assets=public/assets, or /=public";
         let (prefix, directory) = text.split_once('=').ok_or(EXPECTED)?;
@@ -48,7 +48,7 @@ impl Mount {
 }
 
 impl fmt::Display for Mount {
-    /// In the form that [`Mount::parse`] reads.
+    /// In the form that [`Mount::parse`] accepts.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.prefix.is_empty() { "/" } else { "" };
         write!(formatter, "{slash}{}={}", self.prefix, self.directory.display())

@@ -5,7 +5,7 @@ use crate::representation::{Content, Representation};
 use oribi_host::Piece;
 use std::hash::{BuildHasher, RandomState};
 
-/// The boundary lines, and what stands between them.
+/// The boundary lines and the fields between them.
 pub(crate) struct Multipart {
     /// The Content-Type of the response.
     pub(crate) media_type: String,

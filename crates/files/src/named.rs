@@ -1,4 +1,4 @@
-//! Files that an app names in a field of its response, to be sent in place of its content: X-Sendfile and X-Accel-Redirect.
+//! Files that an app names in a field of its response, to be sent instead of its content: X-Sendfile and X-Accel-Redirect.
 
 use crate::mounts::Mount;
 use crate::representation::Representation;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The directories whose files apps may name, opened by one lane.
 #[derive(Debug)]
 pub struct NamedFiles {
-    /// For X-Sendfile: each directory with the paths under which apps may know it.
+    /// For X-Sendfile: each directory with the paths under which an app may name it.
     roots: Vec<(Vec<PathBuf>, Root)>,
     /// For X-Accel-Redirect, the longest prefix first.
     mapped: Vec<(Mount, Root)>,
@@ -60,7 +60,7 @@ impl NamedFiles {
         Ok(Some(named))
     }
 
-    /// The first field of a response that names a file and is honoured.
+    /// The first field of a response that names a file and is allowed to.
     #[must_use]
     pub fn name_in<'a>(&self, fields: &[FieldPair<'a>]) -> Option<Name<'a>> {
         fields.iter().find_map(|(name, value)| match name.len() {
@@ -77,8 +77,8 @@ impl NamedFiles {
         accelerates || name.eq_ignore_ascii_case(b"x-sendfile")
     }
 
-    /// Whether a field of a request tells an app by which field to name files. Only a web server may send it, not a client,
-    /// because Rack::Sendfile believes it.
+    /// Whether this field of a request selects the field by which an app names files. Rack::Sendfile trusts it, so only a web
+    /// server may send it, not a client.
     #[must_use]
     pub fn steers_app(name: &[u8]) -> bool {
         name.len() == 15 && (name.eq_ignore_ascii_case(b"x-sendfile-type") || name.eq_ignore_ascii_case(b"x-accel-mapping"))

@@ -17,7 +17,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub const fn len(&self) -> u64 {
@@ -25,7 +25,7 @@ impl ByteRange {
     }
 }
 
-/// The result of reading a Range field.
+/// The result of parsing a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The field is invalid or asks for too much, and is ignored.
@@ -38,7 +38,7 @@ pub enum Wanted {
     Nothing,
 }
 
-/// Reads the value of a Range field for a representation of `size` bytes.
+/// Parses the value of a Range field for a representation of `size` bytes.
 #[must_use]
 pub fn read(value: &[u8], size: u64) -> Wanted {
     let Some(set) = strip_unit(value) else { return Wanted::Whole };
@@ -106,7 +106,7 @@ impl Spec {
     }
 }
 
-/// A number of any length; what does not fit 64 bits is behind the end of any file.
+/// Parses a number of any length; one that does not fit 64 bits is behind the end of any file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -11,15 +11,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Files up to this size are kept in memory and sent together with the head by one call, which costs two thirds of the CPU time
-/// of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand.
+/// Files up to this size are kept in memory and sent together with the head by one system call, which costs two thirds of the
+/// CPU time of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand.
 pub(crate) const SMALL: u64 = 16 << 10;
 
-/// Earlier times say nothing: what packs files often gives all of them the same one, so that only their content decides what the package
-/// is. Known are 1970 (images of containers; Nix has its first second), 1980 (archives of ZIP) and 1985 (npm). 1990 began at this second.
+/// The first second of 1990. Earlier times are not informative: packaging tools often give all files the same time, so that
+/// only the content of the package differs. Known are 1970 (images of containers; Nix has its first second), 1980 (archives
+/// of ZIP) and 1985 (npm).
 const TELLING: u64 = 631_152_000;
 
-/// The metadata of a file that changes whenever its content does.
+/// Metadata that changes whenever the content of the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState {
     device: u64,
@@ -42,12 +43,12 @@ impl FileState {
         }
     }
 
-    /// When it was modified, in whole seconds.
+    /// The time of the last modification, in whole seconds.
     pub(crate) fn second(&self) -> i64 {
         self.modified.0
     }
 
-    /// The same, if that says anything.
+    /// The same time, if it is informative.
     fn telling_second(&self) -> Option<u64> {
         u64::try_from(self.modified.0).ok().filter(|second| *second >= TELLING)
     }
@@ -61,7 +62,7 @@ pub struct Representation {
     pub(crate) coding: Option<Coding>,
     /// Empty: none.
     etag: Box<[u8]>,
-    /// `None`: its time says nothing.
+    /// The time of the last modification; `None`: it is not informative.
     modified: Option<u64>,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
@@ -69,7 +70,7 @@ pub struct Representation {
     pub(crate) prepared: Option<PreparedFields>,
 }
 
-/// Where the bytes are.
+/// The bytes of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
     Memory(Box<[u8]>),
@@ -77,7 +78,7 @@ pub(crate) enum Content {
 }
 
 impl Representation {
-    /// Makes it from an open file.
+    /// Makes the representation of an open file.
     pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
         let state = FileState::of(status);
         let content = Content::of(file, &state);
@@ -95,13 +96,13 @@ impl Representation {
         }
     }
 
-    /// Makes it from a file that an app has named.
+    /// Makes the representation of a file that an app has named.
     #[must_use]
     pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8]) -> Self {
         Self::new(file, status, crate::media_type::of(path), None)
     }
 
-    /// All of it.
+    /// The whole content.
     #[inline]
     pub(crate) fn whole(&self) -> Piece<'_> {
         match &self.content {
@@ -110,13 +111,13 @@ impl Representation {
         }
     }
 
-    /// Number of bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.state.size
     }
 
-    /// Entity-tag and date.
+    /// The entity-tag and the date.
     #[must_use]
     pub fn validators(&self) -> Validators<'_> {
         Validators { etag: &self.etag, modified: self.modified }
@@ -128,8 +129,8 @@ impl Representation {
     }
 }
 
-/// A strong entity-tag, the same on every machine that has the same file: of the time and the size or, if the time says nothing, of the
-/// content of a small file. A larger one has none then, because another content could have the same.
+/// A strong entity-tag, the same on every machine with the same file: from time and size or, if the time is not informative,
+/// from the content of a small file. A larger file has no tag then, because another content could get the same one.
 fn etag(state: &FileState, coding: Option<Coding>, content: &Content) -> Vec<u8> {
     let (seconds, nanoseconds) = state.modified;
     let state_of_content = match content {
@@ -144,7 +145,8 @@ fn etag(state: &FileState, coding: Option<Coding>, content: &Content) -> Vec<u8>
     format!("\"{state_of_content}-{:x}{dash}{coding}\"", state.size).into_bytes()
 }
 
-/// FNV-1a with 128 bits: not for those who look for two texts with one hash, but they only deceive their own visitors.
+/// FNV-1a with 128 bits. It does not resist authors who look for two texts with one hash, but they could only deceive their
+/// own visitors.
 fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -152,7 +154,7 @@ fn hash(bytes: &[u8]) -> u128 {
 }
 
 impl Content {
-    /// Reads a small file. If the file changes meanwhile, its content is not kept, because it could be a mixture.
+    /// Reads a small file. A file that changes meanwhile is not kept in memory, because its content could be a mixture.
     fn of(file: OwnedFd, state: &FileState) -> Self {
         let file = File::from(file);
         if state.size <= SMALL
@@ -167,7 +169,7 @@ impl Content {
 
 /// The content of a file that has exactly `size` bytes.
 fn read_all(file: &File, size: usize) -> Option<Box<[u8]>> {
-    // One byte more shows the end.
+    // One more byte would show that the file is longer.
     let mut bytes = vec![0; size + 1];
     let mut read = 0;
     loop {

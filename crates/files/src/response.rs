@@ -11,19 +11,19 @@ use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
 /// The number of fields that a representation has itself.
 const OWN_FIELDS: usize = 5;
-/// Up to this number of fields no allocation is needed.
+/// Up to this number, the list of fields needs no allocation.
 const FEW: usize = 8;
 
 /// The parameters of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
-    /// What is sent.
+    /// The representation to send.
     pub representation: &'a Representation,
     /// The method of the request: with GET, ranges are honoured; with GET and HEAD, conditions.
     pub method: &'a [u8],
     /// The request's conditions and ranges.
     pub selection: &'a Selection<'a>,
-    /// The status if nothing is wrong. Conditions and ranges apply only to 200.
+    /// The status if conditions and ranges do not change it. They apply only to 200.
     pub status: u16,
     /// Further fields. They override fields of the representation with the same name.
     pub fields: &'a [FieldPair<'a>],
@@ -168,12 +168,12 @@ impl Sender<'_> {
         })
     }
 
-    /// Sends something other than the file's content, with those fields that do not describe content.
+    /// Sends content that is not the file's, with the fields that do not describe content.
     fn send_no_file(&self, status: u16, first: &[FieldPair<'_>], page: &[u8]) -> Result<(), ReplyError> {
         let of_content = |name: &[u8]| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
         let mut fields: Vec<FieldPair<'_>> = first.to_vec();
         fields.extend(self.response.fields.iter().filter(|(name, _)| {
-            // Fields of the file do not apply to a page that says why there is no file.
+            // Fields of the file do not apply to a page that explains its absence.
             let of_file: &[&[u8]] =
                 if status == 304 { &[] } else { &[b"etag", b"last-modified", b"cache-control", b"expires"] };
             let of_file = of_file.iter().any(|lower| is(name, lower));

@@ -1,4 +1,4 @@
-//! A directory outside of which nothing is opened.
+//! A directory: files are opened only below it.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat, openat2};
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How often to retry a path that was renamed during the look-up: the kernel then cannot tell whether it stays below
+/// The most tries for a path that was renamed during the look-up: the kernel then cannot determine whether it stays below
 /// (openat2(2)).
 const TRIES: usize = 16;
 
@@ -18,7 +18,7 @@ pub struct Root {
     kernel_confines: bool,
 }
 
-/// What exists at a path below a root.
+/// The result of looking up a path below a root.
 #[derive(Debug)]
 pub enum Found {
     /// A regular file, open for reading, and its metadata.
@@ -27,7 +27,7 @@ pub enum Found {
     Directory,
 }
 
-/// Why nothing was found.
+/// The reason why nothing was found.
 #[derive(Debug)]
 pub enum NotFound {
     /// Nothing with this name exists, or nothing that may be served: a link that leads out, a device, a socket.
@@ -68,7 +68,7 @@ impl Root {
         Self::open(path).map_err(|error| io::Error::new(error.kind(), format!("cannot open {}: {error}", path.display())))
     }
 
-    /// Makes it behave as on a kernel that does not confine paths.
+    /// Makes this root behave as on a kernel that does not confine paths.
     #[must_use]
     pub fn without_help_of_the_kernel(self) -> Self {
         Self { kernel_confines: false, ..self }
@@ -80,7 +80,7 @@ impl Root {
     /// # Errors
     /// See [`NotFound`].
     pub fn find(&self, path: &[u8]) -> Result<Found, NotFound> {
-        // So opening a FIFO does not wait for its writer.
+        // Opening a FIFO must not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let path = if path.is_empty() { b"." } else { path };

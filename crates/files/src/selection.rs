@@ -1,4 +1,4 @@
-//! What a request says about the representation that it wants.
+//! The fields of a request that select a representation.
 
 use oribi_message::KnownField;
 
@@ -35,7 +35,7 @@ impl<'a> Selection<'a> {
         condition || matches!(known, F::IfRange | F::Range | F::AcceptEncoding)
     }
 
-    /// Whether there is any condition or range.
+    /// Whether the request has a condition or a range.
     #[inline]
     #[must_use]
     pub fn is_particular(&self) -> bool {

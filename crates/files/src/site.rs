@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// For this time the cache trusts what it knows about a file; after it, a change is seen.
+/// The time for which the cache trusts its metadata of a file: a change is seen after it.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A directory and those of its files that were requested lately.
@@ -30,11 +30,11 @@ pub struct Site {
 struct Resource {
     plain: Representation,
     variants: Vec<Representation>,
-    /// When the file system was last asked, by the monotonic clock.
+    /// The time of the last check of the file system, by the monotonic clock.
     checked: Duration,
 }
 
-/// What a path leads to.
+/// The result of looking up a path.
 enum Place {
     /// A file in the cache.
     Cached(usize),
@@ -108,7 +108,7 @@ impl Site {
         Ok(())
     }
 
-    /// Finds what is at a decoded path.
+    /// Looks up a decoded path.
     fn find(&mut self, below: &[u8], slash: bool) -> Result<Place, NotFound> {
         let now = monotonic();
         // The root without its slash is not a file, but has the path of its index.
@@ -143,7 +143,7 @@ impl Site {
         }
     }
 
-    /// Asks the file system. `None`: a directory whose path lacks the slash.
+    /// Looks up a path in the file system. `None`: a directory whose path lacks the slash.
     fn look(&self, below: &[u8], slash: bool, now: Duration) -> Result<Option<Looked>, NotFound> {
         if !target::is_plain(below, self.options.dotfiles) {
             return Err(NotFound::Missing);
@@ -199,7 +199,7 @@ impl Site {
 
 type Opened = (OwnedFd, FileState, rustix::fs::Stat);
 
-/// The answer of the file system.
+/// The result of a look-up in the file system.
 struct Looked {
     media_type: &'static str,
     plain: Opened,
@@ -224,7 +224,7 @@ impl Looked {
 }
 
 impl Resource {
-    /// Updates what has changed.
+    /// Replaces the representations that have changed.
     fn renew(&mut self, looked: Looked, options: &Options) {
         let same = self.plain.state == looked.plain.1
             && self.variants.len() == looked.variants.len()
@@ -257,7 +257,7 @@ impl Resource {
 const VARY: FieldPair<'static> = (b"Vary", b"Accept-Encoding");
 
 impl Options {
-    /// The fields of a file that are not its own.
+    /// The fields of a response that do not depend on the file.
     fn fields(&self, varies: bool) -> Vec<FieldPair<'_>> {
         let cache_control = self.cache_control.iter().map(|value| (&b"Cache-Control"[..], value.as_bytes()));
         varies.then_some(VARY).into_iter().chain(cache_control).collect()
@@ -283,7 +283,7 @@ fn redirect(request: &Request<'_>, reply: Reply<'_>) {
     let _ = reply.send(ResponseHead { status: 301, fields: &fields }, &[pages::moved(&location).as_bytes()]);
 }
 
-/// Sends a short page that says why there is no file.
+/// Sends a short page that explains the absence of the file.
 pub(crate) fn send_page(status: u16, fields: &[FieldPair<'_>], reply: Reply<'_>) {
     let mut fields = fields.to_vec();
     fields.push((b"Content-Type", pages::MEDIA_TYPE));

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The path below a root that the path of a URL names, with its escapes decoded once. `None` if it names no file on any system:
-/// not absolute, with a broken escape, or with an escaped slash or NUL, whose meaning would change by decoding.
+/// The path below a root for the path of a URL, with its escapes decoded once. `None` if it names no file on any system: a
+/// path that is not absolute, has a broken escape, or has an escaped slash or NUL, whose meaning would change by decoding.
 #[must_use]
 pub fn decode(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     let relative = path.strip_prefix(b"/")?;

@@ -1,4 +1,4 @@
-//! Replays the seeds of the fuzz target, so that every test run tries again what a fuzzer has found once.
+//! Replays the seeds of the fuzz target, so that each test run repeats the inputs that a fuzzer has found.
 
 #[path = "../../../fuzz/bodies/file_request.rs"]
 mod file_request;

@@ -19,7 +19,7 @@ pub enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// How many bytes there are; `None` when the request has no content at all.
+    /// The number of bytes; `None` if the request has no content at all.
     #[must_use]
     pub const fn size(&self) -> Option<u64> {
         match self {

@@ -1,16 +1,16 @@
-//! Threads of a language with one lock for all of them (Ruby's, Python's): they answer at one lane together.
+//! The threads of a language with one lock for all of them (Ruby's, Python's), which share a lane.
 //!
-//! The server decides how many threads there are, and which of them waits for events, rests or answers. The language only
-//! releases its lock, starts threads, and handles a thread's interrupts.
+//! The server decides how many threads there are, and which of them waits for events, rests or runs the app. The language
+//! only releases its lock, starts threads, and handles a thread's interrupts.
 
 use crate::Host;
 
 /// The lock of a language, and its threads. All methods are called with the lock held, and return with it held.
 pub trait GlobalLock {
-    /// The worker begins to serve with up to `most` threads of `crew`, which is valid until [`GlobalLock::end`].
+    /// Called when the worker begins to serve, with up to `most` threads of `crew`, which is valid until [`GlobalLock::end`].
     fn begin(&self, crew: &dyn Crew, most: usize);
 
-    /// No thread is in the crew any more, and its lane will be dropped.
+    /// Called when no thread is in the crew any more and its lane is about to be dropped.
     fn end(&self);
 
     /// Makes a context for the calling thread, whose exchanges can still be answered when the thread has left.
@@ -32,10 +32,10 @@ pub trait GlobalLock {
         true
     }
 
-    /// Called on the thread that loaded the app, which answers nothing if the crew has more than one thread. It sleeps, without
-    /// the lock, until [`GlobalLock::wake_main`] or until the language has run something on it, such as the app's signal
-    /// handlers. `Some(false)`: the app has ended this thread. `None`: the language has no special way to sleep, and the thread
-    /// sleeps like the others, by [`GlobalLock::without_lock`].
+    /// Called on the thread that loaded the app, which runs no requests if the crew has more than one thread. It sleeps
+    /// without the lock until [`GlobalLock::wake_main`], or until the language has run code on it, such as the app's signal
+    /// handlers. `Some(false)`: the app has ended this thread. `None`: the language has no special way to sleep, and the
+    /// thread sleeps like the others, by [`GlobalLock::without_lock`].
     fn rest_main(&self) -> Option<bool> {
         None
     }
@@ -49,7 +49,7 @@ pub trait GlobalLock {
     }
 }
 
-/// Something to wait for without the lock.
+/// A wait without the lock.
 pub trait Wait: Sync {
     /// Waits. Called once.
     fn wait(&self);
@@ -59,12 +59,13 @@ pub trait Wait: Sync {
     fn interrupt(&self);
 }
 
-/// What the threads of a language do for the server. Called with the lock held.
+/// The server's side of the threads of a language. Called with the lock held.
 pub trait Crew {
     /// Runs a thread of the crew: answers requests until the thread is not needed any more.
     fn serve(&self);
 
-    /// The calling thread, in the crew or not, is about to release the lock in the middle of an app. It releases the lock even
-    /// if this has started or woken no thread. Call it if [`GlobalLock::tells_before_unlocking`] says so.
+    /// Called when the calling thread, in the crew or not, is about to release the lock in the middle of an app. The thread
+    /// releases the lock in any case, also if this call has started or woken no other thread. Needed if
+    /// [`GlobalLock::tells_before_unlocking`] returns true.
     fn before_unlocking(&self);
 }

@@ -1,4 +1,4 @@
-//! What a web server in front, or the server itself, says about a request in addition to its head.
+//! The variables about a request that a web server in front, or the server itself, adds to its head.
 
 use crate::Content;
 use oribi_message::{KnownVariable, Role, Variable};
@@ -6,7 +6,7 @@ use oribi_message::{KnownVariable, Role, Variable};
 /// The variables of a request that came from a web server, and the role that the app has for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gateway<'a> {
-    /// The role that the web server asks for.
+    /// The role of the app for this request.
     pub role: Role,
     /// The file to filter, if the role is that of a filter; otherwise none.
     pub data: Content<'a>,
@@ -16,31 +16,31 @@ pub struct Gateway<'a> {
 }
 
 impl<'a> Gateway<'a> {
-    /// Joins places with the bytes that they refer to.
+    /// Makes a gateway of the places of its variables in `bytes`.
     #[must_use]
     pub const fn new(role: Role, bytes: &'a [u8], variables: &'a [Variable], data: Content<'a>) -> Self {
         Self { role, data, own: false, bytes, variables }
     }
 
-    /// What the server itself says about a connection in the same form: there is no web server in front.
+    /// Makes variables of the server itself, about a connection without a web server in front.
     #[must_use]
     pub const fn own(bytes: &'a [u8], variables: &'a [Variable]) -> Self {
         Self { role: Role::Responder, data: Content::None, own: true, bytes, variables }
     }
 
-    /// Whether the server itself says these things, and no web server in front.
+    /// Whether the variables are the server's own, and no web server is in front.
     #[must_use]
     pub const fn is_own(&self) -> bool {
         self.own
     }
 
-    /// The bytes that the places refer to.
+    /// The bytes that contain the variables.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The places of the variables.
+    /// The places of the variables in [`Gateway::bytes`].
     #[must_use]
     pub const fn list(&self) -> &'a [Variable] {
         self.variables

@@ -1,7 +1,7 @@
-//! What a language runtime sees of Oribi: a request, and a reply.
+//! The interface between the server and a language runtime: a request, and a reply.
 //!
-//! A *host* answers exchanges. It knows no protocol and no socket: it gets a complete [`Request`] and a [`Reply`], and speaks
-//! to the server through the [`Outlet`] behind the reply. Everything a new language needs is in this crate.
+//! A *host* answers exchanges. It knows no protocol and no socket: it gets a complete [`Request`] and a [`Reply`], and calls
+//! the server through the [`Outlet`] behind the reply. Everything a new language needs is in this crate.
 #![forbid(unsafe_code)]
 
 mod content;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
     /// Makes a context for a lane. With `own`, the lane gets a context that shares no state with another (a cloned
-    /// interpreter). Without, it is the only lane and may use what the runtime loaded.
+    /// interpreter). Without, it is the only lane and may use the state that the runtime has loaded.
     ///
     /// The server calls this from one thread at a time, which need not be the thread that will use the context.
     ///
@@ -37,15 +37,15 @@ pub trait Runtime: Sync {
     /// A message for the log.
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String>;
 
-    /// Forks the process in the way that the language needs: returns 0 in the child, the child's process id in the parent.
-    /// `None`: a plain fork(2) is enough.
+    /// Forks the process in the way of the language: returns 0 in the child, the child's process id in the parent. `None`: a
+    /// plain fork(2) is enough.
     fn fork(&self) -> Option<io::Result<u32>> {
         None
     }
 
-    /// For a language whose threads share one lock: the lock. It is held whenever the server calls the host and whenever the
-    /// host uses an outlet. Then the threads of a worker are the language's own and share a lane. `None`: each lane has a
-    /// thread of its own.
+    /// The lock of a language whose threads share one. It is held whenever the server calls the host and whenever the host
+    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None`: each lane has a thread
+    /// of its own.
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
         None
     }
@@ -65,23 +65,23 @@ pub trait Runtime: Sync {
         let _ = worker;
     }
 
-    /// Called in a worker when the server has released everything that it held: ends the process as programs of the language
-    /// end, with everything that the app wants done then (handlers, finalizers, flushed buffers). Called once, on the thread
-    /// that loaded the app, and never in a process that the app has forked. It need not return; if it does, the process ends at
-    /// once. The server kills the process if this takes longer than a graceful stop may.
+    /// Called in a worker when the server has released all of its resources: ends the process as programs of the language
+    /// end, with all cleanup of the app (handlers, finalizers, flushed buffers). Called once, on the thread that loaded the
+    /// app, and never in a process that the app has forked. It need not return; if it does, the process ends at once. The
+    /// server kills the process if this takes longer than a graceful stop may.
     fn end(&self, status: i32) {
         let _ = status;
     }
 
     /// Sets the title of the process in process lists, in the way of the language. `false`: the process is the server's own
-    /// program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane, on one of
-    /// them that has the runtime's lock.
+    /// program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane, on
+    /// one of them that has the runtime's lock.
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false
     }
 
-    /// How the apps of a worker are asked where they are; `None`: this language cannot tell.
+    /// Requests the positions of the apps of a worker; `None`: this language cannot report them.
     fn tracing(&self) -> Option<Arc<dyn Tracing>> {
         None
     }
@@ -93,7 +93,7 @@ pub trait Runtime: Sync {
 /// A context that answers exchanges, one at a time. It moves between threads only between [`Host::leave`] and
 /// [`Host::enter`].
 pub trait Host: Send {
-    /// The calling thread uses this context from now on.
+    /// Binds this context to the calling thread.
     fn enter(&mut self) {}
 
     /// Called after [`Host::enter`]. Until [`Host::leave`], `outlet` is the outlet of all exchanges and is not moved. Its
@@ -117,22 +117,22 @@ pub trait Host: Send {
         false
     }
 
-    /// How orders reach an app that takes too long; `None`: this language cannot be interrupted, and a worker whose app does not
-    /// end in time must be ended. Called before each [`Host::answer`] for which there is a deadline.
+    /// Delivers orders to an app that takes too long; `None`: this language cannot be interrupted, and a worker whose app
+    /// exceeds its time must be ended. Called before each [`Host::answer`] with a deadline.
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {
         None
     }
 
-    /// Runs what the app has deferred until the response is sent; called if [`After::deferred`] was set.
+    /// Runs the work that the app has deferred until the response is sent; called if [`After::deferred`] was set.
     fn run_deferred(&mut self) -> After {
         After::default()
     }
 
-    /// The calling thread stops using this context.
+    /// Unbinds this context from the calling thread.
     fn leave(&mut self) {}
 }
 
-/// What a host asks for after it has answered an exchange.
+/// The wishes of a host after it has answered an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct After {
     /// Call [`Host::run_deferred`] as soon as the response has been sent.

@@ -33,7 +33,7 @@ impl Runtime for Native {
 
 impl Host for Native {
     fn answer(&mut self, _request: &Request<'_>, reply: Reply<'_>) -> After {
-        // A client that has gone needs no answer.
+        // It fails only if the client has gone.
         let _ = reply.send_prepared(&self.fields, Piece::Bytes(&self.text));
         After::default()
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExchangeId(pub u64);
 
-/// Why a reply was not accepted.
+/// The reason why a reply was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
     /// The client has gone, or the exchange has been answered or given up, or no more content can be sent: stop producing.
@@ -47,15 +47,15 @@ pub enum Piece<'a> {
     File {
         /// The file; it may be shared by many responses.
         file: &'a Arc<File>,
-        /// Where the part begins.
+        /// The offset of the part, in bytes.
         offset: u64,
-        /// Number of bytes. If the file ends earlier, the connection is cut, so that the response does not look complete.
+        /// The number of bytes. If the file ends earlier, the connection is cut, so that the response does not look complete.
         size: u64,
     },
 }
 
 impl Piece<'_> {
-    /// How many bytes there are.
+    /// The number of bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {
         match self {
@@ -65,8 +65,8 @@ impl Piece<'_> {
     }
 }
 
-/// Where replies go. The server implements it; hosts use it through [`Reply`] and [`BodyWriter`] or, if they keep an exchange
-/// beyond their lives, directly.
+/// The receiver of replies. The server implements it; hosts use it through [`Reply`] and [`BodyWriter`] or, if they keep an
+/// exchange beyond their lives, directly.
 pub trait Outlet {
     /// Sends a whole response whose content is the concatenation of `parts`.
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError>;
@@ -92,7 +92,7 @@ pub trait Outlet {
         self.respond_pieces(exchange, ResponseHead { status: 200, fields: &fields }, &[content])
     }
 
-    /// Checks a head that is to be sent later. [`ReplyError::Invalid`]: it could not be sent; nothing has become of the exchange.
+    /// Checks a head that is to be sent later. [`ReplyError::Invalid`]: it could not be sent; the exchange is unchanged.
     fn check(&self, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         let _ = head;
         Ok(())
@@ -101,17 +101,19 @@ pub trait Outlet {
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 
-    /// Sends a piece of content. While too much waits for a slow client this call blocks, until the lane is woken
-    /// ([`ReplyError::Woken`]). Other connections are served meanwhile as far as they need no app. A piece that the response has no
-    /// room for ends it ([`ReplyError::Gone`]): behind its Content-Length, or where it has no content (HEAD, 204, 205, 304).
+    /// Sends a piece of content. While too much content waits for a slow client this call blocks, until the lane is woken
+    /// ([`ReplyError::Woken`]). Meanwhile, other connections are served as far as they need no app. A piece beyond the end of
+    /// the response ends it ([`ReplyError::Gone`]): behind its Content-Length, or where it has no content (HEAD, 204, 205,
+    /// 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
-    /// Ends the content and sends `trailers` behind it. They are dropped where the response has no place for them: over HTTP/1.0, by
-    /// FastCGI, behind content of known length, without content. [`ReplyError::Invalid`]: there is one that cannot be a trailer; then
-    /// the exchange is given up, because without them the response would not be what the app meant.
+    /// Ends the content and sends `trailers` behind it. They are dropped where the response has no place for them: over
+    /// HTTP/1.0, by FastCGI, behind content of known length, without content. [`ReplyError::Invalid`]: one of them is not
+    /// allowed as a trailer; then the exchange is given up, because without them the response would not be the one that the
+    /// app meant.
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let _ = trailers;
         self.finish(exchange)
@@ -129,8 +131,8 @@ pub trait Outlet {
         }
     }
 
-    /// Whether nobody can receive the response any more: the exchange is over, or its connection is broken. Asks the kernel for
-    /// its state. A client that has only closed its sending side is still there.
+    /// Whether the client can no longer receive the response: the exchange is over, or its connection is broken. Asks the
+    /// kernel for the state of the connection. A client that has only closed its sending side still receives.
     fn has_gone(&self, exchange: ExchangeId) -> bool {
         let _ = exchange;
         false
@@ -144,38 +146,39 @@ pub trait Outlet {
         false
     }
 
-    /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is interrupted, and
-    /// as long again whenever it has sent something. `None`: it may take as long as it likes. Such an app gets no warnings, either.
-    /// This ends with the exchange.
+    /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is
+    /// interrupted, and as long again whenever it has sent something. `None`: it has no deadline, and gets no warnings. This
+    /// ends with the exchange.
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
     }
 
-    /// How long the request of an exchange has waited for somebody who runs its app; `None`: nobody knows.
+    /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None`: unknown.
     fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
         let _ = exchange;
         None
     }
 
-    /// Whether apps are to be told that with each request, also where telling them costs something. This does not change during the life
-    /// of a worker.
+    /// Whether apps get the queue time with each request, even where it is costly to find out. This does not change during
+    /// the life of a worker.
     fn tells_queue_times(&self) -> bool {
         false
     }
 
-    /// Passes a message of the app on to the web server that the exchange came from, for its error log. `false`: there is no
-    /// web server, and the message belongs into this server's own log.
+    /// Passes a message of the app on to the web server that sent the request, for its error log. `false`: there is no web
+    /// server, and the message belongs in this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         let _ = (exchange, message);
         false
     }
 
-    /// The host will ask for its replacement when it returns (`After::retire`). If its process ends with it, no new connection is
-    /// accepted from now on, and each response is the last on its connection: call this before the response.
+    /// Announces that the host will ask for its replacement when it returns (`After::retire`). If its process ends with it,
+    /// no new connection is accepted from now on, and each response is the last on its connection: call this before the
+    /// response.
     fn retire(&self) {}
 
-    /// How many complete requests wait for an answer, including those that have just arrived: for work that should be done only
-    /// while no request waits.
+    /// The number of complete requests that wait for an answer, including those that have just arrived: for work that should
+    /// be done only while no request waits.
     fn waiting(&self) -> usize;
 
     /// Wakes the lane, from any thread and from signal handlers, at any time: [`Host::attend`](crate::Host::attend) is called,
@@ -211,9 +214,9 @@ pub trait Outlet {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A second descriptor for the connection's socket, in blocking mode. From now on the server uses the connection for no
-    /// further request, and an exchange that is given up unanswered is closed without an answer, because its host may have
-    /// spoken on the socket.
+    /// Hijacks the connection: returns a second descriptor for its socket, in blocking mode. From now on the server uses the
+    /// connection for no further request, and an exchange that is given up unanswered is closed without an answer, because
+    /// its host may have written to the socket.
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd>;
 }
 
@@ -276,7 +279,7 @@ impl<'a> Reply<'a> {
         self.outlet.inform(self.exchange, status, fields)
     }
 
-    /// Gives the right away: the owner of the id must answer.
+    /// Gives up the right to answer here: the owner of the id must answer.
     #[must_use]
     pub fn detach(mut self) -> (&'a dyn Outlet, ExchangeId) {
         self.open = false;

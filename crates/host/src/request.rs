@@ -1,10 +1,9 @@
-//! A complete request as a host gets it.
+//! A complete request, as a host gets it.
 
 use crate::{Content, Gateway};
 use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm, Trailers};
 
-/// One end of a connection: text because every CGI-like interface wants text, as bytes because languages differ in their
-/// encodings.
+/// One end of a connection: as text for the CGI-like interfaces, and in bytes because languages differ in their encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// An address or a host name; empty for the peer of a Unix socket. An address of IPv6 has brackets if it is the server's.
@@ -13,34 +12,34 @@ pub struct Endpoint<'a> {
     pub port: &'a [u8],
 }
 
-/// A complete request: head, content and what is known of the connection.
+/// A complete request: head, content and the facts about the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Method, target, version and fields.
     pub head: RequestHead<'a>,
     /// The content.
     pub content: Content<'a>,
-    /// What stands behind the content; `None`: nothing. A host shows it apart from the fields of the head.
+    /// The trailer fields; `None`: there are none. A host passes them on apart from the fields of the head.
     pub trailers: Option<&'a Trailers>,
-    /// The other end of the connection.
+    /// The peer of the connection.
     pub remote: Endpoint<'a>,
     /// The name and port of this server on the listener that took the connection.
     pub server: Endpoint<'a>,
-    /// The port of `server` is the one that clients connect to, as a trusted proxy says, and Host has none.
+    /// Whether the port of `server` is the one that clients connect to, as a trusted proxy reports, and Host has none.
     pub forwarded_port: bool,
-    /// The name of `server` was chosen (`--server-name`), and Host does not change it.
+    /// Whether the name of `server` was chosen (`--server-name`), so that Host does not change it.
     pub chosen_name: bool,
-    /// Whether the connection is encrypted, or a trusted proxy says that the client's connection is.
+    /// Whether the connection is encrypted, or the client's connection is, as a trusted proxy reports.
     pub https: bool,
     /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
     pub underscores: bool,
-    /// What is said in addition, by a web server in front or, of an encrypted connection, by the server itself; `None`:
-    /// nothing.
+    /// Additional variables, of a web server in front or, about an encrypted connection, of the server itself; `None`: there
+    /// are none.
     pub gateway: Option<Gateway<'a>>,
 }
 
 impl<'a> Request<'a> {
-    /// The web server in front that has sent the request; `None`: it came by HTTP.
+    /// The variables of the web server that has sent the request; `None`: it came by HTTP.
     #[must_use]
     pub fn web_server(&self) -> Option<&Gateway<'a>> {
         self.gateway.as_ref().filter(|gateway| !gateway.is_own())
@@ -53,12 +52,13 @@ impl<'a> Request<'a> {
         if self.remote.address.is_empty() { b"127.0.0.1" } else { self.remote.address }
     }
 
-    /// SERVER_NAME and SERVER_PORT, from which apps make URLs for their clients. What a web server says by FastCGI overrides all else.
+    /// SERVER_NAME and SERVER_PORT, from which apps make URLs for their clients. The variables of a web server (FastCGI)
+    /// override all else.
     ///
-    /// The name is the one in Host, an address of IPv6 with its brackets (RFC 3875, section 4.1.14). The listener's name is for
-    /// clients that send no Host, unless it was chosen.
+    /// The name is the one in Host, an address of IPv6 with its brackets (RFC 3875, section 4.1.14). The listener's name is
+    /// for clients that send no Host, unless it was chosen.
     ///
-    /// The port is the one in Host, or that of the scheme if Host has none. The listener's port is what clients connect to only if
+    /// The port is the one in Host, or that of the scheme if Host has none. Clients connect to the listener's port only if
     /// there is no proxy in front, and then Host has it, too; so it is used only for clients that send no Host.
     #[must_use]
     pub fn named_server(&self) -> Endpoint<'a> {
@@ -86,12 +86,12 @@ impl<'a> Request<'a> {
         self.named_server().port
     }
 
-    /// Whether a web server in front has said the value of a variable.
+    /// Whether a web server in front has sent this variable, with a value.
     fn is_told(&self, wanted: KnownVariable) -> bool {
         self.gateway.as_ref().is_some_and(|gateway| gateway.get(wanted).is_some_and(|value| !value.is_empty()))
     }
 
-    /// The name and port that the client has asked for.
+    /// The name and port that the client has requested.
     fn host(&self) -> Option<&'a [u8]> {
         self.absolute_authority().or_else(|| self.head.field(KnownField::Host))
     }
@@ -101,8 +101,8 @@ impl<'a> Request<'a> {
         self.head.authority().filter(|_| self.head.form() == TargetForm::Absolute)
     }
 
-    /// The port that apps must find in Host to make URLs for their clients, although it is not there: one that a trusted proxy has
-    /// said, and that is not the one of the scheme.
+    /// The port that apps need in Host to make URLs for their clients, and that is missing there: one that a trusted proxy
+    /// reports, and that is not the port of the scheme.
     pub(crate) fn missing_port(&self) -> Option<&'a [u8]> {
         (self.forwarded_port && self.server.port != self.default_port()).then_some(self.server.port)
     }

@@ -1,14 +1,14 @@
-//! What has become of records that no collector has: the log is told, at most once a minute.
+//! Counts records that did not reach a collector, and logs the counts at most once a minute.
 
 use crate::request::SPANS_OF_RECORD;
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What the log has not been told yet.
+/// The counts since the last message in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Records for which there was no room, here or on the way here.
+    /// Records for which there was no room, in the queue or on the way to the exporter.
     crowded: u64,
     /// Records that were not delivered in time.
     undelivered: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Account {
     refused: u64,
     /// Messages that cannot be read.
     broken: u64,
-    /// What went wrong last.
+    /// The reason of the latest failure.
     why: Option<String>,
     told: Option<Instant>,
 }
@@ -31,7 +31,7 @@ impl Account {
     }
 
     pub(crate) fn refused(&mut self, spans: u64, why: String) {
-        // A collector may say any number.
+        // The number comes from the collector, and may be any.
         self.refused = self.refused.saturating_add(spans);
         self.why = Some(why);
     }
@@ -48,7 +48,7 @@ impl Account {
         [self.crowded, self.undelivered, self.refused, self.broken] == [0; 4] && self.why.is_none()
     }
 
-    /// How long nothing is to be told; `None`: there is nothing to tell.
+    /// The time until the next message may be logged; `None`: there is nothing to log.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         if self.is_empty() {
             return None;
@@ -56,7 +56,7 @@ impl Account {
         Some(self.told.map_or(Duration::ZERO, |told| (told + MINUTE).saturating_duration_since(now)))
     }
 
-    /// What the log is to be told now; with `all`, whenever the last time was.
+    /// The message to log now; with `all`, even if the last one was less than a minute ago.
     pub(crate) fn message(&mut self, now: Instant, all: bool) -> Option<String> {
         if self.wait(now)? > Duration::ZERO && !all {
             return None;

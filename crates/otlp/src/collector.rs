@@ -1,4 +1,4 @@
-//! The way to a collector: OTLP/HTTP, in the binary format.
+//! Sends messages to a collector by OTLP/HTTP, in the binary format.
 
 use crate::response::{Partial, partial_success, reason};
 use crate::settings::{Settings, headers};
@@ -10,21 +10,21 @@ use std::time::{Duration, SystemTime};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Error};
 
-/// No answer of a collector is larger.
+/// The largest response of a collector, in bytes.
 const LARGEST: u64 = 64 << 10;
 
-/// What has become of a message.
+/// The collector's decision about a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was taken, perhaps without some spans.
+    /// Accepted, perhaps without some spans.
     Taken(Partial),
-    /// It may be taken later; perhaps the collector has said when.
+    /// To be sent again later, perhaps after the time that the collector has asked for.
     Later { asked: Option<Duration>, why: String },
-    /// It will not be taken.
+    /// Refused for good.
     Refused(String),
 }
 
-/// A collector, and how it is reached.
+/// A collector and the HTTP client for it.
 #[derive(Debug)]
 pub struct Collector {
     agent: Agent,
@@ -60,7 +60,7 @@ impl Collector {
         Ok(Self { agent: config.new_agent(), url: url.to_owned(), headers })
     }
 
-    /// Sends a message. All of that takes so long at most.
+    /// Sends a message and reads the response, within `time`.
     pub(crate) fn send(&self, message: &[u8], time: Duration) -> Outcome {
         let mut request = self.agent.post(&self.url).header("Content-Type", "application/x-protobuf");
         for (name, value) in &self.headers {
@@ -79,7 +79,7 @@ impl Collector {
     }
 }
 
-/// What an answer means (OTLP 1, "OTLP/HTTP Response").
+/// Interprets a response (OTLP 1, "OTLP/HTTP Response").
 fn outcome(url: &str, status: u16, asked: Option<Duration>, body: &[u8]) -> Outcome {
     if (200..300).contains(&status) {
         return Outcome::Taken(partial_success(body));
@@ -90,13 +90,13 @@ fn outcome(url: &str, status: u16, asked: Option<Duration>, body: &[u8]) -> Outc
     if matches!(status, 429 | 502 | 503 | 504) { Outcome::Later { asked, why } } else { Outcome::Refused(why) }
 }
 
-/// Seconds, or a date (RFC 9110, section 10.2.3).
+/// Parses Retry-After: seconds, or a date (RFC 9110, section 10.2.3).
 fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let seconds = text.trim().parse().ok().map(Duration::from_secs);
     seconds.or_else(|| Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or(Duration::ZERO)))
 }
 
-/// What has gone wrong, and what to do.
+/// Describes an error, and the remedy if there is one.
 fn words(error: &Error) -> String {
     match error {
         Error::HostNotFound => "the name of this host is not known to DNS".to_owned(),

@@ -1,4 +1,4 @@
-//! Takes records, and delivers them: a thread waits for the collector, so that whoever brings records need not.
+//! Queues records and delivers them to the collector on a thread of its own, so that callers never wait for the collector.
 
 use crate::account::Account;
 use crate::collector::{Collector, Outcome};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a collector may take for one message.
+/// The limit for one request.
 const TIME: Duration = Duration::from_secs(10);
 
-/// How long a message is tried again.
+/// The time after which a message is no longer sent again.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// Even at the end, a collector that answers has so long.
+/// The least time for a request, even while the server ends: a collector that responds gets that long.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Delivers records to a collector.
@@ -27,7 +27,7 @@ pub struct Exporter {
     courier: JoinHandle<()>,
 }
 
-/// What both threads know.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Desk {
     state: Mutex<State>,
@@ -38,9 +38,9 @@ struct Desk {
 struct State {
     queue: Queue,
     account: Account,
-    /// Nothing more comes, and by then all must have been delivered.
+    /// The end of the last delivery. Once it is set, no more records come.
     end_by: Option<Instant>,
-    /// The courier has ended.
+    /// Whether the courier has ended.
     done: bool,
 }
 
@@ -58,10 +58,10 @@ impl Desk {
 }
 
 impl Exporter {
-    /// Begins. `resource` are the attributes of the server itself.
+    /// Starts the thread. `resource` has the attributes of the server itself.
     ///
     /// # Errors
-    /// The system starts no thread.
+    /// The system cannot start a thread.
     pub fn start(collector: Collector, resource: Vec<(&'static str, String)>) -> Result<Self, String> {
         let desk = Arc::new(Desk::default());
         let courier = Courier { desk: Arc::clone(&desk), collector, resource };
@@ -70,10 +70,10 @@ impl Exporter {
         Ok(Self { desk, courier })
     }
 
-    /// Takes a message of those who answer requests.
+    /// Queues the records of a message.
     ///
     /// # Errors
-    /// Nothing is delivered any more.
+    /// The thread has died, and nothing is delivered any more.
     pub fn take(&self, message: &[u8]) -> Result<(), String> {
         let Message { lost, records, is_broken } = Message::read(message);
         let now = Instant::now();
@@ -88,7 +88,7 @@ impl Exporter {
         if self.courier.is_finished() { Err("the thread that delivers spans has died".to_owned()) } else { Ok(()) }
     }
 
-    /// Nothing more comes: delivers what is there, as far as that is possible until then.
+    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records come.
     pub fn finish(self, end_by: Instant) {
         let mut state = self.desk.lock();
         state.end_by = Some(end_by);
@@ -96,7 +96,7 @@ impl Exporter {
         while !state.done && !self.courier.is_finished() {
             let left = (end_by + SHORTEST).saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // The courier is still waiting for an answer.
+                // The courier is still waiting for a response.
                 let waiting = state.queue.clear();
                 state.account.undelivered(waiting);
                 break;
@@ -109,7 +109,7 @@ impl Exporter {
     }
 }
 
-/// The thread that talks to the collector.
+/// The thread that sends to the collector.
 struct Courier {
     desk: Arc<Desk>,
     collector: Collector,
@@ -165,7 +165,7 @@ impl Courier {
                 Outcome::Later { asked, why } => (asked, why),
             };
             state.account.trouble(why);
-            // What could not be delivered at the end will not be later.
+            // At the end there is no second try: the collector has just failed.
             if ends.is_some() {
                 let waiting = state.queue.clear();
                 return state.account.undelivered(records.len() + waiting);
@@ -201,7 +201,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
-    /// Reads a request from a connection, and returns its content.
+    /// Reads a request from a connection and returns its content.
     fn receive(stream: &TcpStream) -> Option<Vec<u8>> {
         let mut reader = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
@@ -222,7 +222,7 @@ mod tests {
         Some(content)
     }
 
-    /// A collector that gives these answers, one after the other. Its thread returns what it was sent.
+    /// Starts a collector that gives these responses in turn. Its thread returns the contents of the requests.
     fn collector(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<Vec<u8>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/v1/traces", listener.local_addr().expect("bound"));
@@ -290,7 +290,7 @@ mod tests {
         let exporter = exporter(&url);
         exporter.desk.lock().account = {
             let mut account = Account::default();
-            // The log has just been told something, so that the account keeps what comes.
+            // The log has just got a message, so the account holds back the next one.
             account.broken();
             let _ = account.message(Instant::now(), true);
             account
@@ -321,7 +321,7 @@ mod tests {
         let desk = Arc::clone(&exporter.desk);
         exporter.finish(far());
         assert!(desk.lock().done, "it has not waited");
-        // One that takes connections and never answers.
+        // A collector that accepts connections and never responds.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let exporter = self::exporter(&format!("http://{}/", listener.local_addr().expect("bound")));
         give(&exporter, 1);

@@ -1,10 +1,11 @@
-//! Spans of requests for collectors of OpenTelemetry, by OTLP/HTTP.
+//! Exports spans of requests to collectors of OpenTelemetry, by OTLP/HTTP.
 //!
-//! Whoever answers a request describes it in a [`Record`], and puts the records of a moment into one message ([`Outbox`]). An
-//! [`Exporter`], in a process of its own, takes these messages, makes four spans of each record ([`request`]), and sends them to a
-//! collector. It believes nothing of what messages say: they come from processes that run apps, or that clients may have broken.
+//! The process that answers a request describes it in a [`Record`], and an [`Outbox`] gathers the records of a moment into
+//! one message. An [`Exporter`], in a process of its own, reads these messages, makes four spans of each record
+//! ([`request`]), and sends them to a collector. It trusts no message: senders run apps, and may have been taken over by
+//! clients.
 //!
-//! What is written to a collector and read from it is in [`wire`], [`request`] and `response`, which do no I/O.
+//! The formats are in [`wire`], [`request`] and `response`, which do no I/O.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -1,19 +1,19 @@
-//! Messages to an exporter: the records of a moment, in one piece.
+//! Messages to an exporter, each with the records of a moment.
 
 use crate::record::{LONGEST, Record};
 
-/// No message is larger. The kernel takes a message of this size as a whole, and an exporter has one buffer for all.
+/// The largest message. The kernel accepts one of this size as a whole, and an exporter has one buffer for all.
 pub const LARGEST_MESSAGE: usize = 16 << 10;
 
-/// Where a message says how many records were lost before it.
+/// Bytes of the number at the front of a message: the records that were lost before it.
 const LOST: usize = 4;
 
-/// Records that wait to be sent together, in memory that is used again.
+/// Records that are sent together, in a buffer that is reused.
 #[derive(Debug)]
 pub struct Outbox {
     bytes: Vec<u8>,
     records: u32,
-    /// Records that could not be sent, and that no message has told of.
+    /// Records that could not be sent and that no message has counted yet.
     lost: u32,
 }
 
@@ -24,14 +24,14 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// Whether there is nothing to send.
+    /// Whether there are no records.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Adds a record. When there may be no room for another one, `send` is called: see [`Outbox::flush`].
+    /// Adds a record. Calls `send`, as [`Outbox::flush`] does, when there may be no room for another one.
     pub fn add(&mut self, record: &Record<'_>, send: impl FnOnce(&[u8]) -> bool) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
@@ -44,8 +44,8 @@ impl Outbox {
         }
     }
 
-    /// Has `send` send all that is there as one message; if it returns `false`, the records are lost and counted, and the next message
-    /// says how many were.
+    /// Passes all records to `send` as one message. If `send` returns `false`, they are lost, and the next message has their
+    /// number.
     pub fn flush(&mut self, send: impl FnOnce(&[u8]) -> bool) {
         if self.is_empty() {
             return;
@@ -57,19 +57,19 @@ impl Outbox {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// How many records its sender has lost.
+    /// The number of records that its sender has lost.
     pub lost: u32,
-    /// The records that can be read, as they are.
+    /// The records that can be read, as bytes.
     pub records: Vec<&'a [u8]>,
-    /// Not all of it can be read.
+    /// Whether a part of the message cannot be read.
     pub is_broken: bool,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message, whatever stands in it.
+    /// Reads a message, which may have any bytes.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Self {
         let mut message = Self { lost: 0, records: Vec::new(), is_broken: true };

@@ -1,18 +1,18 @@
-//! When to try again.
+//! The pauses between attempts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The pause after the first failure; each is twice as long as the one before, up to the longest.
+/// The first pause. Each is twice as long as the one before, up to the longest.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A collector may ask for more time than that, but not for more than this; nor for less than this, as one does whose clock is behind.
+/// The limits of a pause that a collector asks for. The least one protects it from itself: its clock may be behind.
 const MOST_ASKED: Duration = Duration::from_secs(300);
 const LEAST_ASKED: Duration = Duration::from_secs(1);
 
-/// How long to wait after the failure with this number, counted from 0, of which the collector has perhaps said how long. Up to a half is
-/// left out by chance, so that servers that have lost a collector together do not come back together.
+/// The pause after failure `number`, counted from 0; `asked` is the pause that the collector has asked for. Up to a half is
+/// subtracted at random, so that servers that have lost a collector together do not come back together.
 pub(crate) fn pause(number: u32, asked: Option<Duration>) -> Duration {
     if let Some(asked) = asked {
         return asked.clamp(LEAST_ASKED, MOST_ASKED);
@@ -21,9 +21,9 @@ pub(crate) fn pause(number: u32, asked: Option<Duration>) -> Duration {
     pause.mul_f64(1.0 - 0.5 * chance())
 }
 
-/// From 0 to 1.
+/// A random number from 0 to 1.
 fn chance() -> f64 {
-    // The keys of std differ from call to call.
+    // The standard library draws new hash keys for each call.
     let drawn = RandomState::new().hash_one(0) as u32;
     f64::from(drawn) / f64::from(u32::MAX)
 }

@@ -1,21 +1,21 @@
-//! Records that wait for the collector.
+//! The queue of records for the collector.
 
 use crate::request::SPANS_OF_RECORD;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// So many spans are sent at once at most.
+/// The most records in one request: 512 spans.
 const BATCH: usize = 512 / SPANS_OF_RECORD;
-/// So many may wait. The memory for that is no more than a few megabytes.
+/// The most records that wait: 8192 spans, in a few megabytes.
 const ROOM: usize = 8192 / SPANS_OF_RECORD;
-/// So long a record waits for others.
+/// The time that a record waits for others.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Records in their order.
+/// Records in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     records: VecDeque<Box<[u8]>>,
-    /// When the first of those came that wait for others.
+    /// The arrival of the oldest record that waits for others; `None`: none does.
     since: Option<Instant>,
 }
 
@@ -30,20 +30,20 @@ impl Queue {
         true
     }
 
-    /// How long to wait before records are taken; `None`: there are none.
+    /// The time until a batch is to be taken; `None`: there are no records.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         if self.records.len() >= BATCH { Some(Duration::ZERO) } else { Some((since + WAIT).saturating_duration_since(now)) }
     }
 
-    /// Takes the oldest, as many as are sent at once.
+    /// Removes and returns the oldest records, at most a batch.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<Box<[u8]>> {
         let taken = self.records.drain(..BATCH.min(self.records.len())).collect();
         self.since = (!self.records.is_empty()).then_some(now);
         taken
     }
 
-    /// Removes all, and says how many there were.
+    /// Removes all records and returns their number.
     pub(crate) fn clear(&mut self) -> usize {
         let left = self.records.len();
         (self.records, self.since) = (VecDeque::new(), None);

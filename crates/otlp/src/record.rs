@@ -1,22 +1,22 @@
-//! What is told of one request, as bytes.
+//! The description of one request for the exporter, and its bytes.
 //!
-//! A record has numbers at fixed places, and behind them texts, each behind its length. All is checked when it is read.
+//! A record has numbers at fixed offsets, followed by texts, each behind its length. Reading checks all of it.
 
-/// Of a text no more is told: a longer path is that of nobody's route.
+/// The most bytes of a text; the rest is cut. No route has a longer path.
 const LONGEST_TEXT: usize = 1024;
 
-/// The bytes before the texts.
+/// Bytes before the texts.
 const NUMBERS: usize = 16 + 8 + 8 + 5 * 8 + 8 + 4 + 2 + 1 + 1;
 const TEXTS: usize = 6;
 
-/// The longest record.
+/// The longest record, in bytes.
 pub(crate) const LONGEST: usize = NUMBERS + TEXTS * (2 + LONGEST_TEXT);
 
 const HTTPS: u8 = 1;
 const GONE: u8 = 2;
 const KNOWN_FLAGS: u8 = HTTPS | GONE;
 
-/// The version of HTTP by which a request has come.
+/// The version of HTTP of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -31,7 +31,7 @@ pub enum Version {
 const VERSIONS: [Version; 3] = [Version::Http10, Version::Http11, Version::Http2];
 
 impl Version {
-    /// As `network.protocol.version` has it.
+    /// The value of `network.protocol.version`.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "1.0",
@@ -41,53 +41,53 @@ impl Version {
     }
 }
 
-/// What is told of one request. Times are in nanoseconds.
+/// One request. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The trace; not all zero.
+    /// The id of the trace; not all zero.
     pub trace: [u8; 16],
-    /// The span that is this request; not all zero.
+    /// The id of this request's span; not all zero.
     pub span: [u8; 8],
-    /// The span of the caller; all zero: there is none.
+    /// The id of the caller's span; all zero: there is none.
     pub parent: [u8; 8],
-    /// When the request was complete, since 1970.
+    /// The time since 1970 at which the request was complete.
     pub begin: u64,
-    /// So long later a worker took it.
+    /// From `begin` until a worker took the request.
     pub queue: u64,
-    /// So long after that the response began.
+    /// From then until the response began.
     pub first: u64,
-    /// So long after a worker took it the app had finished.
+    /// From the moment when a worker took the request until the app had finished.
     pub app: u64,
-    /// So long after that everything had been sent.
+    /// From then until the whole response had been sent.
     pub send: u64,
     /// Bytes of content that were sent.
     pub sent: u64,
-    /// The process that ran the app; 0: it is not known.
+    /// The process that ran the app; 0: unknown.
     pub worker: u32,
     /// The status of the response; 0: there was none.
     pub status: u16,
     /// The version of HTTP.
     pub version: Version,
-    /// It has come by https.
+    /// Whether the request came by https.
     pub https: bool,
-    /// The client left before it had everything.
+    /// Whether the client left before the response was complete.
     pub gone: bool,
     /// The method.
     pub method: &'a [u8],
     /// The path, without the query.
     pub path: &'a [u8],
-    /// The name of its route; empty: it is on none.
+    /// The name of the route; empty: the request is on none.
     pub route: &'a [u8],
-    /// The host that it was for, and perhaps the port.
+    /// The host of the request, perhaps with a port.
     pub host: &'a [u8],
-    /// The address of the client; empty: it is not known.
+    /// The address of the client; empty: unknown.
     pub client: &'a [u8],
-    /// The address of the other end of the connection, if that is another.
+    /// The address of the peer, if it is not that of the client.
     pub peer: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Appends it. Texts are cut that are too long.
+    /// Appends the bytes of the record. Texts that are too long are cut.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.trace);
         out.extend_from_slice(&self.span);
@@ -106,7 +106,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads what such a value has become in a message; `None`: nothing else is a record.
+    /// Parses a record; `None`: the bytes are not exactly one record.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
@@ -222,7 +222,7 @@ pub(crate) mod tests {
             bytes[place] = byte;
             assert_eq!(Record::read(&bytes), None, "{place}");
         }
-        // Whatever a byte is changed to, nothing worse happens than that it is refused.
+        // A changed byte makes at worst a record that is rejected.
         for place in 0..bytes.len() {
             for byte in 0..=u8::MAX {
                 let mut bytes = bytes.clone();

@@ -1,4 +1,4 @@
-//! What a collector is sent: an `ExportTraceServiceRequest` with four spans for each record.
+//! Makes an `ExportTraceServiceRequest` with four spans for each record.
 //!
 //! ```text
 //! METHOD ROUTE   |------------------------------------------|   the server's span, whose parent is the caller's
@@ -7,14 +7,14 @@
 //!   send                                 |------------------|
 //! ```
 //!
-//! The numbers of fields are those of `trace.proto`, `common.proto` and `resource.proto` of the project opentelemetry-proto; names of
-//! attributes are those of the semantic conventions for HTTP that are stable.
+//! The numbers of fields are those of `trace.proto`, `common.proto` and `resource.proto` of the project opentelemetry-proto;
+//! the names of attributes are those of the stable semantic conventions for HTTP.
 
 use crate::record::Record;
 use crate::wire::{bytes, fixed32, fixed64, message, number};
 use std::borrow::Cow;
 
-/// How many spans a record becomes.
+/// Spans for each record.
 pub const SPANS_OF_RECORD: usize = 4;
 
 /// `SPAN_KIND_INTERNAL` and `SPAN_KIND_SERVER`.
@@ -24,16 +24,16 @@ const SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`.
 const ERROR: u64 = 2;
 
-/// The flags of a span: it is sampled; it is known whether its parent is that of another process; it is.
+/// Flags of a span: it is sampled; the next flag is valid; its parent is in another process.
 const SAMPLED: u32 = 1;
 const KNOWS_PARENT: u32 = 0x100;
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
-/// The methods that have a name of their own in the conventions. All others are one, because clients may invent as many as they like.
+/// The methods that the conventions name. All others become one, because clients may invent any number.
 const METHODS: [&[u8]; 9] = [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 const OTHER_METHOD: &str = "_OTHER";
 
-/// The message for these records, each of which is what [`Record::read`] reads. `resource` are the attributes of the server itself.
+/// The message for these records, each as [`Record::read`] parses it. `resource` has the attributes of the server itself.
 #[must_use]
 pub fn request<'r>(resource: &[(&str, &str)], records: impl IntoIterator<Item = &'r [u8]>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -121,7 +121,7 @@ fn server_span(out: &mut Vec<u8>, record: &Record<'_>, sent: u64) {
     fixed32(out, 16, SAMPLED | KNOWS_PARENT | if parent.is_some() { HAS_REMOTE_PARENT } else { 0 });
 }
 
-/// What is told besides of the time of an app.
+/// Adds the process and the start of the response to the span `app`.
 fn of_app(out: &mut Vec<u8>, record: &Record<'_>, begin: u64, end: u64) {
     if record.worker > 0 {
         whole_number(out, 9, "process.pid", record.worker.into());
@@ -147,8 +147,8 @@ fn times(out: &mut Vec<u8>, begin: u64, end: u64) {
     fixed64(out, 8, end);
 }
 
-/// The id of a span below that of a request: another one for each request, and never zero. Each step can be undone, so that no two of
-/// one place are the same.
+/// The id of a span below that of a request: different for each request, and never zero. Each step is invertible, so that two
+/// requests cannot have the same id at one place.
 fn child(record: &Record<'_>, place: u64) -> [u8; 8] {
     let number = u64::from_be_bytes(record.span) ^ (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -156,7 +156,7 @@ fn child(record: &Record<'_>, place: u64) -> [u8; 8] {
     (number ^ number >> 31).max(1).to_be_bytes()
 }
 
-/// A host as clients write it, and the port behind it.
+/// Splits a Host field into the host and the port.
 fn host_and_port(host: &[u8]) -> (&[u8], Option<u16>) {
     // A colon within brackets belongs to an IPv6 address.
     let end = host.iter().rposition(|&byte| byte == b']').unwrap_or(0);
@@ -165,7 +165,7 @@ fn host_and_port(host: &[u8]) -> (&[u8], Option<u16>) {
     if port.is_some() { (&host[..end + colon], port) } else { (host, None) }
 }
 
-/// Texts are UTF-8, or a collector refuses the whole message.
+/// The text as UTF-8, without which a collector refuses the whole message.
 fn proper(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }
@@ -182,7 +182,7 @@ fn text(out: &mut Vec<u8>, field: u32, name: &str, value: &[u8]) {
 }
 
 fn whole_number(out: &mut Vec<u8>, field: u32, name: &str, value: u64) {
-    // It has a sign there.
+    // The field is signed.
     attribute(out, field, name, |out| number(out, 3, value.min(i64::MAX as u64)));
 }
 
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     use crate::wire::{Fields, Value};
     use std::collections::{BTreeMap, HashSet};
 
-    /// A span as it is read back.
+    /// A span, read back.
     #[derive(Debug, Default)]
     pub(crate) struct Span {
         pub(crate) trace: Vec<u8>,

@@ -1,17 +1,17 @@
-//! What a collector answers.
+//! Parses responses of a collector.
 
 use crate::wire::{Fields, Value};
 use oribi_tls::printable;
 
-/// What has been refused of a message that was taken.
+/// The part of an accepted message that the collector has refused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Partial {
     pub(crate) spans: u64,
-    /// Why; also a warning, if nothing was refused.
+    /// The reason; or a warning, if nothing was refused.
     pub(crate) why: String,
 }
 
-/// Reads an `ExportTraceServiceResponse`. What is none says nothing.
+/// Parses an `ExportTraceServiceResponse`. Other bytes count as one without a refusal.
 pub(crate) fn partial_success(body: &[u8]) -> Partial {
     let mut partial = Partial::default();
     for (field, value) in Fields(body) {
@@ -27,7 +27,7 @@ pub(crate) fn partial_success(body: &[u8]) -> Partial {
     partial
 }
 
-/// Reads why a message was refused: the text of a `google.rpc.Status`, or what else stands there.
+/// The reason of a refusal: the text of a `google.rpc.Status`, or otherwise the body itself.
 pub(crate) fn reason(body: &[u8]) -> String {
     let of_status = Fields(body).find_map(|(field, value)| match value {
         Value::Bytes(text) if field == 2 => str::from_utf8(text).ok(),

@@ -1,9 +1,9 @@
-//! Where spans go, in the form in which users and their environment say it.
+//! The destination of spans, from options and from the environment.
 
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 
-/// Where a collector takes spans, below the URL of one that is named for all signals.
+/// The path of traces below a URL that is for all signals.
 const PATH: &str = "/v1/traces";
 
 const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT, of a collector that takes OTLP/HTTP, such as http://127.0.0.1:4318; \
@@ -14,16 +14,16 @@ const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT, of a col
 pub struct Settings {
     /// The URL of the collector; `None`: spans are not exported.
     pub endpoint: Option<String>,
-    /// The file with those who may vouch for the collector; `None`: those whom the system trusts.
+    /// A PEM file with the authorities that may sign the collector's certificate; `None`: the system's.
     pub authorities: Option<PathBuf>,
     /// The name of the service; empty: that of the app.
     pub service: String,
 }
 
-/// Reads the URL of a collector. Without a path it gets that of the protocol.
+/// Parses the URL of a collector. One without a path gets the path of the protocol.
 ///
 /// # Errors
-/// Says what is expected.
+/// Says which form is expected.
 pub fn endpoint(text: &str) -> Result<String, String> {
     let text = text.trim();
     let (scheme, rest) = text.split_once("://").ok_or(EXPECTED)?;
@@ -48,10 +48,10 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     Ok(format!("{scheme}://{authority}{path}"))
 }
 
-/// The URL that the environment names, by the variables that all exporters of OpenTelemetry know; `None`: it names none.
+/// The URL from the variables that all exporters of OpenTelemetry read; `None`: they name none.
 ///
 /// # Errors
-/// Says which variable is wrong, and what is expected.
+/// Says which variable is wrong, and which form is expected.
 pub fn endpoint_of_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>, String> {
     let given = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
     let wrong = |name: &str, why: &str| format!("{name} in the environment: {why}");
@@ -64,7 +64,7 @@ pub fn endpoint_of_environment(variable: impl Fn(&str) -> Option<String>) -> Res
     Ok(None)
 }
 
-/// Fields that are sent with each request, by the variables for that. They may be secret, so they are nowhere in the settings.
+/// The fields to send with each request, from the environment. They may be secret, so no settings hold them.
 ///
 /// Returns the fields, and the names of those that cannot be sent.
 pub(crate) fn headers(variable: impl Fn(&str) -> Option<String>) -> (Vec<(String, String)>, Vec<String>) {

@@ -1,4 +1,5 @@
-//! The binary format of Protocol Buffers, as far as metrics and spans need it (<https://protobuf.dev/programming-guides/encoding/>).
+//! The part of the binary format of Protocol Buffers that metrics and spans need
+//! (<https://protobuf.dev/programming-guides/encoding/>).
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn varint(out: &mut Vec<u8>, mut number: u64) {
@@ -9,7 +10,7 @@ pub fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A number with a sign, so that small ones stay short (`sint32` and `sint64`).
+/// Maps a signed number to an unsigned one so that small ones stay short (`sint32` and `sint64`).
 #[must_use]
 pub const fn signed(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
@@ -45,7 +46,7 @@ pub fn bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field that is a message, which `write` appends. Its length stands in front of it, and is not known before.
+/// Appends a field that is a message. `write` appends its content; the length in front of it is known only afterwards.
 pub fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     varint(out, (u64::from(field) << 3) | 2);
     let start = out.len();
@@ -55,7 +56,7 @@ pub fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) 
     out.splice(start..start, length);
 }
 
-/// What a field has.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A number of variable length.
@@ -68,7 +69,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, with their numbers. It ends where the bytes are no message.
+/// The fields of a message, with their numbers. The iteration ends at bytes that are not a field.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(pub &'a [u8]);
 

@@ -1,4 +1,4 @@
-//! Oribi's server, as its command, its hosts and the tests of several crates see it: the paths that they use.
+//! Re-exports the parts of Oribi's server that its command, its hosts and the tests of several crates use.
 #![forbid(unsafe_code)]
 
 pub use oribi_config::directory;
@@ -14,12 +14,12 @@ pub mod config {
     };
 }
 
-/// The words by which a worker and its supervisor communicate.
+/// The messages between a worker and its supervisor.
 pub mod scoreboard {
     pub use oribi_stats::scoreboard::{Bell, Presence, WorkerCommand, WorkerSlot};
 }
 
-/// The places where connections arrive.
+/// Listening sockets.
 pub mod listen {
     pub use oribi_listen::{Listener, Seat, doors, open};
 }
@@ -29,12 +29,12 @@ pub mod log {
     pub use oribi_log::{is_plain, prepare};
 }
 
-/// The spans that are told to the exporter.
+/// The channel to the exporter of spans.
 pub mod spans {
     pub use oribi_ipc::spans::Way;
 }
 
-/// The border between a lane and what it takes its requests from.
+/// The interface between a lane and its source of requests.
 pub mod source {
     pub use oribi_source::Source;
 }

@@ -1,14 +1,15 @@
-//! Who may vouch for servers that this one asks.
+//! The authorities that may sign the certificates of servers to which this one connects.
 
 use crate::pem;
 use rustls::pki_types::CertificateDer;
 use std::path::Path;
 
-/// Where systems keep the certificates of those whom they trust: Debian, Fedora, SUSE, Alpine.
+/// The files with the certificates of trusted authorities on Debian, Fedora, SUSE and Alpine.
 const SYSTEMS: [&str; 4] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 
-/// The certificates in a file of authorities; `None`: that of the system. `option` is what names another file.
+/// Reads the certificates of authorities from `file`; `None`: from the system's file. `option` names the option for another
+/// file, in messages.
 ///
 /// # Errors
 /// Says which file cannot be used, and why.

@@ -1,8 +1,8 @@
-//! The backend over another one: each of its promises, kept for encrypted connections.
+//! A backend over another one, which keeps each promise of that one for encrypted connections.
 //!
-//! A receive decrypts what has come, and sends what the protocol itself has to say. A send encrypts and sends at once, or says
-//! that there is no room. Two kinds of news are this backend's own: an end that a client has announced together with its last
-//! bytes, and the room for a handshake message that has not left, which nobody but the protocol waits for.
+//! A receive decrypts the received bytes and sends the messages of the protocol itself. A send encrypts and sends at once, or
+//! reports that there is no room. This backend adds events of two kinds: an end that a client has announced together with its
+//! last bytes, and room for a handshake message that has not left, for which only the protocol waits.
 
 use crate::given::{Given, Passages};
 use crate::outcome::{Listener, Outcome};
@@ -15,50 +15,50 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that are received at once, at most, and for how much room of the caller's: what is decrypted beyond that room must be
-/// kept.
+/// The most bytes of one receive, and the most of the caller's room that counts: bytes that are decrypted beyond that room
+/// must be kept.
 const RECEIVED: usize = 64 << 10;
 
-/// What a record adds to the bytes in it, and the least that is worth a receive.
+/// The size of a record without its content, and the least room of a receive.
 const ADDED: usize = 512;
 const LEAST: usize = 4 << 10;
 
-/// Bytes of a file that are read at once.
+/// The most bytes of a file that are read at once.
 const OF_FILE: usize = 64 << 10;
 
 /// A backend that encrypts the connections of some listeners.
 #[derive(Debug)]
 pub struct Tls<B> {
     backend: B,
-    /// For each listener: what it offers, and when; `None`: it is not encrypted.
+    /// For each listener its rules and the start of encryption; `None`: it is not encrypted.
     speakers: Vec<Option<(Speaker, Start)>>,
     incoming: Vec<u8>,
     outgoing: Outgoing,
     of_file: Vec<u8>,
-    /// What is to be reported that the backend below does not know of.
+    /// Events of which the backend below does not know.
     news: Vec<Event>,
-    /// Connections whose own messages wait for room.
+    /// Connections whose handshake messages or alerts wait for room.
     stalled: Vec<Token>,
-    /// Connections that hosts have taken.
+    /// Hijacked connections, which hosts have taken.
     passages: Passages,
-    /// Who is told how handshakes end; `None`: nobody.
+    /// The receiver of the outcomes of handshakes; `None`: there is none.
     listener: Option<Listener>,
 }
 
-/// When the encryption of a connection begins.
+/// The start of a connection's encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With its first byte.
     AtOnce,
-    /// When [`Backend::encrypt`] is called: something in clear text comes first.
+    /// With the call of [`Backend::encrypt`]: bytes in clear text come first.
     WhenAsked,
 }
 
 /// A connection's socket.
 pub enum Socket<S> {
-    /// It is not encrypted.
+    /// Not encrypted.
     Plain(S),
-    /// It is encrypted.
+    /// Encrypted.
     Secure(Box<Secure<S>>),
 }
 
@@ -68,27 +68,26 @@ pub struct Secure<S> {
     token: Option<Token>,
     opened: bool,
     stage: Stage,
-    /// It stands in the list of those whose own messages wait.
+    /// Whether the connection is in the list `stalled` of [`Tls`].
     stalled: bool,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly every encrypted connection is in the large one")]
 enum Stage {
-    /// It is still in clear text, at the listener with this number.
+    /// Still in clear text, at the listener with this number.
     Clear(usize),
     Session(Session),
-    /// A host speaks on it, through a thread.
+    /// Hijacked: a host uses the connection through a thread.
     Given(Given),
-    /// It was cut.
+    /// The connection was cut.
     Aborted,
 }
 
 impl<B: Backend> Tls<B> {
-    /// Encrypts the connections of the listeners for which there is a server; those of all others stay as they are. `http2`:
-    /// clients may choose HTTP/2.
+    /// Encrypts the connections of each listener with a server, and no others. `http2`: clients may choose HTTP/2.
     ///
     /// # Errors
-    /// What rustls has against the rules.
+    /// The error of rustls if it rejects the rules.
     pub fn new(backend: B, http2: bool, listeners: impl IntoIterator<Item = Option<(Arc<Server>, Start)>>) -> io::Result<Self> {
         let mut speakers = Vec::new();
         for listener in listeners {
@@ -108,19 +107,19 @@ impl<B: Backend> Tls<B> {
         })
     }
 
-    /// Tells of each handshake how it ends, from now on.
+    /// Calls `told` with the outcome of each handshake from now on.
     pub fn tell_outcomes(&mut self, told: impl Fn(Outcome) + Send + Sync + 'static) {
         self.listener = Some(Listener::new(told));
     }
 
-    /// Tells how a handshake has ended, once.
+    /// Reports the outcome of a handshake, once.
     fn tell_outcome(&self, session: &mut Session) {
         if let (Some(outcome), Some(listener)) = (session.outcome(), &self.listener) {
             listener.tell(outcome);
         }
     }
 
-    /// A connection is about to be closed: its handshake, if that has begun, will not be done any more.
+    /// Records the handshake as failed, if it has begun and is not done: the connection is about to be closed.
     fn give_up_handshake(&self, stage: &mut Stage) {
         if let Stage::Session(session) = stage {
             session.give_up_handshake();
@@ -144,7 +143,7 @@ impl<B: Backend> Tls<B> {
         }
     }
 
-    /// Apart from [`Backend::receive`], so that other connections do not pay for its size.
+    /// Separate from [`Backend::receive`], so that other connections do not pay for its size.
     #[inline(never)]
     fn receive_secure(&mut self, secure: &mut Secure<B::Socket>, buffer: &mut [u8]) -> Attempt {
         let Secure { socket, token, opened, stage, stalled } = secure;
@@ -173,7 +172,7 @@ impl<B: Backend> Tls<B> {
         if shakes_hands {
             self.tell_outcome(session);
         }
-        // What was decrypted will be answered, and what waits leaves with the answer.
+        // Decrypted bytes will get a response, and the waiting bytes leave together with it.
         if !session.waiting.is_empty() && session.owed == 0 && (filled == 0 || session.over.is_some()) {
             match flush(&mut self.backend, socket, session) {
                 Flushed::All => {
@@ -192,7 +191,7 @@ impl<B: Backend> Tls<B> {
         }
         match session.over {
             _ if filled > 0 => {
-                // A short result says that nothing more comes, so whatever does must be told of.
+                // A short result means that nothing more comes, so the end needs an event of its own.
                 if session.over.is_some()
                     && filled < buffer.len()
                     && let (Some(token), true) = (*token, *opened)
@@ -217,7 +216,7 @@ impl<B: Backend> Tls<B> {
         }
     }
 
-    /// Says that nothing more is sent, as far as there is room.
+    /// Sends close_notify, if there is room for it.
     fn say_goodbye(&mut self, secure: &mut Secure<B::Socket>) {
         if let Stage::Session(session) = &mut secure.stage
             && session.over != Some(Over::Broken)
@@ -232,7 +231,7 @@ impl<B: Backend> Tls<B> {
         }
     }
 
-    /// Makes news for connections whose own messages wait: whoever receives sends them, too.
+    /// Marks connections that wait for room as readable: a receive also sends their messages.
     #[inline(never)]
     fn adapt(&mut self, events: &mut [Event]) {
         for event in events {
@@ -243,7 +242,7 @@ impl<B: Backend> Tls<B> {
     }
 }
 
-/// A new session. That it cannot begin ends only its connection.
+/// Begins a session. If it cannot begin, only its connection ends.
 fn begin(speaker: &mut Speaker) -> Stage {
     let (config, witness) = speaker.present();
     match Session::new(config, witness) {
@@ -255,12 +254,12 @@ fn begin(speaker: &mut Speaker) -> Stage {
     }
 }
 
-/// The news that a receive is worth trying.
+/// The event that makes the caller try a receive.
 fn news(token: Token, ended: bool) -> Event {
     Event::Socket { token, readable: true, writable: false, ended, broken: false }
 }
 
-/// Behind the last connection the process ends, and with it the threads that serve those which hosts have taken.
+/// The process ends after the last connection, and with it the threads of hijacked connections.
 impl<B> Drop for Tls<B> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -407,7 +406,7 @@ impl<B: Backend> Backend for Tls<B> {
             match (attempt, read) {
                 (Attempt::Done(count), Ok(all)) if count < all => return Attempt::Done(sent + count),
                 (Attempt::Done(count), _) => sent += count,
-                // What has left is told first; the next attempt tells the rest.
+                // Reports the bytes that have left; the next attempt reports the failure.
                 (_, _) if sent > 0 => return Attempt::Done(sent),
                 (attempt, _) => return attempt,
             }
@@ -459,7 +458,7 @@ impl<B: Backend> Backend for Tls<B> {
         }
     }
 
-    /// The host gets one end of a pair of sockets, and a thread encrypts and decrypts what passes.
+    /// Gives the host one end of a pair of sockets. A thread encrypts and decrypts the bytes between it and the client.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         let secure = match socket {
             Socket::Plain(socket) => return self.backend.give_away(socket),

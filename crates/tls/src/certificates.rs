@@ -1,4 +1,4 @@
-//! Certificates: from their files to what a handshake chooses from, with messages that say what is wrong with a file.
+//! Checks the certificates in files, with messages about faulty files, and chooses one of them in a handshake.
 
 use crate::clients::authorities;
 use crate::der::{SEQUENCE, expect};
@@ -16,22 +16,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Certificates by the names that they are for.
+/// The certificates of a listener, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     all: Vec<Certificate>,
-    /// The places in `all` for each name, in lower case; `*.example.org` for a wildcard.
+    /// The indices in `all` for each name, in lower case; `*.example.org` for a wildcard.
     by_name: BTreeMap<String, Vec<usize>>,
-    /// Who may vouch for clients.
+    /// The authorities for certificates of clients.
     pub(crate) authorities: Option<Arc<RootCertStore>>,
 }
 
-/// What a connection is for.
+/// The server that a connection is for.
 #[derive(Debug)]
 pub(crate) struct Aim {
-    /// The server that the client has named (SNI).
+    /// The name that the client has sent (SNI).
     name: Box<str>,
-    /// The place of the certificate that the client was shown.
+    /// The index of the certificate that the client got.
     place: usize,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct Certificate {
 }
 
 impl Certificates {
-    /// Parses and checks what was read.
+    /// Parses and checks the content of the files.
     ///
     /// # Errors
-    /// Says what is wrong, and with which file.
+    /// Says which file is faulty, and why.
     pub(crate) fn of(material: &Material) -> Result<Self, String> {
         let all: Vec<_> = material.identities.iter().map(Certificate::of).collect::<Result<_, _>>()?;
         if all.is_empty() {
@@ -63,10 +63,10 @@ impl Certificates {
         Ok(Self { all, by_name, authorities })
     }
 
-    /// The place of the certificate for a client: the first that is for the name that it asks for, and whose key it understands. If
-    /// none is for this name, or the client names none, the first that it understands. If it understands none, the first of all: then
-    /// the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, want it, and not with an alert that speaks of
-    /// rights. `None`: there is no certificate.
+    /// The index of the certificate for a client: the first one for the requested name whose key the client supports;
+    /// otherwise, or if the client sends no name, the first one whose key it supports. If it supports none, the first of all:
+    /// then the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, demand, and not with
+    /// access_denied. `None`: there is no certificate.
     pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
@@ -77,20 +77,19 @@ impl Certificates {
         understood.or((!self.all.is_empty()).then_some(0))
     }
 
-    /// The certificate at a place.
+    /// The certificate with this index.
     pub(crate) fn at(&self, place: usize) -> Arc<CertifiedKey> {
         self.all[place].certified.clone()
     }
 
-    /// What a connection is for whose client has named a server, and was shown the certificate at a place. `None`: for any server,
-    /// since there is no other certificate.
+    /// The aim of a connection whose client has sent `name` and got the certificate at `place`. `None`: there is only one
+    /// certificate, so the connection is for any server.
     pub(crate) fn aim(&self, name: &str, place: usize) -> Option<Aim> {
         (self.all.len() > 1).then(|| Aim { name: name.into(), place })
     }
 
-    /// Whether a client with a connection for `aim` asks there for a host of another certificate: it has shown that it does not
-    /// look whom it speaks to, or it has mixed up its connections (RFC 9110, section 7.4). Hosts without any certificate are left to
-    /// the app.
+    /// Whether a client on a connection for `aim` requests a host with another certificate: it does not check names, or it
+    /// has mixed up its connections (RFC 9110, section 7.4). The app decides about hosts without a certificate.
     pub(crate) fn is_misdirected(&self, aim: &Aim, authority: &[u8]) -> bool {
         let Ok(authority) = std::str::from_utf8(authority) else { return false };
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
@@ -101,7 +100,7 @@ impl Certificates {
         !self.places(host).is_empty() && !self.all[aim.place].is_for(host)
     }
 
-    /// The places of the certificates for `name`.
+    /// The indices of the certificates for `name`.
     fn places(&self, name: &str) -> &[usize] {
         let name = name.to_ascii_lowercase();
         let wildcard = || name.split_once('.').and_then(|(_, rest)| self.by_name.get(&format!("*.{rest}")));
@@ -123,7 +122,7 @@ impl Certificate {
         let validity = Validity::of(first);
         let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
         let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
-            // In the traditional form, a line of the section says so.
+            // The traditional form says so in a line of the section.
             PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
                 "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
                  openssl pkey -in KEY -out NEWKEY",
@@ -147,7 +146,7 @@ impl Certificate {
         Ok(Self { certified: Arc::new(certified), names, validity, file: pair.certificate.clone() })
     }
 
-    /// Whether it is for this host, by name or by a wildcard.
+    /// Whether the certificate is for this host, by name or by wildcard.
     fn is_for(&self, host: &str) -> bool {
         let rest = host.split_once('.').map(|(_, rest)| rest);
         self.names.iter().any(|name| {
@@ -156,11 +155,11 @@ impl Certificate {
         })
     }
 
-    /// What an operator should know of it; `None`: nothing is wrong.
+    /// A warning for the operator; `None`: nothing is wrong.
     fn trouble(&self, now: u64) -> Option<String> {
         const WEEK: u64 = 7 * 24 * 3600;
         let validity = self.validity?;
-        // Those who renew certificates that live for days do so when a third of that is left.
+        // A certificate that is valid for days is usually renewed when a third of that time is left.
         let soon = WEEK.min(validity.end.saturating_sub(validity.start) / 4);
         if now >= validity.end {
             Some(format!("the certificate {} has expired: clients will refuse it", self.file))
@@ -175,7 +174,7 @@ impl Certificate {
 }
 
 impl Certificates {
-    /// What an operator should know of them: those that have expired, or will soon.
+    /// Warnings for the operator, about certificates that have expired or will soon.
     pub(crate) fn troubles(&self) -> Vec<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         self.all.iter().filter_map(|certificate| certificate.trouble(now)).collect()
@@ -183,7 +182,7 @@ impl Certificates {
 }
 
 impl Certificates {
-    /// The first name of each certificate, and when it ends.
+    /// The first name of each certificate, and the end of its validity.
     pub(crate) fn expiries(&self) -> Vec<(String, u64)> {
         let name = |certificate: &Certificate| {
             let file = || Path::new(&certificate.file).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -209,7 +208,7 @@ impl fmt::Display for Certificates {
     }
 }
 
-/// What is stapled to a certificate, if it is an answer that helps (RFC 6960, section 4.2.1). Clients check what it says.
+/// Returns an OCSP response to be stapled, if it is a successful one (RFC 6960, section 4.2.1). Clients check its content.
 fn status(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     const SUCCESSFUL: &[u8] = &[0x0a, 1, 0];
     let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is no OCSP response in DER, as of openssl ocsp -respout FILE")?;

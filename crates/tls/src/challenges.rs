@@ -1,9 +1,9 @@
-//! Proof for an authority that a domain is this server's, given in a handshake (`tls-alpn-01`, RFC 8737).
+//! Proof in a handshake that this server controls a domain (`tls-alpn-01`, RFC 8737).
 //!
-//! Whoever orders certificates writes one certificate for the proof into a file, and its name before it. That may be another process,
-//! with other rights, and the process that shows the certificate may be unable to open any file: so it keeps the file open, and what
-//! is written there replaces the content and not the file. The file is read when a client asks for proof, which authorities do
-//! once for a domain in weeks, and not otherwise.
+//! The client of the authority writes the name and the certificate for the proof into a file. It may be another process with
+//! other rights, and the process that shows the certificate may be unable to open files, so it keeps this one open; the
+//! writer replaces the content and not the file. The file is read only when a client asks for proof. Authorities do so once
+//! for a domain in weeks.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,37 +12,37 @@ use rustls::sign::CertifiedKey;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The protocol by which an authority asks (ALPN). Nothing is said in it: the handshake is all of it.
+/// The protocol of authorities (ALPN). No application data follows the handshake.
 pub(crate) const ACME: &[u8] = b"acme-tls/1";
 
-/// The file has a key and a certificate with one name: less than 2 KiB.
+/// The largest file, in bytes. One with a key and a certificate for one name has less than 2 KiB.
 const LARGEST: usize = 8 << 10;
 
-/// The file with the proof that is asked for at present; empty: none is.
+/// The file with the present proof; empty: no authority asks for any.
 #[derive(Debug)]
 pub struct Challenges(OwnedFd);
 
 impl Challenges {
-    /// `file` is open for reading.
+    /// Takes a file that is open for reading.
     #[must_use]
     pub fn of(file: OwnedFd) -> Self {
         Self(file)
     }
 
-    /// The file, for another process.
+    /// The file, to be passed to another process.
     #[must_use]
     pub fn file(&self) -> &OwnedFd {
         &self.0
     }
 
-    /// What the client is to be shown; `None`: nobody has asked this server for proof of that name, and it gives none.
+    /// The certificate for the client; `None`: no proof of that name is expected from this server.
     pub(crate) fn proof(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // RFC 8737, section 3: an authority offers this protocol alone, and names the domain.
         let is_alone = hello.alpn().is_some_and(|offered| offered.count() == 1);
         self.certificate(hello.server_name().filter(|_| is_alone)?)
     }
 
-    /// While it is written, there may be anything in the file. The authority is not told to look before it was written.
+    /// Reads the file. While it is written, its content may be anything; the authority is asked to look only afterwards.
     fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let mut content = vec![0; LARGEST];
         let mut size = 0;
@@ -61,8 +61,8 @@ impl Challenges {
     }
 }
 
-/// The certificate in `content`, if it is for `name`, with its key. Whether it is good is for the authority to say: no client is shown it
-/// that does not ask for it.
+/// The certificate in `content` and its key, if the name in `content` is `name`. The authority checks the certificate; only a
+/// client that asks for proof gets it.
 fn parse(content: &[u8], name: &str) -> Option<Arc<CertifiedKey>> {
     let line = content.iter().position(|&byte| byte == b'\n')?;
     let (first, rest) = content.split_at(line);

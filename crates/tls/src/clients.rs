@@ -1,4 +1,4 @@
-//! Certificates of clients: who is asked for one, who may vouch for it, and what apps are told of it.
+//! Certificates of clients: whether they are requested, which authorities may sign them, and the variables for apps.
 
 use crate::der::Outline;
 use crate::distinguished_name::distinguished_name;
@@ -15,33 +15,33 @@ use std::sync::Arc;
 /// Whether clients are asked for certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// They are not.
+    /// No certificate is requested.
     #[default]
     None,
-    /// They may show one; if it is not good, they are refused.
+    /// A certificate is requested. A client that shows a bad one is refused.
     Optional,
-    /// They must show one.
+    /// A certificate is required.
     Required,
 }
 
-/// A chain of certificates is no larger: apps get the first one with each request, and tickets contain all of them.
+/// The most bytes of a chain: apps get the first certificate with each request, and tickets contain the whole chain.
 const LARGEST_CHAIN: usize = 16 << 10;
 
-/// A name is no longer, as text.
+/// The longest name as text, in bytes.
 const LONGEST_NAME: usize = 4 << 10;
 
 impl Verify {
-    /// What a session that was begun under these rules may be resumed under.
+    /// The rules under which a session of this listener may be resumed, as bytes.
     pub(crate) fn context(self, authorities: Option<&(String, Vec<u8>)>) -> Vec<u8> {
         let authorities = authorities.filter(|_| self != Self::None).map_or(&[][..], |(_, bytes)| bytes);
         [&[self as u8], authorities].concat()
     }
 }
 
-/// Reads the certificates of those who may vouch for clients.
+/// Parses the certificates of the authorities for clients.
 ///
 /// # Errors
-/// Says what is wrong with the file.
+/// Says why the file cannot be used.
 pub(crate) fn authorities(file: &str, bytes: &[u8]) -> Result<Arc<RootCertStore>, String> {
     let wrong = |why: &str| format!("cannot use the authorities in {file}: {why}");
     let mut store = RootCertStore::empty();
@@ -55,7 +55,7 @@ pub(crate) fn authorities(file: &str, bytes: &[u8]) -> Result<Arc<RootCertStore>
     Ok(Arc::new(store))
 }
 
-/// Whoever judges clients.
+/// The verifier of certificates of clients.
 pub(crate) fn verifier(
     verify: Verify,
     authorities: Option<Arc<RootCertStore>>,
@@ -68,7 +68,7 @@ pub(crate) fn verifier(
     Ok(Arc::new(Judge { chains }))
 }
 
-/// Refuses what is too much to tell apps, and leaves the rest to webpki.
+/// Refuses chains and names that are too large for apps; webpki does the rest.
 #[derive(Debug)]
 struct Judge {
     chains: Arc<dyn ClientCertVerifier>,
@@ -119,12 +119,12 @@ impl ClientCertVerifier for Judge {
     }
 }
 
-/// Whether a certificate is not valid at `now` any more. One that does not say it has expired.
+/// Whether a certificate is no longer valid at `now`. One without an end counts as expired.
 pub(crate) fn has_expired(certificate: &[u8], now: UnixTime) -> bool {
     Validity::of(certificate).is_none_or(|validity| now.as_secs() > validity.end)
 }
 
-/// Why a certificate was refused, for the log.
+/// The reason of a refusal, for the log.
 pub(crate) fn words(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
@@ -135,7 +135,7 @@ pub(crate) fn words(error: &CertificateError) -> String {
     }
 }
 
-/// What apps are told of a certificate.
+/// The parts of a certificate that apps get as variables.
 struct Names {
     subject: String,
     issuer: String,
@@ -143,12 +143,12 @@ struct Names {
 }
 
 impl Names {
-    /// `None`: it is too much, or makes no sense.
+    /// `None`: a name or number is too long, or the certificate makes no sense.
     fn of(certificate: &[u8]) -> Option<Self> {
         let outline = Outline::of(certificate)?;
         let name = |bytes| distinguished_name(bytes).filter(|text| text.len() <= LONGEST_NAME);
         let serial = match outline.serial {
-            // The sign.
+            // The first byte is the sign.
             [0, rest @ ..] if !rest.is_empty() => rest,
             all => all,
         };
@@ -161,7 +161,7 @@ impl Names {
     }
 }
 
-/// Tells apps of the certificate of a client that was asked for one.
+/// Adds the variables about the certificate of a client that was asked for one.
 pub(crate) fn describe(certificate: Option<&CertificateDer<'_>>, mut add: impl FnMut(&str, &str)) {
     let Some((certificate, names)) = certificate.and_then(|certificate| Some((certificate, Names::of(certificate)?))) else {
         return add("SSL_CLIENT_VERIFY", "NONE");
@@ -173,7 +173,7 @@ pub(crate) fn describe(certificate: Option<&CertificateDer<'_>>, mut add: impl F
     add("SSL_CLIENT_CERT", &pem(certificate));
 }
 
-/// A certificate as text (RFC 7468, section 5).
+/// Encodes a certificate as text (RFC 7468, section 5).
 fn pem(certificate: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_certificate_expires_behind_its_last_second() {
-        // As much of a certificate as tells its times.
+        // The beginning of a certificate, up to its times.
         let times = [&[0x17, 13][..], b"260101000000Z", &[0x17, 13], b"260201000000Z"].concat();
         let rest = [&[2, 1, 7, 0x30, 0, 0x30, 0, 0x30, 30][..], &times, &[0x30, 0]].concat();
         let signed = [&[0x30, rest.len() as u8][..], &rest].concat();

@@ -6,18 +6,18 @@ pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 
-/// Where some parts of a certificate stand.
+/// Slices of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outline<'a> {
     pub(crate) serial: &'a [u8],
     pub(crate) issuer: &'a [u8],
-    /// From when to when it is valid.
+    /// The time from which it is valid, and the time of its end.
     pub(crate) times: &'a [u8],
     pub(crate) subject: &'a [u8],
 }
 
 impl<'a> Outline<'a> {
-    /// `None`: it is no certificate.
+    /// `None`: the bytes are not a certificate.
     pub(crate) fn of(certificate: &'a [u8]) -> Option<Self> {
         let signed = expect(SEQUENCE, expect(SEQUENCE, certificate)?.0)?.0;
         let rest = match element(signed)? {
@@ -33,12 +33,12 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The content of the first element, if it has this tag, and what stands behind it.
+/// The content of the first element, if it has this tag, and the bytes behind it.
 pub(crate) fn expect(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|(found, _, _)| *found == tag).map(|(_, content, behind)| (content, behind))
 }
 
-/// The first element: its tag, its content, and what stands behind it.
+/// The first element: its tag, its content, and the bytes behind it.
 pub(crate) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (size, rest) = match first {

@@ -4,7 +4,7 @@
 use crate::der::{IDENTIFIER, SEQUENCE, SET, element, expect};
 use std::fmt::Write;
 
-/// The names of types of attributes (RFC 4519, and those of OpenSSL), by the content of their identifiers.
+/// Names of attribute types (RFC 4519, and OpenSSL's own), by the content of their identifiers.
 const TYPES: &[(&[u8], &str)] = &[
     (&[0x55, 4, 3], "CN"),
     (&[0x55, 4, 4], "SN"),
@@ -38,7 +38,7 @@ const ASCII: u8 = 0x16;
 const UNIVERSAL: u8 = 0x1c;
 const BMP: u8 = 0x1e;
 
-/// The text of a name: the content of its sequence. `None`: it is no name.
+/// The text of a name, from the content of its sequence. `None`: the bytes are not a name.
 pub(crate) fn distinguished_name(mut name: &[u8]) -> Option<String> {
     let mut parts = Vec::new();
     while !name.is_empty() {
@@ -74,7 +74,7 @@ fn write_attribute(attribute: &[u8], out: &mut String) -> Option<()> {
     out.push('=');
     match text {
         Some(text) => write_escaped(&text, out),
-        // RFC 4514, section 2.4: what is no text, or of a type that nobody knows, in hexadecimal.
+        // RFC 4514, section 2.4: a value that is not a text, or of an unknown type, is written in hexadecimal.
         None => {
             out.push('#');
             for byte in value {
@@ -85,7 +85,7 @@ fn write_attribute(attribute: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// The bytes of a text, in UTF-8 if they were in any order. Nothing is lost of bytes that are no UTF-8: they are escaped.
+/// The bytes of a text; known encodings become UTF-8. Invalid bytes are kept, because they get escaped later.
 fn text(tag: u8, content: &[u8]) -> Option<Vec<u8>> {
     let in_utf8 = |characters: &mut dyn Iterator<Item = char>| characters.collect::<String>().into_bytes();
     match tag {
@@ -122,7 +122,7 @@ fn write_escaped(text: &[u8], out: &mut String) {
     }
 }
 
-/// An identifier in numbers with dots between them (X.690, section 8.19).
+/// Writes an identifier as numbers with dots between them (X.690, section 8.19).
 fn write_identifier(bytes: &[u8], out: &mut String) -> Option<()> {
     let (mut number, mut is_first) = (0_u64, true);
     for &byte in bytes {

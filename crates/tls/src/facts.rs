@@ -1,5 +1,5 @@
-//! What apps are told about an encrypted connection: CGI-style variables with the names of Apache's mod_ssl, which frameworks
-//! and apps in every language know.
+//! The variables about an encrypted connection that apps get. They are CGI-style, with the names of Apache's mod_ssl, which
+//! frameworks and apps in every language know.
 
 use crate::clients::describe;
 use crate::server::{HTTP_2, Told};
@@ -8,8 +8,8 @@ use oribi_io::Encryption;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 
-/// What is known of a connection whose handshake is done. `told` is what its client asked for; `asked`: it was asked for a
-/// certificate.
+/// The facts about a connection whose handshake is done. `told`: the client's hello; `asked`: whether the client was asked
+/// for a certificate.
 pub(crate) fn facts(connection: &UnbufferedServerConnection, told: Option<Told>, asked: bool) -> Encryption {
     let protocol = match connection.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",

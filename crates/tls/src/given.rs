@@ -1,8 +1,8 @@
-//! Encrypted connections that a host takes, because its app speaks another protocol with the client.
+//! Hijacked connections that are encrypted: an app speaks another protocol with the client.
 //!
 //! The host cannot have the socket, on which only TLS is spoken. It gets one end of a pair of sockets, and a thread decrypts
-//! what comes from the client and encrypts what comes from the app, until both have ended. What an app has sent to such a thread when its
-//! process ends, the process must still pass on: see [`Passages`].
+//! the bytes from the client and encrypts those from the app, until both sides have ended. A process that ends must first
+//! pass on the bytes that apps have already sent to such threads: see [`Passages`].
 
 use crate::session::{Over, Session};
 use oribi_io::{Attempt, Sent, break_off, receive_from_app};
@@ -18,17 +18,17 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once: one record's.
+/// The most bytes of one read: a record.
 const READ: usize = 16 << 10;
 
-/// Bytes on their way to one side, beyond which nothing more is read for it.
+/// The bytes waiting for one side at which reading from the other side stops.
 const MOST_WAITING: usize = 64 << 10;
 
-/// What is left for the server of a connection that a host has taken: the host's end, for what the server itself still sends.
+/// The server's part of a hijacked connection: the host's end of the pair, through which the server sends its own bytes.
 pub(crate) struct Given(UnixStream);
 
 impl Given {
-    /// Sends like the host.
+    /// Sends as if the host had sent it.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>]) -> Attempt {
         let mut sent = 0;
         for piece in pieces {
@@ -36,50 +36,51 @@ impl Given {
                 Ok(count) if count == piece.len() => sent += count,
                 Ok(count) => return Attempt::Done(sent + count),
                 Err(_) if sent > 0 => return Attempt::Done(sent),
-                // Nobody would report room: a host that has filled it has no need of the server's words.
+                // No event would report room, and a host that has filled the socket needs none of these bytes.
                 Err(_) => return Attempt::Broken,
             }
         }
         Attempt::Done(sent)
     }
 
-    /// Ends the server's side, also for the host.
+    /// Ends the sending side of the server, and also of the host.
     pub(crate) fn end(&self) {
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 }
 
-/// How long the end of a process waits for clients that take nothing, and how long for those that do.
+/// The time that the end of a process waits while no client takes anything, and the longest time that it waits.
 const STALLED: Duration = Duration::from_secs(5);
 const LONGEST_END: Duration = Duration::from_secs(30);
 
-/// More than an app has sent that has not left when a process begins to end: what stands in the pair of sockets and in the passage.
+/// More than the bytes of an app that can be under way when a process begins to end: those in the pair of sockets and in the
+/// passage.
 const MOST_UNDER_WAY: u64 = 512 << 10;
 
-/// The connections that hosts have taken from one backend.
+/// The hijacked connections of one backend.
 #[derive(Debug, Default)]
 pub(crate) struct Passages(Vec<Weak<Course>>);
 
-/// How far a passage is.
+/// The progress of a passage.
 #[derive(Debug)]
 struct Course {
-    /// The end on which the app's bytes are read.
+    /// The end of the pair from which the app's bytes are read.
     app: UnixStream,
     state: AtomicU8,
-    /// How many bytes have been read from the app, and how many have left for the client.
+    /// Bytes read from the app, and bytes sent to the client.
     read: AtomicU64,
     left: AtomicU64,
 }
 
-/// Nothing of the app's waits for the client.
+/// No bytes of the app wait for the client.
 const QUIET: u8 = 0;
-/// Something may.
+/// Some may.
 const BUSY: u8 = 1;
-/// The app has ended, and all that it has sent has left, with the word for the end.
+/// The app has ended, and all of its bytes have left, with close_notify.
 const ENDED: u8 = 2;
 
 impl Passages {
-    /// Starts the thread, and returns the end for the host. `received` has come already and was not decrypted.
+    /// Starts the thread, and returns the end for the host. `received`: bytes that have arrived and are not decrypted yet.
     pub(crate) fn pass(&mut self, session: Session, client: OwnedFd, received: Vec<u8>) -> io::Result<(Given, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         let kept = theirs.try_clone()?;
@@ -93,13 +94,13 @@ impl Passages {
         Ok((Given(kept), theirs.into()))
     }
 
-    /// Waits until what apps have sent has left, because the process is about to end and the threads end with it. The kernel does
-    /// that for sockets without encryption.
+    /// Waits until the bytes that apps have sent have left: the process is about to end, and the threads with it. For sockets
+    /// without encryption the kernel does that.
     pub(crate) fn finish(&self) {
         let living = self.0.iter().filter_map(Weak::upgrade);
         let courses: Vec<_> = living.map(|course| (course.read.load(SeqCst), course)).collect();
         let (begun, mut moved, mut left) = (Instant::now(), Instant::now(), 0);
-        // An app in another process may go on sending: what it sends from now on is not waited for.
+        // An app in another process may go on sending; bytes that it sends from now on are not waited for.
         while courses.iter().any(|(before, course)| !course.has_left(*before)) {
             let now: u64 = courses.iter().map(|(_, course)| course.left.load(SeqCst)).sum();
             if now != left {
@@ -115,10 +116,10 @@ impl Passages {
 }
 
 impl Course {
-    /// Whether everything has left that the app had sent when `before` bytes had been read from it.
+    /// Whether all bytes have left that the app had sent when `before` bytes had been read from it.
     fn has_left(&self, before: u64) -> bool {
         let mut polled = [PollFd::new(&self.app, PollFlags::IN | PollFlags::RDHUP)];
-        // The state is asked after the socket: the passage says that it is busy before it reads there.
+        // The state is read after the socket: the passage marks itself as busy before it reads there.
         let silent = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready == 0);
         match self.state.load(SeqCst) {
             ENDED => true,
@@ -149,32 +150,32 @@ struct Passage {
     session: Session,
     client: OwnedFd,
     course: Arc<Course>,
-    /// Decrypted bytes that the app has not taken.
+    /// Decrypted bytes that the app has not taken yet.
     to_app: Vec<u8>,
     plain: Vec<u8>,
     incoming: Vec<u8>,
-    /// The app sends no more.
+    /// The app has ended its sending side.
     app_ended: bool,
-    /// It reads no more, either.
+    /// The app does not read any more, either.
     app_gone: bool,
-    /// The app was told that the client sends no more.
+    /// The end of the client's bytes was passed on to the app.
     client_told: bool,
-    /// The app has broken off: the client is not to take what it has got for all.
+    /// The app has cut the connection: the client must not take the received bytes for complete.
     broken_off: bool,
 }
 
 impl Passage {
     fn run(mut self, mut received: Vec<u8>) {
         self.session.handle(&mut received);
-        // When one side has gone, the thread ends, and the other side learns it by its own socket.
+        // When one side has gone, the thread ends, and the other side sees the end of its own socket.
         while self.turn() {}
-        // Without the word for the end, which a client may not ask for, a reset says it, too.
+        // A client may ignore a missing close_notify; a reset shows the cut as well.
         let _ = if self.broken_off { break_off(self.client.as_fd()) } else { shutdown(&self.client, Shutdown::Both) };
         let _ = shutdown(&self.course.app, Shutdown::Both);
         self.course.state.store(ENDED, SeqCst);
     }
 
-    /// Passes on what there is, and waits once; `false`: it is over.
+    /// Passes bytes on in both directions, and waits once; `false`: the passage has ended.
     fn turn(&mut self) -> bool {
         let room = self.plain.len();
         while self.to_app.len() < MOST_WAITING && self.session.has_decrypted() {
@@ -223,8 +224,9 @@ impl Passage {
         !self.app_ended && self.session.waiting.len() < MOST_WAITING
     }
 
-    /// Waits until one side has something to say, or room for what waits. A side that is of no interest is not watched, because
-    /// its end would be told again and again; but an app that sends no more may still go altogether.
+    /// Waits until one side has bytes, or room for waiting bytes. A side is not watched while neither matters, because poll
+    /// would report its end again and again; an app that has ended its sending side is still watched, because it may close
+    /// the other side, too.
     fn wait(&self) -> Result<(PollFlags, PollFlags), Errno> {
         let (mut of_client, mut of_app) = (PollFlags::empty(), PollFlags::empty());
         of_client.set(PollFlags::IN, self.hears_client());
@@ -286,7 +288,7 @@ impl Passage {
     }
 }
 
-/// Writes as much as there is room for; `false`: nobody reads any more.
+/// Writes as many bytes as there is room for; `false`: the reader has gone.
 fn write(to: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> bool {
     let mut written = 0;
     while written < bytes.len() {

@@ -1,28 +1,28 @@
-//! What a file with a certificate and its key is good for.
+//! The properties of a file with a certificate and its key.
 
 use crate::certificates::Certificate;
 use crate::der::Outline;
 use crate::material::Pair;
 use crate::validity::Validity;
 
-/// A certificate with a key, as one file has them.
+/// A certificate with its key, from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The names that it is for, in lower case.
+    /// The names of the certificate, in lower case.
     pub names: Vec<String>,
-    /// From when it is valid, in seconds since the Unix epoch.
+    /// The time from which it is valid, in seconds since the Unix epoch.
     pub start: u64,
-    /// Until when.
+    /// The time until which it is valid, in seconds since the Unix epoch.
     pub end: u64,
-    /// Nobody but its own key vouches for it.
+    /// Whether its own key has signed it, and no authority.
     pub is_self_signed: bool,
 }
 
 impl Identity {
-    /// Reads what stands in `file`.
+    /// Parses the content of `file`.
     ///
     /// # Errors
-    /// Says why no listener could offer it.
+    /// Says why no listener could offer this certificate.
     pub fn of(file: &str, content: &[u8]) -> Result<Self, String> {
         let bytes = content.to_vec();
         let pair = Pair {

@@ -1,9 +1,8 @@
-//! TLS as a layer over any I/O backend: [`Tls`] is a backend that encrypts the connections of some listeners and leaves those
-//! of all others as they are.
+//! TLS as a layer over any I/O backend: [`Tls`] is a backend that encrypts the connections of some listeners and leaves all
+//! others as they are.
 //!
-//! The protocol is rustls's; this crate brings it together with backends that *try first and report later*, without a buffer
-//! for a connection that is idle, and it reads, checks and exchanges certificates. It knows nothing of what is said on a
-//! connection.
+//! The protocol is rustls's. This crate connects it to backends that *try first and report later*, without a buffer for an
+//! idle connection, and reads, checks and exchanges certificates. It does not interpret the bytes of the app.
 #![forbid(unsafe_code)]
 
 mod authorities;

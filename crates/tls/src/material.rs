@@ -1,17 +1,17 @@
-//! Certificates and keys as they stand in their files, so that one process can read them and another can use them.
+//! The contents of files with certificates and keys, which one process reads and another uses.
 
 use crate::pem_text::Pem;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a certificate with its chain, and its key, are.
+/// The places of a certificate with its chain, and of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate and those that lead from it to an authority.
+    /// The certificate and the chain that leads to an authority.
     pub certificate: Pem,
-    /// Its private key.
+    /// The private key.
     pub key: Pem,
-    /// Its authority's word that it is not revoked, for clients that ask for it: an OCSP response, in DER.
+    /// An OCSP response in DER, by which the authority confirms that the certificate is not revoked; `None`: none is stapled.
     pub status: Option<PathBuf>,
 }
 
@@ -19,23 +19,23 @@ pub struct CertificateFiles {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Material {
     pub(crate) identities: Vec<Pair>,
-    /// The certificates of those who may vouch for clients, and where they come from.
+    /// The certificates of the authorities for clients, and the name of their file.
     pub(crate) authorities: Option<(String, Vec<u8>)>,
 }
 
-/// A certificate with its chain, its key, and where both come from, for messages.
+/// A certificate with its chain, its key, and the origins of both for messages.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
     pub(crate) certificate_bytes: Vec<u8>,
     pub(crate) key_bytes: Vec<u8>,
-    /// The file with the authority's word that the certificate is not revoked; empty: there is none.
+    /// The file with the OCSP response; empty: there is none.
     pub(crate) status: String,
     pub(crate) status_bytes: Vec<u8>,
 }
 
-/// A file larger than that is none with certificates.
+/// The largest file, in bytes; a larger one has no certificates.
 const LARGEST_FILE: u64 = 1 << 20;
 
 impl Material {
@@ -57,7 +57,7 @@ impl Material {
         Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
     }
 
-    /// The same, with the certificates of those who may vouch for clients.
+    /// Reads the certificates of the authorities for clients, too; `None`: there are none.
     ///
     /// # Errors
     /// Says why the file cannot be read.
@@ -66,7 +66,7 @@ impl Material {
         Ok(Self { authorities: file.map(read).transpose()?, ..self })
     }
 
-    /// Completes `files`, from which this was read in another process, with the texts that stood in its configuration.
+    /// Completes `files`, from which another process has read this, with the texts in its configuration.
     pub fn lend_texts(&self, files: &mut [CertificateFiles]) {
         for (files, pair) in files.iter_mut().zip(&self.identities) {
             files.certificate.complete(&pair.certificate_bytes);
@@ -74,7 +74,7 @@ impl Material {
         }
     }
 
-    /// The same as bytes, for another process of the same program.
+    /// Serializes this for another process of the same program. The bytes contain the keys.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -146,7 +146,7 @@ fn words(error: &std::io::Error) -> String {
 }
 
 impl std::fmt::Debug for Pair {
-    /// Never a key.
+    /// Never shows a key.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} with {}", self.certificate, self.key)
     }

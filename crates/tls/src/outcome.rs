@@ -1,44 +1,44 @@
-//! How handshakes end, for whoever counts them.
+//! The outcomes of handshakes, to be counted.
 
 use crate::server::Version;
 use rustls::Error;
 use std::fmt;
 
-/// The end of a handshake. One that has not begun, because not a byte of it has come, has none.
+/// The outcome of a handshake. A handshake of which no byte has arrived has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The handshake is done.
     Done {
-        /// The version that was agreed on.
+        /// The negotiated version.
         version: Version,
-        /// An earlier session was resumed.
+        /// Whether an earlier session was resumed.
         resumed: bool,
     },
-    /// It has failed.
+    /// The handshake has failed.
     Failed(Failure),
 }
 
-/// Why a handshake has failed.
+/// The reason why a handshake has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no version, suite, group or protocol that both sides take.
+    /// No version, suite, group or protocol is acceptable to both sides.
     Incompatible,
-    /// The client has shown a certificate that is not good, or none where it must.
+    /// The certificate of the client is bad, or missing where one is required.
     ClientCertificate,
-    /// The client has ended it with an alert: mostly because it does not trust the server's certificate.
+    /// The client has sent an alert: mostly because it does not trust the server's certificate.
     Rejected,
     /// The client does not speak TLS.
     NotTls,
-    /// The client has gone in the middle.
+    /// The client has closed the connection in the middle.
     Gone,
-    /// The client had not finished it when the connection was closed.
+    /// The server has closed the connection before the client finished the handshake.
     Stalled,
-    /// Something else: the client has broken the protocol, or this side has failed.
+    /// Any other reason: the client has broken the protocol, or this side has failed.
     Other,
 }
 
 impl Failure {
-    /// The failure that an error of the protocol is.
+    /// Classifies an error of rustls.
     pub(crate) const fn of(error: &Error) -> Self {
         match error {
             Error::NoCertificatesPresented | Error::InvalidCertificate(_) => Self::ClientCertificate,
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-/// Who is told of each outcome.
+/// The function that gets each outcome.
 pub(crate) struct Listener(Box<dyn Fn(Outcome) + Send + Sync>);
 
 impl Listener {

@@ -1,41 +1,40 @@
-//! Bytes of the app on their way to the client: encrypted in records of up to 16 KiB, into one buffer that all connections
-//! share.
+//! Encrypts the bytes of the app in records of up to 16 KiB, into one buffer that all connections share, and sends them.
 //!
-//! What a backend does not take of them stays with the connection, encrypted. But the caller is told only of what has left: it
-//! gives the rest again, as with any backend, and what is encrypted already is passed over then (`owed`). So the caller knows
-//! when its client does not keep up, and no more than one batch of records waits here.
+//! Encrypted bytes that the backend does not accept stay with the connection. The caller learns only of bytes that have left:
+//! it passes the rest again, as with any backend, and the part that is already encrypted is skipped then (`owed`). So the
+//! caller notices a client that does not keep up, and at most one batch of records waits here.
 
 use crate::session::Session;
 use oribi_io::{Attempt, Backend};
 use std::io::IoSlice;
 
-/// Bytes of the app in one record, the most that TLS permits.
+/// The bytes of the app in one record: the most that TLS permits.
 const RECORD: usize = 16 << 10;
 
-/// Bytes of the app that are encrypted before they are sent: four records fill the kernel's usual buffer for a socket.
+/// The bytes of the app that are encrypted before a send: four records fill the kernel's usual socket buffer.
 const BATCH: usize = 64 << 10;
 
 /// The buffers of a lane.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     encrypted: Vec<u8>,
-    /// The app's bytes for one record, if they stand in several places.
+    /// The app's bytes for one record, if they come from several pieces.
     gathered: Vec<u8>,
-    /// For each record in `encrypted`: where it ends, and how many bytes of the app there are up to its end.
+    /// For each record in `encrypted`: its end, and the number of the app's bytes up to there.
     ends: Vec<(usize, usize)>,
 }
 
-/// How a batch leaves.
+/// The time at which a batch leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
-    /// Now.
+    /// At once.
     Now,
-    /// Perhaps together with the end of the connection, which follows at once.
+    /// Perhaps together with the end of the connection, which follows immediately.
     WithEnd,
 }
 
 impl Outgoing {
-    /// Sends `pieces`, as far as `backend` takes them.
+    /// Sends `pieces` as far as `backend` accepts them.
     pub(crate) fn send<B: Backend>(
         &mut self,
         backend: &mut B,
@@ -79,12 +78,13 @@ impl Outgoing {
                 sent = size.min(sent + BATCH);
                 continue;
             }
-            // Whole records have left; of the others, whatever the socket has taken, the caller hears later.
+            // Only whole records count as sent. The caller learns later of the others, even of bytes that the socket has
+            // accepted.
             let left = self.ends.iter().take_while(|(end, _)| *end <= taken).last().map_or(sent, |(_, bytes)| *bytes);
             session.waiting = self.encrypted[taken..].to_vec();
             session.owed = size.min(sent + BATCH) - left;
             return match flush(backend, socket, session) {
-                // There was room after all.
+                // The socket had room after all.
                 Flushed::All => {
                     let more = std::mem::take(&mut session.owed);
                     Attempt::Done(left + more)
@@ -97,7 +97,7 @@ impl Outgoing {
         Attempt::Done(sent)
     }
 
-    /// Encrypts the bytes from `start` to `end` of `pieces` behind what stands in `encrypted`.
+    /// Encrypts the bytes from `start` to `end` of `pieces` and appends them to `encrypted`.
     fn encrypt(&mut self, session: &mut Session, pieces: &[IoSlice<'_>], start: usize, end: usize) -> bool {
         let Self { encrypted, gathered, ends } = self;
         ends.clear();
@@ -137,7 +137,7 @@ impl Outgoing {
     }
 }
 
-/// What has become of the encrypted bytes that waited.
+/// The result of sending the waiting bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
     All,
@@ -146,7 +146,7 @@ pub(crate) enum Flushed {
     Broken,
 }
 
-/// Sends what waits until all has left or the backend takes no more, so that it reports when it does.
+/// Sends the waiting bytes until all have left or the backend accepts no more and will report room.
 pub(crate) fn flush<B: Backend>(backend: &mut B, socket: &mut B::Socket, session: &mut Session) -> Flushed {
     let mut sent = 0;
     let outcome = loop {

@@ -1,20 +1,20 @@
-//! Certificates and keys in PEM (RFC 7468), as OpenSSL reads them, and what is wrong with a file, in words that help and quote nothing of
-//! it: it may hold a key.
+//! Parses certificates and keys in PEM (RFC 7468) as OpenSSL does. Messages about faults quote nothing of a file: it may hold
+//! a key.
 
 use crate::der::element;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::borrow::Cow;
 
-/// The mark of UTF-8 that some editors write in front of a text, also within one that was put together.
+/// The byte order mark of UTF-8. Some editors write it in front of a text; in a concatenated file it is also in the middle.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The labels of certificates (`openssl x509 -trustout`, and old ones). Behind a trusted certificate stands what it is trusted for.
+/// Labels of certificates (`openssl x509 -trustout`, and old ones). Trust settings follow a trusted certificate.
 const TRUSTED: &[u8] = b"TRUSTED CERTIFICATE-----";
 const OLD: &[u8] = b"X509 CERTIFICATE-----";
 const USUAL: &[u8] = b"CERTIFICATE-----";
 
-/// The certificates in a text, or what is wrong with one.
+/// The certificates in a text, or the fault of each.
 pub(crate) fn certificates(text: &[u8]) -> Vec<Result<CertificateDer<'static>, String>> {
     let text = plain(text);
     let all = CertificateDer::pem_slice_iter(&text);
@@ -26,7 +26,7 @@ pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, pem::Er
     PrivateKeyDer::from_pem_slice(&plain(text))
 }
 
-/// The fault of a text.
+/// Describes the fault of a text.
 pub(crate) fn of_pem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn of_pem(error: &pem::Error) -> String {
     }
 }
 
-/// The text as its readers know it: without byte order marks, and with the usual labels.
+/// The text in the form that rustls parses: without byte order marks, and with the usual labels.
 fn plain(text: &[u8]) -> Cow<'_, [u8]> {
     let mut plain = Cow::Borrowed(text);
     for (unusual, usual) in [(BYTE_ORDER_MARK, &b""[..]), (TRUSTED, USUAL), (OLD, USUAL)] {
@@ -60,7 +60,7 @@ fn replaced(mut text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The certificate without what it is trusted for, which stands behind it.
+/// The certificate without the trust settings behind it.
 fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static> {
     let Some((_, _, behind)) = element(&certificate) else { return certificate };
     let size = certificate.len() - behind.len();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn certificates_are_found_in_every_form() {
-        // A sequence of one number, which is certificate enough here; behind it another one.
+        // A sequence of one number stands for a certificate here; another one follows it.
         let (alone, followed) = ("MAMCAQE=", "MAMCAQEwAwIBAg==");
         let certificate = vec![0x30, 3, 2, 1, 1];
         for label in ["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"] {

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM: each in a file, or as text in the configuration itself.
+//! Certificates and keys in PEM: in a file, or as text in the configuration itself.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::sync::Arc;
 /// A certificate with its chain, or a key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
-    /// A file with it, which may be replaced by another one.
+    /// The file, which may be replaced by another one.
     File(PathBuf),
-    /// The text, which stood in the configuration. No message and no command line shows it.
+    /// The text from the configuration. No message and no command line contains it.
     Text(Arc<[u8]>),
-    /// A text that another process has.
+    /// A text that only another process has.
     Withheld,
 }
 
 impl Pem {
-    /// Takes the text of a configuration.
+    /// Takes a text from the configuration.
     #[must_use]
     pub fn text(bytes: &[u8]) -> Self {
         Self::Text(bytes.into())
@@ -31,7 +31,7 @@ impl Pem {
         }
     }
 
-    /// The same, to be changed.
+    /// The file, to be changed.
     pub fn path_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
             Self::File(path) => Some(path),
@@ -39,7 +39,7 @@ impl Pem {
         }
     }
 
-    /// A name for messages; `option` is the option that holds the text.
+    /// A name for messages; `option` names the option that holds the text.
     pub(crate) fn name(&self, option: &str) -> String {
         self.path().map_or_else(|| option.to_owned(), |path| path.display().to_string())
     }
@@ -64,7 +64,7 @@ impl From<&str> for Pem {
 }
 
 impl fmt::Debug for Pem {
-    /// Never a key.
+    /// Never shows a key.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => fmt::Debug::fmt(path, formatter),

@@ -1,9 +1,9 @@
-//! Texts of others, such as authorities, collectors and clients, for logs and terminals.
+//! Makes foreign texts, such as those of authorities, collectors and clients, safe for logs and terminals.
 
-/// The longest text of others that is shown.
+/// The most characters of a foreign text that are kept.
 const LONGEST: usize = 400;
 
-/// The beginning of `text`, in one line and without what steers terminals.
+/// The beginning of `text`, in one line and without control characters.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut letters = text.trim().chars();
@@ -14,8 +14,8 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction in which those around
-/// it are read (Unicode Standard Annex 9), by which a text could look like another one.
+/// Whether a character is neither a control character, nor the end of a line, nor one that changes the direction in which its
+/// neighbours are read (Unicode Standard Annex 9), by which a text could look like another one.
 #[must_use]
 pub fn is_plain(letter: char) -> bool {
     match letter {

@@ -1,4 +1,4 @@
-//! What a listener offers: its certificates, which can be exchanged while it serves, and the rules of its handshakes.
+//! The certificates of a listener, which can be exchanged while it serves, and the rules of its handshakes.
 
 use crate::certificates::Certificates;
 use crate::challenges::{ACME, Challenges, is_asked};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The protocols that clients may choose from (ALPN), in the server's order.
 pub(crate) const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
-/// What clients offer that are told to speak it, such as `curl --http1.0`.
+/// The protocol of clients that insist on it, such as `curl --http1.0`.
 const HTTP_1_0: &[u8] = b"http/1.0";
 const PROTOCOLS: &[&[u8]] = &[HTTP_2, HTTP_1, HTTP_1_0];
 
-/// The tickets that a client gets with a full handshake: browsers open several connections at once.
+/// Tickets for a client after a full handshake: browsers open several connections at once.
 const TICKETS: usize = 2;
 
 /// A version of TLS.
@@ -38,82 +38,81 @@ pub enum Version {
 /// The rules of a listener's handshakes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The oldest version.
+    /// The oldest accepted version.
     pub oldest: Version,
-    /// Which suites are taken.
+    /// The accepted suites.
     pub suites: Suites,
     /// Whether clients are asked for certificates.
     pub clients: Verify,
 }
 
-/// What a listener offers. All lanes of a process share it.
+/// The certificates and rules of a listener, shared by all lanes of a process.
 #[derive(Debug)]
 pub struct Server {
     present: Mutex<(Arc<Certificates>, Material)>,
-    /// How many times the certificates have been exchanged.
+    /// The number of exchanges of the certificates.
     edition: AtomicU32,
     options: Options,
     secret: Secret,
-    /// Where to look when an authority asks for proof that a domain is this server's.
+    /// The proofs for authorities, if this server answers challenges.
     challenges: OnceLock<Arc<Challenges>>,
 }
 
 impl Server {
-    /// Checks what was read from a listener's files.
+    /// Checks the content of a listener's files.
     ///
     /// # Errors
-    /// Says what is wrong, and with which file.
+    /// Says which file is faulty, and why.
     pub fn new(material: Material, options: Options, secret: Secret) -> Result<Self, String> {
         let Checked(certificates, material) = check(material, &options)?;
         let present = Mutex::new((certificates, material));
         Ok(Self { present, edition: AtomicU32::new(0), options, secret, challenges: OnceLock::new() })
     }
 
-    /// Checks other certificates.
+    /// Checks new certificates.
     ///
     /// # Errors
-    /// Says what is wrong, and with which file.
+    /// Says which file is faulty, and why.
     pub fn check(&self, material: Material) -> Result<Checked, String> {
         check(material, &self.options)
     }
 
-    /// Offers these certificates from now on. Connections keep theirs.
+    /// Offers these certificates to new connections. Existing connections keep theirs.
     pub fn exchange(&self, Checked(certificates, material): Checked) {
         *self.present.lock().unwrap_or_else(PoisonError::into_inner) = (certificates, material);
         self.edition.fetch_add(1, Release);
     }
 
-    /// What the files of the present certificates contained, with the keys.
+    /// The contents of the files of the present certificates, with the keys.
     #[must_use]
     pub fn material(&self) -> Material {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// The secret of its session tickets.
+    /// The secret of the session tickets.
     #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Has authorities get their proof from there, at lanes that begin from now on. It stays as it was said first.
+    /// Sets the source of proofs for authorities, for lanes that begin from now on. Only the first call has an effect.
     pub fn answer_challenges(&self, challenges: Arc<Challenges>) {
         let _ = self.challenges.set(challenges);
     }
 
-    /// Where authorities get their proof from; `None`: they get none here.
+    /// The source of proofs for authorities; `None`: this listener gives none.
     #[must_use]
     pub fn challenges(&self) -> Option<&Arc<Challenges>> {
         self.challenges.get()
     }
 
-    /// What an operator should know of the certificates: those that have expired, or will soon.
+    /// Warnings for the operator, about certificates that have expired or will soon.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         self.present().troubles()
     }
 
-    /// For each certificate that says until when it is valid: the name that it is for, or that of its file if it is for none, and when
-    /// it ends, in seconds since 1970.
+    /// For each certificate with an end: its name, or that of its file if it has none, and the end in seconds since 1970.
     #[must_use]
     pub fn expiries(&self) -> Vec<(String, u64)> {
         self.present().expiries()
@@ -132,37 +131,37 @@ fn check(material: Material, options: &Options) -> Result<Checked, String> {
     Ok(Checked(Arc::new(certificates), material))
 }
 
-/// Certificates that are good, and that nobody offers yet.
+/// Checked certificates that are not offered yet.
 #[derive(Debug)]
 pub struct Checked(Arc<Certificates>, Material);
 
 impl std::fmt::Display for Server {
-    /// The names that the certificates are for, and until when.
+    /// The names of the certificates, and the ends of their validity.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.present().fmt(formatter)
     }
 }
 
-/// What a client has asked for.
+/// The requests in a client's hello.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// The server that it wants to reach (SNI).
+    /// The server name (SNI).
     pub(crate) name: Option<String>,
-    /// The place of the certificate that it is shown.
+    /// The index of the certificate that the client gets.
     pub(crate) place: Option<usize>,
-    /// It speaks nothing but the protocol of authorities, and there is nothing to be proved to it.
+    /// Whether the client offers only the protocol of authorities, and there is no proof for it.
     pub(crate) is_refused: bool,
 }
 
-/// Chooses certificates for the connections of one lane, and notes what the latest client has asked for: rustls tells nobody
-/// else.
+/// Chooses certificates for the connections of one lane, and keeps the requests of the latest hello, which rustls shows only
+/// to the resolver of certificates.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     pub(crate) certificates: Arc<Certificates>,
     told: Mutex<Option<Told>>,
     clients: Verify,
     challenges: Option<Arc<Challenges>>,
-    /// What clients choose from otherwise.
+    /// The other protocols that clients may choose.
     protocols: &'static [&'static [u8]],
 }
 
@@ -208,7 +207,7 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
-    /// `http2`: clients may choose HTTP/2.
+    /// Makes the rules. `http2`: clients may choose HTTP/2.
     ///
     /// # Errors
     /// The rules contradict one another.
@@ -218,7 +217,7 @@ impl Speaker {
         Ok(Self { server, edition, http2, config, witness })
     }
 
-    /// What the next connection needs.
+    /// The configuration and the witness for the next connection, with the present certificates.
     pub(crate) fn present(&mut self) -> (Arc<ServerConfig>, Arc<Witness>) {
         let edition = self.server.edition.load(Acquire);
         if edition != self.edition
@@ -248,12 +247,13 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
-    // That of authorities is the last one: who offers any other as well is no authority, and gets that.
+    // The protocol of authorities comes last: a client that also offers another one is not an authority, and gets the other
+    // one.
     let of_authorities = challenges.map(|_| ACME);
     config.alpn_protocols = protocols.iter().copied().chain(of_authorities).map(<[u8]>::to_vec).collect();
     config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));
     config.send_tls13_tickets = TICKETS;
-    // No process could look up a session that another one has stored; tickets carry theirs.
+    // No process could look up a session that another one has stored; a ticket contains its session.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     // A request in early data may be repeated by anyone who has seen it (RFC 8470).
     config.max_early_data_size = 0;

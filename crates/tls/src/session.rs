@@ -1,7 +1,8 @@
-//! One connection's TLS: bytes of the client in, the app's bytes out, and the other way round. It makes no system call.
+//! The TLS of one connection: bytes of the client in, bytes of the app out, and the other way round. It makes no system
+//! calls.
 //!
-//! rustls is used without its own buffers ("unbuffered"): an idle connection then has no memory but its keys. Received bytes
-//! stand in a buffer that all connections share, and only what is left of an incomplete record is kept.
+//! rustls is used without its own buffers ("unbuffered"), so that an idle connection has no memory but its keys. Received
+//! bytes are in a buffer that all connections share, and only the rest of an incomplete record is kept.
 
 use crate::certificates::Aim;
 use crate::challenges::ACME;
@@ -18,60 +19,60 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The most bytes of an incomplete record, or of a handshake message in several records, that wait for the rest: the largest
-/// message that rustls takes (64 KiB), with what its records add to it.
+/// message that rustls takes (64 KiB), with the overhead of its records.
 const INCOMPLETE_BYTES: usize = 80 << 10;
 
-/// What a client gets that speaks HTTP without TLS here: its user sees what is wrong, as with other servers.
+/// The response to a client that speaks HTTP without TLS: its user sees the reason, as with other servers.
 const SPOKE_PLAINLY: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS: write https:// in the address\n";
 
-/// What a client gets that asks for a proof which there is none of: the alert no_application_protocol (RFC 7301, section 3.2), as from
-/// a server that does not know the protocol. rustls would speak of rights (access_denied), because to it a certificate is missing.
-/// Nothing is encrypted yet when a certificate is chosen.
+/// The alert no_application_protocol (RFC 7301, section 3.2), for a client that asks for a proof that does not exist: a
+/// server that does not know the protocol sends the same. rustls would send access_denied, because to it a certificate is
+/// missing. Nothing is encrypted yet when a certificate is chosen.
 const NO_PROOF: &[u8] = &[21, 3, 3, 0, 2, 2, 120];
 
-/// Why nothing more comes from the client.
+/// The reason why no more bytes come from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The client has said that it sends no more (close_notify).
+    /// The client has announced the end (close_notify).
     Ended,
-    /// The protocol was broken, or the connection ended without that word.
+    /// The client has broken the protocol, or the connection has ended without close_notify.
     Broken,
 }
 
-/// How far a handshake is.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// Nothing has come from the client.
     Nothing,
     Begun,
-    /// It has ended so; `None`: that was told, or is nothing to be told.
+    /// The outcome; `None`: it was reported, or there is none to report.
     Over(Option<Outcome>),
 }
 
 pub(crate) struct Session {
     connection: UnbufferedServerConnection,
     witness: Arc<Witness>,
-    /// What the client has asked for, until the handshake is done.
+    /// The requests in the client's hello, until the handshake is done.
     told: Option<Told>,
     /// Received bytes that are not a whole record yet.
     incomplete: Vec<u8>,
-    /// Decrypted bytes that nobody has taken yet: those from `taken` on.
+    /// Decrypted bytes; those from `taken` on have not been returned yet.
     decrypted: Vec<u8>,
     taken: usize,
     /// Encrypted bytes that have not been sent yet.
     pub(crate) waiting: Vec<u8>,
-    /// How many bytes that the caller will give again are encrypted in `waiting`.
+    /// The number of the app's bytes that are encrypted in `waiting` and that the caller will pass again.
     pub(crate) owed: usize,
     pub(crate) over: Option<Over>,
-    /// What is known of the connection, when the handshake is done.
+    /// The facts about the connection, once the handshake is done.
     facts: Option<Arc<Encryption>>,
-    /// For whom it was encrypted, if that excludes other servers.
+    /// The server that the connection is for, if it is not for any.
     aim: Option<Box<Aim>>,
     said_goodbye: bool,
     progress: Progress,
-    /// There was a panic: nothing here is to be asked or sent any more.
+    /// There was a panic: rustls is not called any more, and nothing is sent.
     failed: bool,
 }
 
@@ -95,12 +96,12 @@ impl Session {
         })
     }
 
-    /// What is known of the connection; `None` before the handshake is done.
+    /// The facts about the connection; `None` before the handshake is done.
     pub(crate) fn facts(&self) -> Option<&Arc<Encryption>> {
         self.facts.as_ref()
     }
 
-    /// Whether `host` has another certificate than the one that this client was shown for another name.
+    /// Whether `host` has another certificate than the one that this client got for another name.
     pub(crate) fn is_misdirected(&self, host: &[u8]) -> bool {
         self.aim.as_ref().is_some_and(|aim| self.witness.certificates.is_misdirected(aim, host))
     }
@@ -110,17 +111,17 @@ impl Session {
         self.facts.is_some() && !self.said_goodbye
     }
 
-    /// How the handshake has ended, if it has and this was not asked before.
+    /// The outcome of the handshake, if it has one that was not returned before.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         if let Progress::Over(outcome) = &mut self.progress { outcome.take() } else { None }
     }
 
-    /// The connection is about to be closed by this side.
+    /// Ends the handshake as stalled: this side is about to close the connection.
     pub(crate) fn give_up_handshake(&mut self) {
         self.conclude_failed(Failure::Stalled);
     }
 
-    /// The handshake has ended, unless it had before, or had not begun.
+    /// Records the outcome of a handshake that has begun and has none yet.
     fn conclude(&mut self, outcome: Option<Outcome>) {
         if self.progress == Progress::Begun {
             self.progress = Progress::Over(outcome);
@@ -131,7 +132,7 @@ impl Session {
         self.conclude(Some(Outcome::Failed(failure)));
     }
 
-    /// Moves what is kept of an incomplete record to the front of `buffer`, and returns its size: what is received goes behind
+    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go behind
     /// it.
     pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
         let kept = self.incomplete.len();
@@ -142,7 +143,7 @@ impl Session {
         kept
     }
 
-    /// Handles received bytes.
+    /// Processes received bytes.
     pub(crate) fn handle(&mut self, received: &mut [u8]) {
         if self.failed {
             return;
@@ -155,8 +156,8 @@ impl Session {
         }
     }
 
-    /// There was a panic below. It costs this connection: whatever rustls and this session know of it now is not looked at
-    /// again. Nothing else was in their hands but what the sessions of a listener share, and that is whole between two steps.
+    /// Ends this connection after a panic in rustls or here: their state is not used again. The only other state in their
+    /// hands is shared by the sessions of a listener, and it is consistent between two steps.
     fn give_up(&mut self) {
         log::error!("a TLS session failed, and its connection is closed; please report this with the message of the panic");
         self.failed = true;
@@ -197,7 +198,7 @@ impl Session {
                     false
                 }
                 Ok(ConnectionState::Closed | ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => false,
-                // There is no early data: it is switched off.
+                // Early data is switched off.
                 Ok(_) => {
                     self.over = Some(Over::Broken);
                     false
@@ -215,13 +216,13 @@ impl Session {
         }
         self.keep(received);
         if self.facts.is_none() {
-            // Before another client's handshake goes on.
+            // Takes the hello before the handshake of another client goes on.
             self.told = self.witness.take().or(self.told.take());
             if !self.connection.is_handshaking() && self.connection.alpn_protocol() == Some(ACME) {
                 self.end_proof();
             } else if !self.connection.is_handshaking() {
                 if self.shows_what_has_expired() {
-                    // Nobody has looked since the session was begun.
+                    // The certificate was not checked again since the session began.
                     log::info!("refused a TLS client because of its certificate: it has expired since its session was begun");
                     self.over = Some(Over::Broken);
                     self.said_goodbye = true;
@@ -240,8 +241,8 @@ impl Session {
         }
     }
 
-    /// An authority has seen in the handshake what it wanted to see. Nothing is said in its protocol (RFC 8737, section 4), so whatever has
-    /// come with the end of the handshake reaches nobody.
+    /// Ends the session with an authority, which has seen its proof in the handshake. Its protocol has no application data
+    /// (RFC 8737, section 4), so bytes that came with the end of the handshake are dropped.
     fn end_proof(&mut self) {
         log::debug!("an authority has asked for proof that a domain is this server's, and was given it");
         self.conclude(None);
@@ -257,7 +258,7 @@ impl Session {
         self.said_goodbye = true;
     }
 
-    /// Whether a session is resumed whose certificate of the client is not valid any more.
+    /// Whether the resumed session has a client's certificate that has expired.
     fn shows_what_has_expired(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
             && self
@@ -282,12 +283,12 @@ impl Session {
             None => {}
         }
         if self.over == Some(Over::Broken) {
-            // rustls must not be asked again: it remembers how far it has read what is gone now.
+            // rustls must not be called again: it remembers how far it has read bytes that are gone.
             self.said_goodbye = true;
         }
     }
 
-    /// The client has broken the protocol, or has asked for an `old` version of it: what rustls wants it to be told is left in `waiting`.
+    /// Ends the session after an error of the client, or for a client of an `old` version. The alert is left in `waiting`.
     fn fail(&mut self, error: &Error, old: Option<u8>, received: &mut [u8]) {
         match error {
             Error::NoCertificatesPresented => log::info!("refused a TLS client: it has sent no certificate"),
@@ -296,11 +297,11 @@ impl Session {
         }
         self.over = Some(Over::Broken);
         self.incomplete = Vec::new();
-        // It would be taken for what the next client has asked for.
+        // Otherwise the hello would be taken for that of the next client.
         let is_refused = self.witness.take().is_some_and(|told| told.is_refused);
         let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();
         self.conclude_failed(if plain { Failure::NotTls } else { Failure::of(error) });
-        // The alert.
+        // Encodes the alert.
         while self.connection.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(mut message)) = self.connection.process_tls_records(received).state
         {
@@ -321,8 +322,8 @@ impl Session {
         self.said_goodbye = true;
     }
 
-    /// The connection has ended without a word, which an attacker may have brought about: what has come may be less than was
-    /// sent.
+    /// Ends the session after an end of the connection without close_notify, which an attacker may have caused: bytes may be
+    /// missing.
     pub(crate) fn ends_unannounced(&mut self) {
         self.over.get_or_insert(Over::Broken);
         self.conclude_failed(Failure::Gone);
@@ -344,12 +345,13 @@ impl Session {
         count
     }
 
-    /// Encrypts `bytes`, at most one record's, behind `out`. `false`: nothing more can be encrypted on this connection.
+    /// Encrypts `bytes`, at most those of one record, and appends them to `out`. `false`: this connection encrypts nothing
+    /// more.
     pub(crate) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         self.write(out, |traffic, room| traffic.encrypt(bytes, room))
     }
 
-    /// Says that nothing more is sent. Does nothing if that was said.
+    /// Appends close_notify to `out`, once.
     pub(crate) fn say_goodbye(&mut self, out: &mut Vec<u8>) {
         if self.facts.is_some() && !std::mem::replace(&mut self.said_goodbye, true) {
             #[allow(clippy::redundant_closure_for_method_calls, reason = "the method is that of one lifetime")]
@@ -379,19 +381,19 @@ impl Session {
         mut act: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
     ) -> bool {
         loop {
-            // rustls remembers how far it has read what is incomplete.
+            // rustls remembers how far it has read the incomplete bytes.
             match self.connection.process_tls_records(&mut self.incomplete).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return encode(|room| act(&mut traffic, room).map_err(|error| size_of_record(&error)), out).is_some();
                 }
-                // An answer to a change of keys, which goes first.
+                // The response to a change of keys, which goes first.
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     if encode(|room| message.encode(room).map_err(|error| size_of_message(&error)), out).is_none() {
                         return false;
                     }
                 }
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
-                // It has said that it sends no more; it may still be answered.
+                // The client has announced its end; it may still get a response.
                 Ok(ConnectionState::PeerClosed) => {}
                 Ok(_) | Err(_) => return false,
             }
@@ -401,10 +403,10 @@ impl Session {
 
 type Traffic<'a> = rustls::unbuffered::WriteTraffic<'a, rustls::server::ServerConnectionData>;
 
-/// Room for a message before its size is known: most are smaller.
+/// The room for a message whose size is not known yet, in bytes: most are smaller.
 const FIRST_GUESS: usize = 512;
 
-/// Has `write` put something behind `out`, with as much room as it asks for. `None`: it cannot.
+/// Appends the output of `write` to `out`, with as much room as `write` asks for. `None`: it has failed.
 fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     let mut room = FIRST_GUESS;
@@ -424,8 +426,9 @@ fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out:
     }
 }
 
-/// The minor version that a client asks for at most, if its hello begins `received` and the version is older than TLS 1.2. Such a client
-/// gets the alert protocol_version (RFC 8446, section 6.2). rustls would miss an extension that came later (handshake_failure).
+/// The highest minor version of a client whose hello begins `received`, if it is older than TLS 1.2. Such a client gets the
+/// alert protocol_version (RFC 8446, section 6.2); rustls would send handshake_failure, because it misses an extension of
+/// later versions.
 fn old_version(received: &[u8]) -> Option<u8> {
     match received {
         [22, 3, _, _, _, 1, _, _, _, 3, minor @ 0..=2, ..] => Some(*minor),

@@ -1,4 +1,4 @@
-//! Suites: the names that users know them by, and which of them a server takes.
+//! Suites: their names, and the choice of those that a server accepts.
 
 use rustls::CipherSuite::{self, *};
 use rustls::SupportedCipherSuite;
@@ -8,7 +8,7 @@ use std::fmt;
 /// A suite, its name in OpenSSL, its registered name, and the bits of its key.
 type Row = (CipherSuite, &'static str, &'static str, &'static str);
 
-/// All that there are, those of TLS 1.3 first.
+/// All suites, those of TLS 1.3 first.
 #[rustfmt::skip]
 const TABLE: [Row; 9] = [
     (TLS13_AES_256_GCM_SHA384, "TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", "256"),
@@ -27,15 +27,15 @@ pub(crate) fn name_and_bits(suite: CipherSuite) -> (&'static str, &'static str) 
     TABLE.iter().find(|row| row.0 == suite).map_or(("", ""), |row| (row.1, row.3))
 }
 
-/// A choice of suites. Of a version of TLS of which it names none, it takes all.
+/// A choice of suites. If it names none of a version of TLS, all suites of that version are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suites(Vec<CipherSuite>);
 
 impl Suites {
-    /// Reads names, with `:`, `,` or spaces between them, in any case: those of OpenSSL, or those that are registered.
+    /// Parses names separated by `:`, `,` or spaces, in any case: those of OpenSSL, or the registered ones.
     ///
     /// # Errors
-    /// Says which name is unknown, and which are known.
+    /// Says which name is unknown, and which names are known.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut suites = Vec::new();
         for name in text.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
@@ -51,7 +51,7 @@ impl Suites {
         if suites.is_empty() { Err("expected names of suites with : between them".to_owned()) } else { Ok(Self(suites)) }
     }
 
-    /// The suites that a server takes.
+    /// The suites that a server accepts.
     pub(crate) fn chosen(&self) -> Vec<SupportedCipherSuite> {
         let is_new = |suite: &CipherSuite| {
             ALL_CIPHER_SUITES.iter().any(|known| known.suite() == *suite && matches!(known, SupportedCipherSuite::Tls13(_)))
@@ -67,7 +67,7 @@ impl Suites {
 }
 
 impl fmt::Display for Suites {
-    /// In a form that [`Suites::parse`] reads.
+    /// Formats the value so that [`Suites::parse`] can parse it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, suite) in self.0.iter().enumerate() {
             let between = if place == 0 { "" } else { ":" };

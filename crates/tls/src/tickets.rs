@@ -1,9 +1,9 @@
-//! Session tickets: what a client brings along to resume its session without another signature.
+//! Session tickets, with which clients resume a session without another signature.
 //!
-//! All processes of a server, also those that start later, make their keys from one secret, which the first process made: so a
-//! client may come back to any of them, and no process has to tell another anything. Each period has its own key. The secret of
-//! the next period is computed from that of the last one, which is forgotten: whoever gets hold of a process's memory can read
-//! no sessions whose tickets are older than two periods.
+//! All processes of a server, also those that start later, derive their keys from one secret, which the first process has
+//! made. So a client may come back to any of them, and processes need not communicate. Each period has its own key. The
+//! secret of a period is derived from that of the period before, which is forgotten: an attacker who reads the memory of a
+//! process cannot open sessions whose tickets are older than two periods.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::SHA256;
@@ -13,16 +13,16 @@ use rustls::server::ProducesTickets;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a key makes tickets; for as long again, it only opens them.
+/// The period in which a key makes tickets; in the next one it only opens them.
 const PERIOD: Duration = Duration::from_secs(12 * 3600);
 
-/// Bytes of the number of a period, which stands at the front of a ticket.
+/// Bytes of the number of the period at the front of a ticket.
 const NUMBER: usize = 8;
 
-/// After more periods than that, the keys are not computed one after the other: a clock that is wrong must not take all time.
+/// The most periods for which keys are derived one after the other: a wrong clock must not take all the time.
 const MOST_STEPS: u64 = 10_000;
 
-/// What all processes of a server make the keys of their tickets from.
+/// The secret from which all processes of a server derive the keys of their tickets.
 #[derive(Clone)]
 pub struct Secret(Arc<Mutex<Chain>>);
 
@@ -35,10 +35,10 @@ struct Chain {
 }
 
 impl Secret {
-    /// Bytes of a secret that is passed on: see [`Secret::to_bytes`].
+    /// Bytes of a serialized secret: see [`Secret::to_bytes`].
     pub const SIZE: usize = NUMBER + 32;
 
-    /// A new one.
+    /// Makes a new secret.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -53,14 +53,14 @@ impl Secret {
         Ok(Self(Arc::new(Mutex::new(Chain { period, seed, now, before: None }))))
     }
 
-    /// The secret that another process has passed on; `None`: these bytes are none.
+    /// Restores the secret of another process; `None`: the bytes are not a secret.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (period, seed) = bytes.split_first_chunk::<NUMBER>()?;
         Self::of(u64::from_be_bytes(*period), seed.try_into().ok()?).ok()
     }
 
-    /// The secret, for another process of the same server. Those periods that are over are forgotten first.
+    /// Serializes the secret for another process of the same server. Periods that are over are forgotten first.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let chain = self.at(present());
@@ -70,7 +70,7 @@ impl Secret {
         bytes
     }
 
-    /// The chain, with the keys of this period.
+    /// Advances the chain to this period and returns it.
     fn at(&self, period: u64) -> std::sync::MutexGuard<'_, Chain> {
         let mut chain = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let steps = period.saturating_sub(chain.period).min(MOST_STEPS);
@@ -119,7 +119,7 @@ impl Secret {
     }
 }
 
-/// The number of the present period. If the clock says that it is before 1970, that is the first one.
+/// The number of the present period; zero if the clock is before 1970.
 fn present() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / PERIOD.as_secs())
 }
@@ -141,17 +141,17 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The tickets of a listener: those of another one with other rules for certificates of clients do not open, because a session that
-/// is resumed is not checked again.
+/// The tickets of a listener. Those of a listener with other rules for certificates of clients do not open, because a resumed
+/// session is not verified again.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     secret: Secret,
-    /// A digest of these rules.
+    /// A digest of the rules.
     context: [u8; 32],
 }
 
 impl Tickets {
-    /// `context`: the rules.
+    /// Makes the tickets of a listener with the rules `context`.
     pub(crate) fn new(secret: Secret, context: &[u8]) -> Self {
         let mut digest = [0; 32];
         digest.copy_from_slice(ring::digest::digest(&SHA256, context).as_ref());
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(other.open(1000, RULES, &ticket).as_deref(), Some(&b"session"[..]));
         assert_eq!(other.open(1001, RULES, &ticket).as_deref(), Some(&b"session"[..]), "the key before opens");
         assert_eq!(other.open(1002, RULES, &ticket), None);
-        // What starts later gets a later secret, and cannot open what is older than that.
+        // A process that starts later gets a later secret, and cannot open older tickets.
         let later = first.seal(1005, RULES, b"later").expect("random numbers");
         assert_eq!(
             other.open(1005, RULES, &later).as_deref(),
@@ -200,7 +200,7 @@ mod tests {
             "five steps are the same as one after the other"
         );
         assert_eq!(first.open(1005, RULES, &ticket), None);
-        // A clock that goes back opens nothing that was forgotten, and goes on with the later key.
+        // A clock that goes back opens no forgotten tickets, and the later key stays in use.
         assert_eq!(other.open(1000, RULES, &ticket), None);
         let again = other.seal(1000, RULES, b"again").expect("random numbers");
         assert_eq!(first.open(1005, RULES, &again).as_deref(), Some(&b"again"[..]));

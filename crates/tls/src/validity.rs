@@ -1,4 +1,4 @@
-//! From when to when a certificate is valid (RFC 5280, section 4.1.2.5), for operators: clients judge it themselves.
+//! The period in which a certificate is valid (RFC 5280, section 4.1.2.5), for operators: clients judge it themselves.
 
 use crate::der::{Outline, element};
 
@@ -14,7 +14,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const DAY: u64 = 24 * 3600;
 
 impl Validity {
-    /// What stands in a certificate; `None`: it cannot be found.
+    /// Parses the period of a certificate; `None`: there is none.
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         let times = Outline::of(certificate)?.times;
         let (kind, start, behind) = element(times)?;
@@ -30,7 +30,7 @@ impl Validity {
     }
 }
 
-/// A time: `YYMMDDHHMMSSZ`, where 50 is 1950, or `YYYYMMDDHHMMSSZ`. Nothing before 1970 is told apart from 1970.
+/// Parses a time: `YYMMDDHHMMSSZ`, where 50 is 1950, or `YYYYMMDDHHMMSSZ`. Times before 1970 count as 1970.
 fn seconds(kind: u8, text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text.strip_suffix(b"Z")?).ok()?;
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

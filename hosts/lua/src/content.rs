@@ -1,7 +1,7 @@
-//! Reading the content of a request.
+//! Reads the content of a request.
 //!
-//! Content that becomes a Lua string is copied once, from its place: from memory, or from the file. A small part of a file is
-//! read into the stack frame, a large one is mapped. So no memory is used that the limits do not count.
+//! Content that becomes a Lua string is copied once, from memory or from the file. A small part of a file is read into the
+//! stack frame, a large one is mapped. So all memory that is used counts against the limits.
 
 use crate::vm::stack::push_bytes;
 use mlua::ffi::{self, lua_State};
@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::os::raw::c_int;
 use std::ptr;
 
-/// How many bytes of a file are searched at once for the end of a line, and up to which length a part is read instead of
+/// The bytes of a file that are searched at once for the end of a line, and the length up to which a part is read instead of
 /// mapped: a mapping costs two calls and a page fault for each page.
 const STEP: usize = 8 << 10;
 
@@ -95,7 +95,7 @@ fn shown(bytes: &[u8], cut: bool) -> &[u8] {
 
 impl Mapping {
     /// # Safety
-    /// It is mapped still.
+    /// The part is still mapped.
     unsafe fn bytes<'m>(self) -> &'m [u8] {
         // SAFETY: as promised by the caller.
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.skipped), self.size - self.skipped) }
@@ -104,7 +104,7 @@ impl Mapping {
     /// Pushes the part as a string and unmaps it, even if there is no memory for the string.
     ///
     /// # Safety
-    /// As for [`Excerpt::push`]; it is mapped still, and not afterwards.
+    /// As for [`Excerpt::push`]; the part is mapped before this call, and not afterwards.
     unsafe fn push(self, l: *mut lua_State, cut: bool) {
         // SAFETY: as promised by the caller. `push_part` takes the part, which outlives the call.
         let status = unsafe {
@@ -113,7 +113,7 @@ impl Mapping {
             ffi::lua_pushlightuserdata(l, ptr::from_ref(&part).cast_mut().cast());
             ffi::lua_pcall(l, 1, 1, 0)
         };
-        // SAFETY: the string is a copy. Unmapping what was mapped does not fail.
+        // SAFETY: the string is a copy. Unmapping an existing mapping does not fail.
         let _ = unsafe { munmap(self.start, self.size) };
         if status != ffi::LUA_OK {
             // SAFETY: the error object is on top.

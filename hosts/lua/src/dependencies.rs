@@ -1,11 +1,11 @@
-//! The files that a script was loaded from, and whether they have changed.
+//! The files that a script was loaded from, and a check whether they have changed.
 //!
 //! A file is identified by its times in nanoseconds, its size, its inode number and its content. But times are coarse: a file
-//! system gives everything that is written within a few milliseconds the same time. So the time proves nothing until a tick has
-//! passed since the file was written; until then every check compares the content. The content is also compared if only the
-//! time of change differs (which nobody can set): the file may have been renamed, or written by a program that resets times.
+//! system gives all writes within a few milliseconds the same time. So the time proves nothing until a tick has passed since
+//! the file was written; until then every check compares the content. The content is also compared if only the time of change
+//! differs (which nobody can set): the file may have been renamed, or written by a program that resets times.
 //!
-//! A file may also be written while a script is being loaded. What was loaded is certain if the content was the same before and
+//! A file may also be written while a script is being loaded. The loaded content is certain if it was the same before and
 //! after the load, or if the file has not been written since. Otherwise the file counts as changed, and the script is loaded
 //! once more.
 
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How coarse the times of files can be: the kernel's tick is at most ten milliseconds.
+/// The coarseness of file times: the kernel's tick is at most ten milliseconds.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The files of a script in their state at the load.
@@ -24,14 +24,14 @@ pub(crate) struct Dependencies {
     files: Vec<(PathBuf, Fingerprint)>,
 }
 
-/// What identifies the state of a file.
+/// The identity of a file's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fingerprint {
     /// It did not exist, or could not be read.
     Absent,
-    /// `settled`: any later write gives it another time.
+    /// `settled`: any later write gives the file another time.
     Present { state: FileState, content: u64, settled: bool },
-    /// It was written while it was being loaded, so it is unknown what was loaded.
+    /// It was written while it was being loaded, so the loaded content is unknown.
     Unknown,
 }
 
@@ -277,7 +277,7 @@ mod tests {
         let (_directory, file, before) = known();
         let files = std::slice::from_ref(&file);
         assert!(!changed(&Dependencies::read(files, SystemTime::now(), &before)));
-        // Nobody checked before the load, so it is uncertain what was loaded.
+        // Nothing was checked before the load, so the loaded content is uncertain.
         assert!(changed(&Dependencies::read(files, SystemTime::now(), &Dependencies::default())));
     }
 

@@ -1,7 +1,7 @@
 //! The pages that clients get when a script fails.
 //!
 //! Everything that is not a constant of this file is escaped, because a path or a message may come from the client. Without
-//! [`ErrorPage::detail`] a page tells nothing about the machine. No page is empty.
+//! [`ErrorPage::detail`] a page reveals nothing about the machine. No page is empty.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ impl Fault {
 pub struct ErrorPage<'a> {
     /// 404, 500, 503 or 504; any other status has a page without an explanation.
     pub status: u16,
-    /// The kind of failure, and its message; `None`: the page tells only the status.
+    /// The kind of failure, and its message; `None`: the page shows only the status.
     pub detail: Option<(Fault, &'a str)>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> ErrorPage<'a> {
     /// The page for a request for which no state was free in time.
     pub const BUSY: Self = Self { status: 503, detail: None };
 
-    /// The page for a script that failed; with `show`, the client sees the details.
+    /// The page for a script that failed; with `show`, it has the details.
     #[must_use]
     pub fn failure(fault: Fault, message: &'a str, show: bool) -> Self {
         Self { status: fault.status(), detail: show.then_some((fault, message)) }
@@ -153,7 +153,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // They have no meaning in HTML, but they have one for a terminal.
+            // Control characters have no meaning in HTML, but they have one for a terminal.
             control if control.is_control() && !matches!(control, '\n' | '\t' | '\r') => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

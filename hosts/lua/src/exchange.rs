@@ -8,7 +8,7 @@ use oribi_message::{FieldPair, ResponseHead, Role};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How far the answer has progressed.
+/// The progress of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing has been sent.
@@ -25,7 +25,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) found: &'a Found,
     pub(crate) settings: &'a LuaSettings,
-    /// How many bytes of the content the script has taken.
+    /// The number of bytes of the content that the script has read.
     pub(crate) taken: Cell<u64>,
     /// The same for the data that is to be filtered.
     pub(crate) data_taken: Cell<u64>,
@@ -48,7 +48,7 @@ impl<'a> Exchange<'a> {
         Self { request, found, settings, taken, data_taken, slot, outlet, id, progress: Cell::new(Progress::Nothing) }
     }
 
-    /// The data that a web server wants filtered; `None` in any other role.
+    /// The data that a web server asks to be filtered; `None` in any other role.
     pub(crate) fn data(&self) -> Option<Content<'a>> {
         self.request.gateway.filter(|gateway| gateway.role == Role::Filter).map(|gateway| gateway.data)
     }
@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// How long the request has waited for this script.
+    /// The time that the request has waited for this script.
     pub(crate) fn queue_time(&self) -> Option<Duration> {
         self.outlet.queue_time(self.id)
     }
@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The script has asked for another deadline, from now on; `None`: for none.
+    /// Changes the deadline of the script, from now on; `None`: it has none.
     pub(crate) fn extend_deadline(&self, time: Option<Duration>) {
         self.slot.allow(time);
         self.outlet.extend_deadline(self.id, time);
@@ -132,7 +132,7 @@ impl<'a> Exchange<'a> {
         false
     }
 
-    /// If the client has gone, nothing needs to be done; if the response was invalid, the server has answered instead.
+    /// Logs an invalid response. The server has answered instead; and nothing needs to be done for a client that has gone.
     fn note(&self, error: ReplyError) {
         if let ReplyError::Invalid(why) = error {
             log::error!("{}: the response is invalid: {why}", self.found.script.display());

@@ -2,8 +2,8 @@
 //! `housekeeping` and `shutdown`.
 //!
 //! Hooks that concern scripts run in the states of the scripts. They are copied there as byte code, so they may use globals,
-//! but no local variables of the file that defines them, because these do not exist in the scripts' states. The other hooks run
-//! in the state of that file.
+//! but no local variables of the file that defines them, because these do not exist in the scripts' states. The other hooks
+//! run in the state of that file.
 
 use crate::pool::ScriptCounters;
 use crate::search_paths::operators_state;
@@ -25,7 +25,7 @@ const WRAP_FLUSH: &CStr = c"oribi.hooks.flush";
 /// All hooks of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
-    /// Those that run in the states of scripts.
+    /// The hooks that run in the states of scripts.
     pub scripts: ScriptHooks,
     /// Hooks that run in a state of their own.
     pub process: ProcessHooks,
@@ -34,7 +34,7 @@ pub struct Hooks {
 /// Hooks that run in the state of a script, as byte code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptHooks {
-    /// `load(script)`: a script has been loaded into a new state.
+    /// `load(script)`: called when a script has been loaded into a new state.
     pub load: Option<Arc<[u8]>>,
     /// `request(...)`: called with the handler's arguments. If it returns anything but nil first, its results are the answer,
     /// and the handler is not called.
@@ -42,7 +42,7 @@ pub struct ScriptHooks {
     /// `response(...)`: called with the handler's arguments and then its results. If it returns anything but nil first, its
     /// results replace the answer.
     pub response: Option<Arc<[u8]>>,
-    /// `flush(con)`: `con:flush()` is about to send.
+    /// `flush(con)`: called before `con:flush()` sends.
     pub flush: Option<Arc<[u8]>>,
 }
 
@@ -51,20 +51,20 @@ pub struct ScriptHooks {
 pub struct ProcessHooks {
     /// That state, which lives as long as the hooks.
     state: Option<Lua>,
-    /// A worker is about to answer its first request.
+    /// `startup()`: called before a worker answers its first request.
     pub startup: Option<Function>,
     /// `housekeeping(scripts)`: called after the sweep, with a list of the pool's data about each script.
     pub housekeeping: Option<Function>,
-    /// A worker has answered its last request.
+    /// `shutdown()`: called when a worker has answered its last request.
     pub shutdown: Option<Function>,
 }
 
 impl Hooks {
-    /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns one, relative to
-    /// `directory`.
+    /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns one, relative
+    /// to `directory`.
     ///
     /// # Errors
-    /// Says what is wrong. A hook may protect something, so none is left out.
+    /// Says which hook is faulty, and why. A hook may protect something, so none is left out.
     pub fn read(state: &Lua, value: &Value, directory: &Path) -> Result<Self, String> {
         match value {
             Value::Nil => Ok(Self::default()),
@@ -126,7 +126,7 @@ impl Hooks {
     }
 }
 
-/// From now on `print` writes to the log, because nobody reads a server's standard output.
+/// Makes `print` write to the log, because nobody reads a server's standard output.
 fn speak_to_log(state: &Lua) -> mlua::Result<()> {
     let print = |_: &Lua, values: Variadic<Value>| {
         let texts: Vec<String> = values.iter().map(Value::to_string).collect::<mlua::Result<_>>()?;
@@ -158,7 +158,7 @@ fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, Strin
 }
 
 impl ProcessHooks {
-    /// A worker starts.
+    /// Calls the hook for the start of a worker.
     pub fn run_startup(&self) {
         self.run("startup", self.startup.as_ref(), ());
     }
@@ -173,7 +173,7 @@ impl ProcessHooks {
         }
     }
 
-    /// A worker ends.
+    /// Calls the hook for the end of a worker.
     pub fn run_shutdown(&self) {
         self.run("shutdown", self.shutdown.as_ref(), ());
     }

@@ -13,7 +13,7 @@ use oribi_message::{KnownField, KnownVariable, ResponseHead};
 use std::path::Path;
 use std::sync::Arc;
 
-/// When a client that found every state busy may retry, in seconds.
+/// The time after which a client that found every state busy may retry, in seconds.
 const RETRY_AFTER: &[u8] = b"1";
 
 /// The context of a lane.

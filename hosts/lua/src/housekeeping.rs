@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a worker that ends waits for a running sweep: a script that is being reloaded may take long.
+/// The time that a worker waits at its end for a running sweep: a script that is being reloaded may take long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A handle to the thread.
@@ -25,7 +25,7 @@ struct Progress {
 enum Stage {
     #[default]
     Working,
-    /// It has been told to end.
+    /// The thread was asked to end.
     Stopping,
     Ended,
 }
@@ -40,7 +40,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits while the stage is `stage`, at most for `time`; returns the stage.
+    /// Waits for the end of the stage `stage`, at most for `time`; returns the present stage.
     fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
         let condition = |now: &mut Stage| *now == stage;
         *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
@@ -48,7 +48,7 @@ impl Progress {
 }
 
 impl Housekeeping {
-    /// Starts to look for changed scripts at the interval of the settings. `None`: the settings disable it.
+    /// Starts a thread that checks for changed scripts at the interval of the settings. `None`: the settings disable it.
     ///
     /// # Errors
     /// No thread could be started.
@@ -95,7 +95,7 @@ impl Drop for End<'_> {
 /// The number of scripts whose counters are logged: the most requested ones.
 const TOLD: usize = 20;
 
-/// Logs, at the end of a worker, what its pool has done, if it had more than one script.
+/// Logs the counters of the pool at the end of a worker, if it had more than one script.
 pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
     if counters.len() < 2 {
         return;

@@ -1,5 +1,5 @@
-//! The request table of Oribi's own style: an empty table that computes each property when the script asks for it, so that a script
-//! pays only for what it uses. The script may put values of its own into it.
+//! The request table of Oribi's own style: an empty table that computes each property when the script reads it, so that a
+//! script pays only for the properties that it uses. The script may put values of its own into it.
 
 use crate::content;
 use crate::desk::Desk;
@@ -61,8 +61,8 @@ pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
     }
 }
 
-/// Pushes an object for reading a web server's data in the role of a filter, or `nil`; `metatable` is the place of the one from
-/// [`push_input_metatable`].
+/// Pushes an object for reading a web server's data in the role of a filter, or `nil`; `metatable` is the index of the
+/// metatable from [`push_input_metatable`].
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -99,7 +99,7 @@ unsafe fn raise_late(l: *mut lua_State) -> ! {
     unsafe { raise(l, format_args!("this request has been answered: what is needed of it later must be kept in variables")) }
 }
 
-/// Content that is read piece by piece, and how much has been read.
+/// Content that is read piece by piece, and the number of bytes read.
 struct Source<'a> {
     content: Content<'a>,
     taken: &'a Cell<u64>,
@@ -183,7 +183,7 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
 
 /// Stores the value on top of the stack in the request's table, so that it is made only once.
 unsafe fn keep(l: *mut lua_State) {
-    // SAFETY: as for `property`: the table stands at 1, the key at 2.
+    // SAFETY: as for `property`: the table is at 1, the key at 2.
     unsafe {
         ffi::lua_pushvalue(l, 2);
         ffi::lua_pushvalue(l, -2);
@@ -246,8 +246,8 @@ impl Property {
     }
 }
 
-/// Pushes a number of bytes: an integer where Lua has integers of 64 bits, and otherwise a number, of which `LuaJIT` makes no
-/// difference.
+/// Pushes a number of bytes: an integer where Lua has integers of 64 bits, and otherwise a number, which `LuaJIT` does not
+/// distinguish.
 unsafe fn push_size(l: *mut lua_State, size: u64) {
     // SAFETY: as for `property`.
     unsafe {
@@ -304,7 +304,7 @@ unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
     }
 }
 
-/// Pushes a table of what stands behind the content, in the same form, or `nil` if there is nothing.
+/// Pushes a table of the trailers, in the same form, or `nil` if there are none.
 unsafe fn push_trailers(l: *mut lua_State, exchange: &Exchange<'_>) {
     // SAFETY: as for `property`; the bytes of a request are not Lua's.
     unsafe {
@@ -319,7 +319,7 @@ unsafe fn push_trailers(l: *mut lua_State, exchange: &Exchange<'_>) {
     }
 }
 
-/// Adds a value to the table below the name on top of the stack, behind those that it has under this name, and pops the name.
+/// Adds a value to the table below the name on top of the stack, behind its earlier values of this name, and pops the name.
 unsafe fn add_value(l: *mut lua_State, value: &[u8], separator: &[u8]) {
     // SAFETY: as for `property`; the bytes of a request are not Lua's.
     unsafe {
@@ -364,7 +364,7 @@ unsafe extern "C-unwind" fn find_field(l: *mut lua_State) -> c_int {
     }
 }
 
-/// How much of the content to read.
+/// The amount of content to read.
 enum Amount {
     Bytes(u64),
     Rest,

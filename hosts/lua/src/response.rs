@@ -20,10 +20,10 @@ use mlua::ffi::{self, lua_State};
 use oribi_message::{FieldPair, ResponseHead};
 use std::os::raw::c_int;
 
-/// The content type of a text without fields.
+/// The field of a text without fields.
 const PLAIN_TEXT: FieldPair<'static> = (b"Content-Type", b"text/plain; charset=utf-8");
 
-/// The places of a handler's results.
+/// The indices of a handler's results.
 const STATUS: c_int = 1;
 const FIELDS: c_int = 2;
 const BODY: c_int = 3;
@@ -44,11 +44,11 @@ struct Answer<'q> {
     slices: Vec<&'q [u8]>,
 }
 
-/// What is left to do for a body.
+/// The part of the work that is left for a body.
 enum Body {
     /// Nothing: the answer has been sent.
     Sent,
-    /// The iterator at this place yields it.
+    /// Its pieces come from the iterator at this index.
     Streams(c_int),
 }
 
@@ -60,8 +60,8 @@ enum Body {
 pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_int {
     desk.fault.set(Fault::Response);
     let Some(exchange) = desk.exchange() else { return 0 };
-    // SAFETY: as promised by the caller. What is lent of the stack is used inside `contain` alone, and the room is borrowed by nobody
-    // else: nothing of Lua runs there.
+    // SAFETY: as promised by the caller. Values borrowed from the stack are used inside `contain` alone, and the room is
+    // borrowed nowhere else: nothing of Lua runs there.
     unsafe {
         let mut stack = Stack::of(l);
         if exchange.progress() != Progress::Nothing {
@@ -117,7 +117,7 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
     Ok(outcome)
 }
 
-/// Collects an answer. Returns the place of its iterator, if the body is one. Numbers become text; until all are known, an
+/// Collects an answer. Returns the index of its iterator, if the body is one. Numbers become text; until all are known, an
 /// empty text stands for each.
 #[inline]
 fn collect<'q>(
@@ -166,8 +166,9 @@ fn collect<'q>(
     Ok(None)
 }
 
-/// Whether the string of a handler's first result stands where its status does: fields or an iterator come behind it, or it reads as
-/// a status in front of a text. Other texts and numbers behind it are what `string.gsub` and `require` return besides.
+/// Whether the first result, a string, is meant as a status: fields or an iterator follow it, or it begins with a status and
+/// a text follows. Other texts and numbers behind a string are additional results, such as those of `string.gsub` and
+/// `require`.
 fn is_status_or_more(quiet: &Quiet<'_>) -> bool {
     match quiet.kind(FIELDS) {
         ffi::LUA_TTABLE | ffi::LUA_TFUNCTION => true,
@@ -209,8 +210,8 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize
     }
 }
 
-/// The value of a field on top of the stack. An integral float is written as an integer, because no field has a value like `5.0`
-/// for a length or an age.
+/// The value of a field on top of the stack. An integral float is written as an integer, because no field has a value like
+/// `5.0` for a length or an age.
 #[inline]
 fn field_value<'q>(quiet: &Quiet<'q>, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
     if quiet.kind(-1) == ffi::LUA_TNUMBER {
@@ -226,7 +227,7 @@ fn status_line(quiet: &Quiet<'_>) -> Result<u16, Message> {
     status_of(line).ok_or_else(|| Message::new(format_args!("\"{}\" is no status of a response", line.escape_ascii())))
 }
 
-/// Collects the fields in the table at `index`: `name = value`, `name = {value, value}`, or, if their order matters, `{name, value}`.
+/// Collects the fields in the table at `index`: `name = value`, `name = {value, value}`, or `{name, value}` if order matters.
 #[inline]
 fn collect_fields<'q>(
     quiet: &Quiet<'q>,
@@ -334,7 +335,7 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
     unsafe {
         loop {
             desk.fault.set(Fault::Runtime);
-            // A piece; or nil, and next to it what stands behind the last piece.
+            // A piece; or nil, and next to it the trailers.
             stack.call(iterator, 2);
             desk.fault.set(Fault::Response);
             match desk.contain(|| send_piece(&stack.quiet(), desk.answer_room(), exchange)) {
@@ -347,7 +348,7 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
     }
 }
 
-/// Where an iterator's results are, counted from the top of the stack.
+/// The index of the piece among an iterator's results, from the top of the stack.
 const PIECE: c_int = -2;
 
 /// Sends the piece that an iterator has returned, and removes its results.
@@ -383,7 +384,7 @@ fn end(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Pie
     let AnswerRoom { fields, field_numbers, head, .. } = room;
     let (place, mut trailers) = (quiet.height(), Vec::new());
     field_numbers.clear();
-    // Functions of Lua's libraries that make good iterators return other things next to nil.
+    // Functions of Lua's libraries that are useful as iterators return other values next to nil.
     if quiet.kind(place) == ffi::LUA_TTABLE
         && let Err(message) = collect_fields(quiet, place, &mut trailers, field_numbers)
     {
@@ -400,7 +401,7 @@ fn end(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Pie
     Piece::Last
 }
 
-/// Calls `send` with the head that was kept.
+/// Calls `send` with the copied head.
 fn with_head<T>(fields: &mut Vec<FieldPair<'static>>, head: &KeptHead, send: impl FnOnce(ResponseHead<'_>) -> T) -> T {
     let mut borrowed = emptied_fields(std::mem::take(fields));
     head.lend(&mut borrowed);

@@ -33,7 +33,7 @@ impl LuaRuntime {
     /// A runtime for the scripts of the settings' source. Nothing is loaded yet.
     ///
     /// # Errors
-    /// The only script, or the directory of the scripts, is not there.
+    /// The only script, or the directory of the scripts, does not exist.
     pub fn new(settings: LuaSettings) -> io::Result<Self> {
         Self::with_hooks(settings, ProcessHooks::default())
     }
@@ -65,7 +65,7 @@ impl LuaRuntime {
         }
     }
 
-    /// Looks for changed scripts now. A server does this at the interval of the settings.
+    /// Checks for changed scripts now. A server does this at the interval of the settings.
     pub fn sweep(&self) {
         housekeeping::sweep(&self.shared);
     }
@@ -126,7 +126,7 @@ impl Runtime for LuaRuntime {
         }
         self.with_time_limit(|| self.shared.with_hooks(ProcessHooks::run_shutdown));
         housekeeping::tell_counters(self.counters());
-        // Closes what the scripts hold, such as database connections.
+        // Closes the resources of the scripts, such as database connections.
         self.shared.pool.shut_down();
     }
 

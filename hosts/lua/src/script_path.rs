@@ -1,4 +1,4 @@
-//! Finds the script that answers a request, and where its name ends in the request's path.
+//! Finds the script that answers a request, and the end of its name in the request's path.
 //!
 //! A result is remembered until the next [`ScriptMap::forget`], so a request for a known script costs no system call.
 
@@ -19,10 +19,10 @@ const REMEMBERED: usize = 4096;
 /// The extension of scripts: no other file is run, shown or served.
 const ENDING: &[u8] = b".lua";
 
-/// Where the script of a request comes from.
+/// The origin of the script of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptSource {
-    /// One script answers everything: SCRIPT_NAME is empty.
+    /// One script answers all requests: SCRIPT_NAME is empty.
     One(PathBuf),
     /// The path of the request leads to a script below a directory.
     DocumentRoot {
@@ -53,11 +53,11 @@ pub struct Found {
     pub script: Arc<Path>,
     /// SCRIPT_NAME: the part of the path that led to it, decoded. `None`: the web server's, or empty for the only script.
     pub script_name: Option<Arc<[u8]>>,
-    /// How many bytes of the request's path, as it was sent, led to it; PATH_INFO is the rest, decoded.
+    /// The number of bytes of the request's path, as sent, that led to the script; PATH_INFO is the rest, decoded.
     pub path_info_at: usize,
 }
 
-/// Why a request has no script.
+/// The reason why a request has no script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// There is none at this path, or none that may be run.
@@ -72,10 +72,10 @@ pub enum Missing {
 #[derive(Debug)]
 pub struct ScriptMap {
     source: ScriptSource,
-    /// The only script, if there is only one: looked up when a process first needs it, because the process that forks workers anew
-    /// was started when a link may have led to another file.
+    /// The only script, if there is only one. It is looked up when a process first needs it: the process that forks new
+    /// workers was started when a link may have led to another file.
     only: OnceLock<Found>,
-    /// Increased when everything that was remembered must be looked up again.
+    /// Increased when all remembered results must be looked up again.
     generation: AtomicU64,
 }
 
@@ -83,7 +83,7 @@ pub struct ScriptMap {
 #[derive(Debug, Default)]
 pub struct PathCache {
     generation: u64,
-    /// By the text that led to the script. Only existing scripts are remembered.
+    /// The results, by the text that led to the script. Only existing scripts are remembered.
     found: HashMap<Box<[u8]>, Found>,
     /// A result that is not remembered.
     last: Option<Found>,
@@ -93,7 +93,7 @@ impl ScriptMap {
     /// A map for a source.
     ///
     /// # Errors
-    /// The only script, or the directory, is not there.
+    /// The only script, or the directory, does not exist.
     pub fn new(source: ScriptSource) -> io::Result<Self> {
         match &source {
             ScriptSource::One(path) => _ = path.metadata()?,
@@ -115,7 +115,7 @@ impl ScriptMap {
     fn found_only(&self) -> Option<&Found> {
         let ScriptSource::One(path) = &self.source else { return None };
         Some(self.only.get_or_init(|| {
-            // If it is gone by now, loading it says so.
+            // If the file has gone by now, loading it reports that.
             let script = path.canonicalize().unwrap_or_else(|_| path.clone()).into();
             Found { script, script_name: None, path_info_at: 0 }
         }))
@@ -151,7 +151,7 @@ impl ScriptMap {
         }
     }
 
-    /// Makes every lane look everything up again: the sweep calls it, so that a moved link or a deleted file is noticed.
+    /// Makes every lane look up all scripts again: the sweep calls this, so that a moved link or a deleted file is noticed.
     pub fn forget(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }

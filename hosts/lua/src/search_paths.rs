@@ -1,4 +1,4 @@
-//! Where `require` looks for modules: in Lua's built-in places and in those of Debian's packages.
+//! The places where `require` looks for modules: Lua's built-in ones and those of Debian's packages.
 //!
 //! Lua's built-in paths only cover `/usr/local`. Packaged modules are elsewhere, and those written in C in a directory named
 //! after the architecture.
@@ -42,8 +42,8 @@ pub(crate) fn operators_state() -> Lua {
     lua
 }
 
-/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` stands for all
-/// default places.
+/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` stands for
+/// all default places.
 ///
 /// # Errors
 /// The state has no memory left, or no `package`.

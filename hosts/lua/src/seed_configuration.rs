@@ -1,7 +1,7 @@
 //! The configuration file of luafcgid: a Lua script that is run once, and whose globals are the settings.
 //!
 //! The script runs in a state of its own, which lives as long as its hooks. If the file is missing or broken, luafcgid's
-//! built-in defaults hold, and a note tells what happened.
+//! built-in defaults hold, and a note reports the reason.
 
 mod keys;
 
@@ -33,7 +33,7 @@ pub struct SeedConfiguration {
     pub given: Vec<String>,
     /// Notes for the user: invalid values, unknown names, an unusable file.
     pub notes: Vec<String>,
-    /// Its hooks, which hold the state in which the file was run; or why they cannot be used.
+    /// Its hooks, which hold the state in which the file was run; or the reason why they cannot be used.
     pub hooks: Result<Hooks, String>,
 }
 
@@ -179,7 +179,7 @@ fn whole(number: mlua::Integer) -> i64 {
 fn adopt_package(state: &Lua, lua: &mut LuaSettings) {
     let text =
         |state: &Lua, name: &str| state.globals().get::<Table>("package").and_then(|package| package.get::<String>(name)).ok();
-    // A state in which nothing is run, to find out the unchanged values.
+    // A state in which nothing is run, for the unchanged values.
     let pristine = operators_state();
     let changed = |name: &str| text(state, name).filter(|value| Some(value) != text(&pristine, name).as_ref());
     lua.package_path = changed("path");

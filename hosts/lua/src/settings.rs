@@ -16,24 +16,24 @@ use std::time::Duration;
 /// All settings of the Lua host. The names in parentheses are the keys of luafcgid's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LuaSettings {
-    /// Where the script of a request comes from.
+    /// The origin of the script of a request.
     pub source: ScriptSource,
     /// The environment's name, for the scripts' own use: `production`, `development`.
     pub environment: String,
     /// The most states of a process, for all scripts together (`states`).
     pub states: usize,
-    /// The most states of a process that hold the same script (`clones`): it limits what a script holds in each state, such as
-    /// database connections.
+    /// The most states of a process with the same script (`clones`): it limits resources that a script holds in each state,
+    /// such as database connections.
     pub clones: usize,
-    /// How often the sweep looks for changed files (`sweep`). Zero: never.
+    /// The interval at which the sweep checks for changed files (`sweep`). Zero: never.
     pub sweep: Duration,
-    /// How often to look for an idle state of the script before another one is loaded (`retries`).
+    /// The number of looks for an idle state of the script before another one is loaded (`retries`).
     pub retries: u32,
     /// Bytes of memory that a state may use; `None`: no limit.
     pub state_memory: Option<u64>,
     /// Requests after which a state is thrown away (`maxcount`); `None`: never.
     pub state_requests: Option<u64>,
-    /// How long a script may run for a request (`watchdog`); `None`: no limit.
+    /// The time that a script may run for a request (`watchdog`); `None`: no limit.
     pub time_limit: Option<Duration>,
     /// Whether clients see the details of a script's failure (`showerrors`); otherwise they get a plain 500.
     pub show_errors: bool,
@@ -59,7 +59,7 @@ pub struct LuaSettings {
     pub configuration: Vec<(String, ConfigValue)>,
 }
 
-/// A value that a script may ask for by `con:config(name)`.
+/// A value that a script may read by `con:config(name)`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigValue {
     /// A switch.
@@ -112,9 +112,9 @@ impl LuaSettings {
         self.show_errors = name == "development";
     }
 
-    /// Adjusts settings that limit one another, after all of them have been set. A worker with more threads than states cannot
-    /// use all threads at once, so if the number of states was not given, there are as many as threads. And a script cannot
-    /// have more states than there are.
+    /// Adjusts settings that limit one another, after all of them have been set. A worker with more threads than states
+    /// cannot use all threads at once, so if the number of states was not given, there are as many as threads. And a script
+    /// cannot have more states than there are.
     ///
     /// `said` returns whether a value was given for a setting. The result is a message about threads that will wait.
     pub fn settle(&mut self, threads: usize, said: impl Fn(&str) -> bool) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What the lanes of a process share: the scripts, the pool of their states, and the watchdog.
+//! The data that the lanes of a process share: the scripts, the pool of their states, and the watchdog.
 
 use crate::LuaSettings;
 use crate::desk::Failure;
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a request waits for a state while all of them are busy. Its lane does nothing else meanwhile.
+/// The time that a request waits for a state while all of them are busy. Its lane is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the lanes of a process share.
+/// The data that the lanes of a process share.
 pub(crate) struct Shared {
     pub(crate) settings: Arc<LuaSettings>,
     pub(crate) scripts: ScriptMap,
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// # Errors
-    /// The only script, or the directory of the scripts, is not there.
+    /// The only script, or the directory of the scripts, does not exist.
     pub(crate) fn new(settings: LuaSettings, hooks: ProcessHooks) -> io::Result<Self> {
         let scripts = ScriptMap::new(settings.source.clone())?;
         let watchdog = settings.time_limit.map(|limit| Arc::new(Watchdog::new(limit)));
@@ -79,7 +79,7 @@ impl Loader for ScriptLoader {
     }
 
     fn is_gone(&self, script: &Path) -> bool {
-        // The only script answers everything, wherever its file is.
+        // The only script answers all requests, wherever its file is.
         !matches!(self.0.source, ScriptSource::One(_)) && !script.exists()
     }
 }

@@ -22,7 +22,7 @@ const CONSTANTS: [&str; 8] = [
     "SCRIPT_FILENAME",
     "DOCUMENT_ROOT",
 ];
-/// How many of them are pairs of a name and a value.
+/// The number of pairs of a name and a value among them.
 const PAIRS: usize = 3;
 const SCRIPT_FILENAME: usize = 6;
 const DOCUMENT_ROOT: usize = 7;
@@ -54,7 +54,7 @@ const fn constant(number: usize) -> ffi::lua_Integer {
     place(Key::count() as usize + number)
 }
 
-/// Pushes a table of all variables; `names` is the place of the list from [`push_names`].
+/// Pushes a table of all variables; `names` is the index of the list from [`push_names`].
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
     unsafe {
         ffi::lua_createtable(l, 0, 32);
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
-        // Lua may collect garbage before it copies the bytes, and a finalizer may ask for the variables, too: the memory must
+        // Lua may collect garbage before it copies the bytes, and a finalizer may request the variables, too: the memory must
         // not change then.
         let described = desk.describe(|environment| {
             environment.describe(request, kind, |key, name, value| {
@@ -131,8 +131,8 @@ pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
     }
 }
 
-/// Whether the web server in front has chosen the script, so that its split of the path is that of CGI. Otherwise the script is
-/// an app, and the path below it is for the app.
+/// Whether the web server in front has chosen the script, so that its split of the path is that of CGI. Otherwise the script
+/// is an app, and the path below it is for the app.
 fn maps_scripts(exchange: &Exchange<'_>) -> bool {
     matches!(exchange.settings.source, ScriptSource::Gateway { .. })
 }

@@ -1,4 +1,4 @@
-//! Which Lua is built in.
+//! The version of the built-in Lua.
 
 use mlua::Lua;
 

@@ -7,7 +7,7 @@
 /* The size that getline is asked for: PSGI lets a server set $/ to a reference to a number. */
 #define LINE_SIZE 65536
 
-/* After how many empty lines to look whether anybody still waits for the others. */
+/* The number of empty lines after which to check whether the client still waits. */
 #define LOOK_AFTER 64
 
 /* The IO behind a glob, a reference to one, or an IO object; NULL if there is none or it is tied. */
@@ -49,7 +49,7 @@ static bool reads_like_handle(pTHX_ SV *body) {
     return own && inherited && GvCV(own) == GvCV(inherited);
 }
 
-/* Sends a regular file from its present position on. FALSE: it is no regular file, or its size is 0, like that of files in
+/* Sends a regular file from its present position on. FALSE: the file is not regular, or its size is 0, like that of files in
  * /proc. */
 static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     IO *io = plain_io(aTHX_ body);
@@ -62,8 +62,9 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     file = PerlIO_fileno(handle);
     if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
         return FALSE;
-    /* A handle that is also open for writing may hold data that is not in the file yet. What was read ahead is given back, so
-     * the descriptor is where getline would go on, also behind sysread and sysseek, which the handle does not notice. */
+    /* A handle that is also open for writing may hold data that is not in the file yet. Bytes that were read ahead are given
+     * back, so that the descriptor is where getline would go on, also behind sysread and sysseek, which the handle does not
+     * notice. */
     PerlIO_flush(handle);
     position = lseek(file, 0, SEEK_CUR);
     if (position < 0 || fstat(file, &facts) != 0)
@@ -74,7 +75,7 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     return TRUE;
 }
 
-/* Sends the file that the body's path method names. FALSE: it has no such method, or the file is not regular or not readable.
+/* Sends the file named by the body's path method. FALSE: it has no such method, or the file is not regular or not readable.
  */
 static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     SV *path;
@@ -111,7 +112,7 @@ static const char *died_in(pTHX_ const char *method) {
     return SvPVX_const(sv_2mortal(newSVpvf("%s of the body died: %.*s", method, (int)text.size, text.data)));
 }
 
-/* Ends the content with what the body's trailers method returns, if it has one. */
+/* Ends the content with the trailers that the body's trailers method returns, if it has one. */
 static const char *finish_lines(pTHX_ const Target *target, SV *body) {
     Head trailers = {.field_count = 0};
     if (sv_isobject(body) && gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "trailers", FALSE)) {
@@ -134,7 +135,7 @@ static bool is_of_mojolicious(pTHX_ SV *body) {
     return name && strEQ(name, "Mojo::Server::PSGI::_IO");
 }
 
-/* What is wrong with a body of Mojolicious; NULL: nothing. `empty`: its lines are empty. */
+/* The error of a body of Mojolicious; NULL: none. `empty`: its lines are empty. */
 static const char *complaint_of(pTHX_ SV *body, bool empty) {
     CV *code = get_cv("Oribi::Mojolicious::complaint", 0);
     AV *arguments;
@@ -218,7 +219,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     return result == ORIBI_OK ? finish_lines(aTHX_ target, body) : response_failure(aTHX_ result);
 }
 
-/* Calls close for its side effects; what the body holds is freed now. */
+/* Calls close for its side effects; the resources of the body are freed now. */
 static void close_body(pTHX_ const Target *target, SV *body) {
     if (sv_isobject(body)) {
         if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))

@@ -136,7 +136,7 @@ SV *call_method_protected(pTHX_ SV *object, const char *method) {
 
 /* ---- Answering ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether a value is true; does not ask an object, because that might run code that dies. */
+/* Whether a value is true; never calls an object, because that might run code that dies. */
 static bool is_true(pTHX_ SV *value) {
     return value && (SvROK(value) || (SvOK(value) && !SvGMAGICAL(value) && SvTRUE_nomg(value)));
 }
@@ -182,8 +182,8 @@ void call_finished(pTHX_ Context *context, HV *environment) {
     }
 }
 
-/* What the server must do next. The context ends only after the cleanup, and asks for its end only once, because a worker still
- * answers what it has accepted. */
+/* The next step of the server. The context ends only after the cleanup, and requests its end only once, because a worker
+ * still answers the requests that it has accepted. */
 static uint32_t next_step(pTHX_ Context *context) {
     /* A destructor has forked, and its child has returned, too. */
     if (UNLIKELY(context->forks != process_forks()))
@@ -252,8 +252,9 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     return next_step(aTHX_ context);
 }
 
-/* The app called exit: everything in the interpreter has been unwound, including the frames of the program that started the
- * server. The interpreter still works, and answers what the worker has accepted until another worker takes over. */
+/* Handles a call of exit by the app: all frames in the interpreter have been unwound, including those of the program that
+ * started the server. The interpreter still works, and answers the requests that the worker has accepted until another worker
+ * takes over. */
 static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     if (context->forks != process_forks())
         process_end_stray(aTHX_ STATUS_EXIT);

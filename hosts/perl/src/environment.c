@@ -1,8 +1,8 @@
 /* environment.c - the PSGI environment of a request.
  *
  * Building a hash of thirty entries costs more than everything else that Oribi does for a request. So a hash that the app did
- * not keep is reused: its values are overwritten, and only keys that differ between two requests are added or removed. Whether
- * the app has kept it, reuse.c finds out.
+ * not keep is reused: its values are overwritten, and only keys that differ between two requests are added or removed.
+ * reuse.c determines whether the app has kept it.
  */
 #include "perl_host.h"
 
@@ -99,8 +99,8 @@ void environment_forget(Environment *environment) {
 
 /* ---- Filling ------------------------------------------------------------------------------------------------------------ */
 
-/* Copies bytes. Most values are short, and for these a call of memcpy would take longer than the copy. Up to twice the size of
- * a word, two words or halves that may overlap are all there is. */
+/* Copies bytes. Most values are short, and for these a call of memcpy would take longer than the copy. Up to twice the size
+ * of a word, two words or halves, which may overlap, are sufficient. */
 static inline void copy(char *target, const char *from, size_t size) {
     if (size > 2 * sizeof(uint64_t)) {
         memcpy(target, from, size);
@@ -169,7 +169,7 @@ void environment_expect(Slot *slot, SlotKind kind, SV *value) {
         slot->expected.referent = SvRV(value);
 }
 
-/* Adds an entry. It gets its lasting place in `slots` in environment_remember(). */
+/* Adds an entry. environment_remember() gives it its lasting place in `slots`. */
 static void add(pTHX_ Environment *environment, SV *name, SV *value, U32 key, SlotKind kind) {
     HE *entry = hv_store_ent(environment->hash, name, value, SvIsCOW_shared_hash(name) ? SvSHARED_HASH(name) : 0);
     Slot *slot;
@@ -260,16 +260,16 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
         add_psgi(aTHX_ environment, ORIBI_DEADLINE, newRV_inc(environment->deadline), SLOT_REFERENCE);
 }
 
-/* Frees the hash that was kept, but only when the app has returned: a destructor in it may call the server, which would end the
- * memory of the request. */
+/* Frees the kept hash, but only when the app has returned: a destructor in it may call the server, which would end the memory
+ * of the request. */
 static void retire_hash(pTHX_ Environment *environment) {
     sv_2mortal((SV *)environment->hash);
     environment->hash = NULL;
     drop_hash(aTHX_ environment);
 }
 
-/* Fills a variable whose name is not interned: the n-th of this request replaces the n-th of the previous request if it has the
- * same name, which is likely behind a proxy. Returns where to continue the search. */
+/* Fills a variable whose name is not interned: the n-th of this request replaces the n-th of the previous request if it has
+ * the same name, which is likely behind a proxy. Returns the place at which to continue the search. */
 static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *variable, U32 from, bool *changed) {
     SV *name;
     HE *entry;
@@ -371,7 +371,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
         fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
 }
 
-/* Adds an entry as if by the app, because other requests do not have it. */
+/* Adds an entry in the same way as the app does, because other requests do not have it. */
 static void add_rare(pTHX_ Environment *environment, HV *hash, U32 psgi_key, SV *value) {
     SV *name = environment->names[environment->server_keys + psgi_key];
     (void)hv_store_ent(hash, name, value, SvSHARED_HASH(name));
@@ -384,7 +384,7 @@ static void push_text(pTHX_ AV *list, oribi_bytes text) {
     av_push(list, value);
 }
 
-/* A list of names and values, in the form that fields of a response have. */
+/* A list of names and values, in the form of the fields of a response. */
 static SV *trailers_new(pTHX_ const oribi_request *request) __attribute__((noinline, cold));
 
 static SV *trailers_new(pTHX_ const oribi_request *request) {
@@ -404,7 +404,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     Slot *const *const places = environment->places;
     const U32 server_keys = environment->server_keys;
     const U32 scheme_key = server_keys + PSGI_URL_SCHEME;
-    /* The variables and the scheme. */
+    /* The number of variables, and the scheme. */
     const U32 filled = (U32)request->variable_count + 1;
     U32 present, others_from = 0;
     bool changed = FALSE;

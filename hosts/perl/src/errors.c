@@ -1,7 +1,7 @@
 /* errors.c - psgi.errors of a request that came through a web server: prints go to that server's error log.
  *
- * Each print is passed on separately. What cannot be passed on goes to STDERR, like psgi.errors of other requests: prints after
- * the request has been answered, from a forked process, or from another thread.
+ * Each print is passed on separately. Prints that cannot be passed on go to STDERR, like psgi.errors of other requests:
+ * prints after the request has been answered, from a forked process, or from another thread.
  */
 #include "perl_host.h"
 

@@ -1,4 +1,4 @@
-/* figures.c - Oribi::count and Oribi::observe: what apps count by themselves. */
+/* figures.c - Oribi::count and Oribi::observe: counters and histograms of apps. */
 #include "perl_host.h"
 
 /* The UTF-8 of a text. The app's own scalar stays as it is. */

@@ -31,7 +31,7 @@ static Context *clone_template(PerlInterpreter *template) {
     PerlInterpreter *my_perl;
     Context *context;
     PERL_SET_CONTEXT(template);
-    /* CLONE subs run in here. If one dies, nothing catches it: it ends the worker, with its message. */
+    /* CLONE subs run in here. If one dies, nothing catches that: it ends the worker, with its message. */
     my_perl = perl_clone(template, 0);
     PERL_SET_CONTEXT(my_perl);
     /* END blocks belong to the process: they run in the template when the worker ends. */
@@ -154,5 +154,5 @@ void interpreter_close(void *pointer) {
         PERL_SET_CONTEXT(before);
     }
 #endif
-    /* The template lives on, and objects that the app kept may still refer to its context: so that stays, closed. */
+    /* The template lives on, and objects that the app kept may still refer to its context: so the context stays, closed. */
 }

@@ -1,19 +1,20 @@
 /* interruption.c - apps that take too long: a backtrace in the log, or an exception in the app.
  *
- * The server brings its orders in a signal handler, on the thread whose interpreter answers. There Perl may not run. So the
- * handler notes the order and sets Perl's own flag for signals that have arrived. Perl looks at this flag between operations,
- * and after a system call that a signal has interrupted, and then calls PL_signalhook, as it does for %SIG. This file puts its
- * own function there.
+ * The server passes its orders in a signal handler, on the thread whose interpreter answers. There Perl may not run. So the
+ * handler notes the order and sets Perl's own flag for signals that have arrived. Perl checks this flag between operations,
+ * and after a system call that a signal has interrupted, and then calls PL_signalhook, as it does for %SIG. This file puts
+ * its own function there.
  *
- * C code that does not return to Perl, such as a regular expression that explodes, is not left: that takes --request-kill.
+ * C code that does not return to Perl, such as a regular expression that explodes, is not interrupted: that takes
+ * --request-kill.
  */
 #include "perl_host.h"
 #include <time.h>
 
-/* Where an interpreter keeps its context. */
+/* The key of an interpreter's context. */
 static const char context_key[] = "Oribi::Context";
 
-/* That of this interpreter and this process, whether it answers or not. */
+/* The context of this interpreter and this process, whether it answers or not. */
 static Context *own_context(pTHX) {
     SV **value = hv_fetch(PL_modglobal, context_key, sizeof context_key - 1, 0);
     Context *context = value && SvIOK(*value) ? INT2PTR(Context *, SvIVX(*value)) : NULL;
@@ -57,7 +58,7 @@ static bool in_destructor(pTHX) {
     return FALSE;
 }
 
-/* Where the server called the app. */
+/* The place from which the server called the app. */
 static const COP *entrance(pTHX_ const Context *context) {
     const PERL_SI *stack = PL_curstackinfo;
     while (stack->si_prev && stack->si_prev != context->outside)
@@ -66,7 +67,7 @@ static const COP *entrance(pTHX_ const Context *context) {
 }
 
 /* Calls a function of Oribi::RequestTimeout with the time in seconds, and with the file and the line from which the server
- * called the app; returns its result, or NULL. Leaves $@ and errno as they are. The caller frees temporary values. */
+ * called the app; returns its result, or NULL. Leaves $@ and errno unchanged. The caller frees temporary values. */
 static SV *call_class(pTHX_ Context *context, const char *function, uint64_t milliseconds) {
     const COP *const from = entrance(aTHX_ context);
     const char *const file = CopFILE(from);
@@ -105,7 +106,7 @@ static void log_place(pTHX_ Context *context, uint64_t milliseconds, const char 
     LEAVE;
 }
 
-/* Logs where the app is, if that was ordered. */
+/* Logs the position of the app, if that was ordered. */
 static void obey_warning(pTHX_ Context *context) {
     const uint64_t after = context->warn_after;
     context->warn_after = 0;
@@ -120,7 +121,7 @@ static void obey_interruption(pTHX_ Context *context) {
     if (!after || PL_curstackinfo == context->outside)
         return;
     if (in_destructor(aTHX)) {
-        /* Perl makes a mere warning of what a destructor dies of. So the destructor is left, and then whatever called it. */
+        /* Perl turns an exception of a destructor into a mere warning. So the destructor is left first, and then its caller. */
         if (context->left_destructor)
             return;
         context->left_destructor = TRUE;
@@ -147,14 +148,14 @@ static void hook(pTHX) {
     if (context && !context->answering)
         context = NULL;
     if (context) {
-        /* What comes while this file's own Perl code runs must not be raised in there. */
+        /* An order that comes while this file's own Perl code runs must not be raised in there. */
         if (context->telling)
             return;
         obey_warning(aTHX_ context);
         obey_interruption(aTHX_ context);
     }
     perl_hook(aTHX);
-    /* What cannot be raised yet stays. */
+    /* An order that cannot be raised yet stays. */
     if (context && context->interrupt_after)
         PL_sig_pending = 1;
 }
@@ -198,7 +199,7 @@ static OP *patient_sleep(pTHX) {
         }
         XPUSHi((IV)(time(NULL) - start));
         PUTBACK;
-        /* Perl itself would look only at the next branch or loop. */
+        /* Perl itself would check only at the next branch or loop. */
         PERL_ASYNC_CHECK();
         return NORMAL;
     }

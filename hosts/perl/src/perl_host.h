@@ -48,13 +48,13 @@ enum {
     PSGIX_CLEANUP_HANDLERS,
     PSGIX_INFORMATIONAL,
     PSGIX_LOGGER,
-    PSGI_KEYS, /* how many of them are always there */
+    PSGI_KEYS, /* the number of those that are always present */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
-    ORIBI_DATA,       /* what a filter is to filter */
-    ORIBI_TRAILERS,   /* what stands behind the content, if anything does */
-    ORIBI_QUEUE_TIME, /* how long the request has waited, if the app is to be told */
-    ORIBI_DEADLINE,   /* a function by which the app moves its deadline, if there are deadlines */
-    PSGI_NAMES        /* how many names there are */
+    ORIBI_DATA,       /* the data for a filter */
+    ORIBI_TRAILERS,   /* the trailers, if there are any */
+    ORIBI_QUEUE_TIME, /* the queue time in seconds, if the app gets it */
+    ORIBI_DEADLINE,   /* a function with which the app changes its deadline, if there are deadlines */
+    PSGI_NAMES        /* the number of names */
 };
 
 /* The kind of a value in a kept environment, which decides when it can be reused. */
@@ -62,13 +62,13 @@ typedef enum {
     SLOT_TEXT,      /* a plain string, overwritten for each request */
     SLOT_INTEGER,   /* a constant */
     SLOT_REFERENCE, /* a constant reference */
-    SLOT_OBJECT     /* a reference that belongs to one request; whoever made it decides whether it can serve another */
+    SLOT_OBJECT     /* a reference that belongs to one request; its maker decides whether it can serve another */
 } SlotKind;
 
 /* One entry of the environment hash, as it was when it was last known to be untouched. The members from `name` to `expected`
  * are in the order of those of an entry (HE) and of a value (SV), so that they can be compared two words at a time. */
 typedef struct {
-    HE **link; /* what points to `entry`: a bucket, or the entry of the slot before */
+    HE **link; /* the pointer to `entry`: a bucket, or the entry of the slot before */
     HE *entry;
     HEK *name;
     SV *value;
@@ -77,7 +77,7 @@ typedef struct {
     union {
         IV integer;
         SV *referent;
-        char *text; /* the buffer of a string that nobody has touched */
+        char *text; /* the buffer of an untouched string */
     } expected;
     U32 key;        /* a server key, the number of server keys plus a PSGI key, or ORIBI_KEY_OTHER */
     U32 filled_for; /* the request that last gave it a value */
@@ -92,9 +92,9 @@ typedef struct {
     SV *reference;     /* to the hash that was made last, for the app; NULL: make one */
     SV **names;        /* key objects with their hashes, by key */
     Slot **places;     /* the slots of keys, by key; NULL: there is no such entry */
-    U32 server_keys;   /* how many of the keys are the server's */
+    U32 server_keys;   /* the number of keys of the server */
     U32 request;       /* counts requests, so that a slot can tell whether it belongs to this one */
-    U32 text_slots;    /* how many slots hold variables of the request */
+    U32 text_slots;    /* the number of slots with variables of the request */
     U32 slot_count;
     bool rememberable; /* `slots` describes the whole hash */
     bool has_content;  /* psgi.input is over the content of one request */
@@ -106,7 +106,7 @@ typedef struct {
     SV *logger;  /* psgix.logger */
     SV *deadline; /* oribi.deadline; NULL: there are no deadlines */
     HV *handle_stash; /* the class of fresh handles: IO::File */
-    SV *content; /* what the handle of the last content read from; its memory serves the next */
+    SV *content; /* the source of the last content's handle; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
@@ -123,7 +123,7 @@ typedef struct {
     unsigned forks; /* see Context.forks */
     enum { TICKET_WAITING, TICKET_STREAMING, TICKET_GONE, TICKET_OVER } state;
     bool head_only;  /* the request is a HEAD */
-    SV *environment; /* a reference to that of a response which comes after its callback has returned; or NULL */
+    SV *environment; /* a reference to that of a late response, which comes after its callback has returned; or NULL */
     struct KeptHead *head; /* of a response that begins with the first piece; or NULL */
 } Ticket;
 
@@ -137,9 +137,9 @@ typedef struct Context {
     SV *app;
     unsigned forks;          /* the value of process_forks() in the process that serves */
     bool cloned;             /* `perl` belongs to this context */
-    bool retiring;           /* the app asked for this context to be replaced, or called exit; not yet said to the server */
+    bool retiring;           /* the app has requested a new context, or called exit; not yet reported to the server */
     bool closing;            /* the server is done with this context: nothing may call it any more */
-    struct TakenSocket *taken; /* sockets that the app has, of exchanges that are not over: see socket.c */
+    struct TakenSocket *taken; /* hijacked sockets of exchanges that are not over: see socket.c */
     U32 taken_count, taken_room;
     oribi_exchange exchange; /* the one that was begun last */
     oribi_lane *lane;        /* and its lane */
@@ -147,11 +147,11 @@ typedef struct Context {
     /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0: none. A signal handler
      * sets them: see interruption.c. */
     volatile uint64_t warn_after, interrupt_after;
-    volatile uint32_t question;  /* somebody wants to know where the app is; 0: nobody; see tracing.c */
+    volatile uint32_t question;  /* the question of a requested backtrace; 0: none; see tracing.c */
     oribi_waker *volatile waker; /* of its lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
-    bool telling;            /* Perl code of Oribi runs that finds out where the app is */
-    bool said;               /* the log says where the app was interrupted */
+    bool telling;            /* Perl code of Oribi runs that determines the position of the app */
+    bool said;               /* the position at which the app was interrupted is in the log */
     bool left_destructor;    /* the order was raised in a destructor, and must be raised again */
     PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
     HV *present;             /* the environment of the request that is being answered */
@@ -175,7 +175,7 @@ void interpreter_close(void *context);
 
 void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
-/* From now on environments have oribi.deadline. */
+/* Adds oribi.deadline to all environments from now on. */
 void environment_offer_deadline(pTHX_ Environment *environment);
 /* The environment of a request; the caller owns one reference. */
 HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
@@ -194,8 +194,8 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or put something into it
- * that must be checked; then call environment_return at the end. */
+/* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or added something that
+ * must be checked; then call environment_return at the end. */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
@@ -233,7 +233,7 @@ void errors_rebind(Context *context, SV *glob);
 /* ---- position.c -------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    bool exact;             /* the socket counts its bytes */
+    bool exact;             /* whether the socket counts its bytes */
     uint64_t read, written; /* only to be compared with others of the same socket */
 } Position;
 
@@ -242,23 +242,23 @@ Position position_of(int file);
 /* ---- socket.c ---------------------------------------------------------------------------------------------------------- */
 
 void socket_define(pTHX);
-/* A reference to a handle that takes over the client's socket when it is first used. */
+/* A reference to a handle that hijacks the client's socket when it is first used. */
 SV *socket_new(pTHX_ Context *context, const oribi_request *request);
 /* Whether a handle is unused and has no other reference. */
 bool socket_is_pristine(const Environment *environment, SV *glob);
 /* Binds a pristine handle to the context's present exchange. FALSE: it is for another kind of address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
-/* Whether the app has the socket of an exchange: it need not answer. */
+/* Whether the app has hijacked the socket of an exchange: it need not answer. */
 bool socket_is_taken(const Context *context, oribi_exchange exchange);
-/* Whether the app has used it: its ordinary answer is dropped. */
+/* Whether the app has used the hijacked socket: its ordinary answer is dropped. */
 bool socket_is_used(pTHX_ const Context *context, oribi_exchange exchange);
-/* The server writes to it, too. */
+/* Records that the server writes to the socket, too. */
 void socket_note_output(const Context *context, oribi_exchange exchange);
 /* Ends an exchange whose socket is used, and logs that `what` was dropped. `environment` is that of the request, or NULL. */
 void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what);
-/* Gives an exchange up: also a client whose socket is taken, but not used, gets a 500. */
+/* Gives an exchange up: also a client whose socket is hijacked, but not used, gets a 500. */
 void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange);
-/* The exchange is over. */
+/* Forgets an exchange that is over. */
 void socket_forget(Context *context, oribi_exchange exchange);
 
 /* ---- call.c ------------------------------------------------------------------------------------------------------------ */
@@ -280,7 +280,7 @@ void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, 
     __attribute__((format(printf, pTHX_3, pTHX_4)));
 /* Whether the environment of a request has cleanup handlers. */
 bool call_has_cleanup(pTHX_ Context *context, HV *environment);
-/* Called before a response: if its environment asks for the end of this context, the response says so. */
+/* Called before a response: if its environment asks for the end of this context, the server gets to know it. */
 void call_before_response(pTHX_ Context *context, HV *environment);
 /* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
  * context. */
@@ -298,8 +298,9 @@ static inline bool text_is_quiet(const SV *value) {
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
-/* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl itself
- * would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another value. */
+/* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl
+ * itself would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another
+ * value. */
 bool text_digits(SV *value, char *end, oribi_bytes *bytes);
 /* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
@@ -312,7 +313,7 @@ typedef struct {
     size_t field_count;
     oribi_field *fields; /* mortal, or `few` */
     oribi_field few[24];
-    char digits[24]; /* of a value that is a number, as the size of the content mostly is */
+    char digits[24]; /* of a numeric value, such as mostly the size of the content */
 } Head;
 
 /* The destination of a response. */
@@ -386,7 +387,8 @@ unsigned process_forks(void);
 void process_end_stray(pTHX_ int status) __attribute__((noreturn));
 void process_watch_forks(void);
 
-/* Removes from %ENV what oribi_prepare has removed from the environment, of which perl has made its own copy before. */
+/* Removes the variables from %ENV, of which perl has made its own copy before, that oribi_prepare has removed from the
+ * environment. */
 void process_hide_variables(pTHX);
 
 /* ---- children.c ------------------------------------------------------------------------------------------------------- */
@@ -404,18 +406,18 @@ void signals_set_waker(oribi_waker *waker, bool cloned);
 void signals_wake(void);
 /* Calls the app's handlers for the signals that have arrived. FALSE: one died, $@ has the reason, and others may be pending. */
 bool signals_dispatch(pTHX);
-/* In a new worker: from now on, when an app resets a signal, the server's handler is restored. */
+/* In a new worker: makes the server's handler return, from now on, when an app resets a signal. */
 void signals_guard(pTHX);
 
 /* ---- interruption.c ---------------------------------------------------------------------------------------------------- */
 
 /* Replaces the operator `sleep` in all code that is compiled from now on. */
 void interruption_define(void);
-/* From now on the interpreter receives the orders to its context. */
+/* Prepares the interpreter for the orders to its context. */
 void interruption_prepare(pTHX_ Context *context);
-/* Called in a signal handler: the app takes too long. */
+/* Passes an order to an app that takes too long. Called in a signal handler. */
 void interruption_order(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
-/* An answer begins or ends: no order of one request reaches another. */
+/* Marks the beginning or the end of an answer: no order of one request reaches another. */
 static inline void interruption_begin(pTHX_ Context *context, HV *environment) {
     context->warn_after = context->interrupt_after = 0;
     context->said = context->left_destructor = FALSE;
@@ -435,19 +437,19 @@ XS(figures_observe);
 
 /* ---- tracing.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Called in a signal handler: somebody wants to know where the apps are. */
+/* Requests the positions of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
-/* The calling thread starts or stops using a context. */
+/* Called when the calling thread starts or stops using a context. */
 void tracing_enter(Context *context);
 void tracing_leave(Context *context);
-/* Answers the question that the context has; called between two operations. */
+/* Reports the position of the app for the question of the context; called between two operations. */
 void tracing_tell(pTHX_ Context *context);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 
 /* Replaces the operator in all code that is compiled from now on. */
 void alarms_define(void);
-/* The calling thread starts or stops using a clone. */
+/* Called when the calling thread starts or stops using a clone. */
 void alarms_enter(void);
 void alarms_leave(void);
 

@@ -1,4 +1,4 @@
-/* position.c - how far the two directions of a socket have come, so that reading and writing can be told from looking. */
+/* position.c - the progress of a socket's two directions, which distinguishes reading and writing from looking. */
 #include "perl_host.h"
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -11,14 +11,14 @@
 #define SIOCOUTQ TIOCOUTQ
 #endif
 
-/* Bytes that wait in a queue of a socket; 0 if the system does not tell. */
+/* Bytes in a queue of a socket; 0 if the system does not report them. */
 static uint64_t queued(int file, unsigned long queue) {
     int bytes = 0;
     return ioctl(file, queue, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 #if defined(__linux__) && defined(TCP_INFO)
-/* How often to look again if something has arrived or was acknowledged meanwhile. */
+/* The most repetitions if bytes have arrived or were acknowledged meanwhile. */
 #define TRIES 8
 
 static bool tcp_info(int file, struct tcp_info *info) {
@@ -61,6 +61,6 @@ Position position_of(int file) {
     Position position = {.exact = TRUE};
     if (tcp_position(file, &position))
         return position;
-    /* Other sockets count nothing. What has left the queue was read; what waits for the client was written. */
+    /* Other sockets count nothing. Bytes that have left the queue were read; bytes that wait for the client were written. */
     return (Position){.exact = FALSE, .read = UINT64_MAX - queued(file, SIOCINQ), .written = queued(file, SIOCOUTQ)};
 }

@@ -117,7 +117,7 @@ void process_end(void *data, int status) {
     end_interpreter(aTHX_ 0);
 }
 
-/* Sets `$0 = TITLE`: perl knows which of its memory the system shows. */
+/* Sets `$0 = TITLE`: perl knows which part of its memory the system shows. */
 void process_set_title(void *data, const char *title, size_t size) {
     dSERVER_PERL(data);
     SV *const name = get_sv("0", GV_ADD);

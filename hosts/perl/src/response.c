@@ -1,9 +1,9 @@
 /* response.c - reads a response array and passes it to the server.
  *
  * If reading the response runs no code of the app, which is nearly always so, nothing is copied: fields and pieces point into
- * the app's values. If something is tied or overloads "", or the body is an object, its code might change or free what was read
- * before; then the response is read from a copy that the app cannot reach. If a response is wrong, the message says what was
- * found instead.
+ * the app's values. If something is tied or overloads "", or the body is an object, its code might change or free values that
+ * were read before; then the response is read from a copy that the app cannot reach. The message about a wrong response
+ * describes the value that was found instead.
  */
 #include "perl_host.h"
 

@@ -1,7 +1,7 @@
-/* reuse.c - which environments can serve the next request.
+/* reuse.c - decides which environments can serve the next request.
  *
- * That is permitted only if no data of one client can reach another. So after a request the hash is compared, entry by entry in
- * the order of its buckets, with the state that was recorded when it was filled. Keys that the app added are removed. If a
+ * That is permitted only if no data of one client can reach another. So after a request the hash is compared, entry by entry
+ * in the order of its buckets, with the state that was recorded when it was filled. Keys that the app added are removed. If a
  * recorded entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
  * with no other reference. Constants must be unchanged bit for bit. Any other value is replaced by a new one. If anything can
  * still see the hash (a reference, a weak reference, a tie), the hash is left to it, and the next request gets a new one.
@@ -63,7 +63,7 @@ static void repair(pTHX_ Slot *slot) {
     SvREFCNT_dec(old);
 }
 
-/* Gives up the reference that was the app's argument, unless the app has left it as it was; then the next request can use
+/* Gives up the reference that was the app's argument, unless the app has left it unchanged; then the next request can use
  * it. */
 static void settle_reference(pTHX_ Environment *environment, HV *hash) {
     SV *reference = environment->reference;
@@ -97,7 +97,7 @@ STATIC_ASSERT_DECL(offsetof(Slot, flags) == offsetof(Slot, references) + 4
                    && offsetof(Slot, expected) == offsetof(Slot, references) + 8);
 #endif
 
-/* Whether the hash has exactly the recorded entries, at the same places. Each entry is looked for where a known part of the
+/* Whether the hash has exactly the recorded entries, at the same places. Each entry is searched for where a known part of the
  * hash must point to it: a bucket, or the entry before. If as many entries are found as exist, there are no others. */
 static bool is_same_shape(const Environment *environment, HV *hash, bool *repairs) {
     const Slot *slot = environment->slots;
@@ -111,7 +111,7 @@ static bool is_same_shape(const Environment *environment, HV *hash, bool *repair
         const HE *entry = *slot->link;
         if (UNLIKELY(entry != slot->entry))
             return FALSE;
-        /* Name and value of the entry; and of the value what is_touched() compares. */
+        /* Name and value of the entry; and the parts of the value that is_touched() compares. */
         entries |= *(const Pair *)&entry->hent_hek ^ *(const Pair *)&slot->name;
         values |= *(const Pair *)&HeVAL(entry)->sv_refcnt ^ *(const Pair *)&slot->references;
     }
@@ -174,7 +174,7 @@ static bool is_reusable(pTHX_ const Environment *environment, U32 psgi_key, SV *
     }
 }
 
-/* Releases the objects of a request now: its content is freed, and a socket that was taken over is closed. */
+/* Releases the objects of a request now: its content is freed, and a hijacked socket is closed. */
 static void repair_objects(pTHX_ Environment *environment) {
     static const U32 direct[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGIX_IO, PSGIX_INFORMATIONAL};
     static const U32 through_gateway[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGI_ERRORS};

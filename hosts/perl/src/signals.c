@@ -1,11 +1,11 @@
 /* signals.c - the app's signal handlers in a worker, and the server's handlers in an app that uses %SIG.
  *
  * Perl's own C handler of a signal only records that it has arrived; Perl calls the app's handler in %SIG later, between two
- * operations. A worker that waits for requests, or for a slow client, runs no Perl operations. So after Perl's handler the lane
- * is woken, and calls signals_dispatch as soon as it is between two requests or within a write.
+ * operations. A worker that waits for requests, or for a slow client, runs no Perl operations. So after Perl's handler the
+ * lane is woken, and calls signals_dispatch as soon as it is between two requests or within a write.
  *
- * The server installs its handlers without Perl's knowledge. When an app says `local $SIG{TERM} = ...`, Perl believes that the
- * former action was the default and restores that: from then on TERM would kill the worker in the middle of a request. Set
+ * The server installs its handlers without Perl's knowledge. When an app executes `local $SIG{TERM} = ...`, Perl takes the
+ * default for the former action and restores that: from then on TERM would kill the worker in the middle of a request. Set
  * magic on the entries of %SIG detects this and restores the server's handler, which is the default action in a worker.
  */
 #include "perl_host.h"
@@ -146,7 +146,7 @@ static void give_back(const MAGIC *magic) {
         sigaction(signal->number, &signal->server, NULL);
 }
 
-/* Runs after the magic that tells the system, so its setting remains. */
+/* Runs after the magic that sets the system's action, so its own setting remains. */
 static int signal_set(pTHX_ SV *value, MAGIC *magic) {
     if (!SvOK(value) || (!SvROK(value) && strEQ(SvPV_nolen_const(value), "DEFAULT")))
         give_back(magic);

@@ -1,11 +1,11 @@
-/* socket.c - psgix.io: the client's socket, taken over when it is first used.
+/* socket.c - psgix.io: the client's socket, hijacked when it is first used.
  *
- * Every request's environment has a psgix.io, but hardly any app uses it, and a connection whose socket has been taken over
+ * Every request's environment has a psgix.io, but hardly any app uses it, and a connection whose socket has been hijacked
  * serves no further request. So the handle is a real IO::Socket over a PerlIO layer of our own that is not bound yet. Asking
- * for its descriptor, reading or writing takes the socket over; looking at the handle, or copying the environment, does not.
+ * for its descriptor, reading or writing hijacks the socket; looking at the handle, or copying the environment, does not.
  *
  * A descriptor may be used without our noticing, but mostly it is only looked at: by select, stat, MSG_PEEK. So an answer is
- * dropped only if bytes were read or written since the socket was taken, or if the app has closed it.
+ * dropped only if bytes were read or written since the socket was hijacked, or if the app has closed it.
  */
 #include "perl_host.h"
 #include <fcntl.h>
@@ -17,10 +17,10 @@ typedef struct {
     oribi_lane *lane;
     oribi_exchange exchange;
     unsigned forks;
-    const char *class_name; /* what class_of() said when the handle was made */
-    bool taken;     /* it has been tried; `reader` and `writer` are NULL when that failed */
+    const char *class_name; /* the result of class_of() when the handle was made */
+    bool taken;     /* hijacking has been tried; `reader` and `writer` are NULL when that failed */
     bool spoken;    /* bytes were read or written, as far as the handle knows */
-    Position start; /* where the socket was when it was taken */
+    Position start; /* the position of the socket when it was hijacked */
     PerlIO *reader; /* two buffers over one descriptor: a socket is two streams */
     PerlIO *writer;
 } SocketLayer;
@@ -28,8 +28,8 @@ typedef struct {
 struct TakenSocket {
     oribi_exchange exchange;
     const SocketLayer *layer; /* NULL: the handle is closed */
-    bool used;                /* the app speaks for itself */
-    bool server_writes;       /* what was written may be the server's */
+    bool used;                /* the app uses the socket itself */
+    bool server_writes;       /* bytes that were written may be the server's */
 };
 
 static struct TakenSocket *find(const Context *context, oribi_exchange exchange) {
@@ -80,7 +80,7 @@ void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environmen
 }
 
 void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exchange) {
-    /* A connection whose socket is taken would be closed without an answer. */
+    /* A connection whose socket is hijacked would be closed without an answer. */
     if (UNLIKELY(socket_is_taken(context, exchange)) && !socket_is_used(aTHX_ context, exchange))
         oribi_fail(lane, exchange, 500);
     else
@@ -148,7 +148,7 @@ static IV socket_fileno(pTHX_ PerlIO *handle) {
     SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
     if (!reader)
         return -1;
-    /* A socket that counts its bytes knows better. */
+    /* A socket that counts its bytes is more exact. */
     if (!layer->start.exact && reads_or_writes(aTHX))
         layer->spoken = TRUE;
     return PerlIO_fileno(reader);
@@ -187,7 +187,7 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
 }
 
 static IV socket_flush(pTHX_ PerlIO *handle) {
-    /* Perl flushes every handle before it forks; that must not take the socket over. */
+    /* Perl flushes every handle before it forks; that must not hijack the socket. */
     PerlIO *writer = PerlIOValid(handle) ? PerlIOSelf(handle, SocketLayer)->writer : NULL;
     return writer ? PerlIO_flush(writer) : 0;
 }
@@ -218,7 +218,7 @@ static IV socket_close(pTHX_ PerlIO *handle) {
     return 0;
 }
 
-/* A handle of its own for `open '+<&', $io`. A thread that the app starts does not inherit the connection. */
+/* Makes a handle for `open '+<&', $io`. A thread that the app starts does not inherit the connection. */
 static PerlIO *socket_dup(pTHX_ PerlIO *handle, PerlIO *original, CLONE_PARAMS *parameters, int flags) {
     PerlIO *reader = flags & PERLIO_DUP_CLONE ? NULL : reader_of(aTHX_ original);
     int file;

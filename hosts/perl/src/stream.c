@@ -5,7 +5,7 @@
  */
 #include "perl_host.h"
 
-/* A copy of a head, because the app may change or free what its fields point to. */
+/* A copy of a head, because the app may change or free the values to which its fields point. */
 struct KeptHead {
     uint16_t status;
     size_t field_count;
@@ -66,7 +66,7 @@ static oribi_result ticket_start(pTHX_ Ticket *ticket) {
     return result;
 }
 
-/* The request of a response that comes late is over: nothing else handles the cleanup of its environment. */
+/* The request of a late response is over: nothing else handles the cleanup of its environment. */
 static void finish_environment(pTHX_ Ticket *ticket) {
     SV *environment = ticket->environment;
     ticket->environment = NULL;
@@ -151,7 +151,7 @@ static Ticket *ticket_new(Context *context) {
     return ticket;
 }
 
-/* The response is complete. */
+/* Marks the response as complete. */
 static void ticket_finish(pTHX_ Ticket *ticket) {
     socket_forget(ticket->context, ticket->exchange);
     ticket->state = TICKET_OVER;
@@ -181,12 +181,13 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     }
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {
-        /* The app has nothing yet, but is content so far: its client learns that the response has begun. */
+        /* The callback has returned without an error, and without content so far: the client gets the head. */
         if (ticket->head && (ticket_start(aTHX_ ticket) != ORIBI_OK
                              || oribi_write(ticket->lane, ticket->exchange, NULL, 0) == ORIBI_GONE))
             ticket->state = TICKET_GONE;
         ticket->environment = newRV_inc((SV *)environment);
-        /* If it has no handlers yet, only the app keeps the environment alive: the environment may well contain the responder.
+        /* If it has no handlers yet, only the app keeps the environment alive: the environment may well contain the
+         * responder.
          */
         if (!call_has_cleanup(aTHX_ context, environment))
             sv_rvweaken(ticket->environment);

@@ -17,7 +17,7 @@ static XS(text_stringify) {
     XSRETURN(1);
 }
 
-/* For values that may run Perl code: magic, references. */
+/* Stringifies values that may run Perl code: magic, references. */
 static SV *stringify_protected(pTHX_ SV *value) {
     CV *stringify = newXS(NULL, text_stringify, __FILE__);
     SV *text;

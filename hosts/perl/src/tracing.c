@@ -1,11 +1,11 @@
-/* tracing.c - where apps are, for those who ask.
+/* tracing.c - backtraces of apps.
  *
- * As an order to an app that takes too long (interruption.c), a question comes in a signal handler, where Perl may not run.
- * The handler marks all contexts that answer, and sets Perl's own flag for signals that have arrived. Between two operations
- * each thread then walks its own stacks. That runs no Perl code, so the app cannot notice it.
+ * A request for backtraces comes in a signal handler, where Perl may not run, like an order to an app that takes too long
+ * (interruption.c). The handler marks all contexts that answer, and sets Perl's own flag for signals that have arrived.
+ * Between two operations each thread then walks its own stacks. That runs no Perl code, so the app cannot notice it.
  *
- * A worker whose only thread waits in a system call is not asked: see oribi_host.trace_unnoticed. In one with several threads
- * the signal comes to the first thread, which runs no app.
+ * A worker whose only thread waits in a system call gets no request: see oribi_host.trace_unnoticed. In one with several
+ * threads the signal comes to the first thread, which runs no app.
  */
 #include "perl_host.h"
 #include <sched.h>
@@ -16,7 +16,7 @@
 #define MOST_CONTEXTS 2048
 static _Atomic(Context *) contexts[MOST_CONTEXTS];
 static atomic_size_t used_contexts;
-/* Handlers that are reading them. */
+/* The number of handlers that are reading the contexts. */
 static atomic_int readers;
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ void tracing_ask(void *data, uint32_t question) {
             PERL_UNUSED_CONTEXT;
             context->question = question;
             PL_sig_pending = 1;
-            /* It may have returned to the server by the time at which Perl would look. */
+            /* The app may have returned to the server before Perl checks the flag. */
             if (context->waker)
                 oribi_wake(context->waker);
             threads++;
@@ -60,15 +60,15 @@ void tracing_leave(Context *context) {
         if (atomic_compare_exchange_strong(&contexts[i], &own, NULL))
             break;
     }
-    /* A handler on this thread has returned; on another one it does so soon. */
+    /* A handler on this thread has returned; one on another thread does so soon. */
     while (atomic_load(&readers) > 0)
         sched_yield();
 }
 
 /* ---- Between two operations ---------------------------------------------------------------------------------------------- */
 
-/* Whether a package is that of an app file which names none: Plack makes its name from that of the file, so that it is long and
- * tells nothing more. */
+/* Whether a package is that of an app file that names none: Plack makes its name from that of the file, so that it is long
+ * and adds no information. */
 static bool stands_for_file(const HV *package) {
     static const char *const parents[] = {"Plack::Sandbox::", "Oribi::Sandbox"};
     const char *name = package ? HvNAME_get(package) : NULL;
@@ -121,7 +121,7 @@ static void add(pTHX_ Frames *frames, const COP *place, const CV *sub, bool eval
     frames->frames[frames->count++].size = size;
 }
 
-/* From the innermost frame to the sub that the server has called. */
+/* Collects the frames from the innermost one to the sub that the server has called. */
 static void walk(pTHX_ const Context *context, Frames *frames) {
     const COP *place = PL_curcop;
     for (const PERL_SI *stack = PL_curstackinfo; stack && stack != context->outside; stack = stack->si_prev)
@@ -130,7 +130,7 @@ static void walk(pTHX_ const Context *context, Frames *frames) {
             const U32 type = CxTYPE(frame);
             if (type != CXt_SUB && type != CXt_FORMAT && type != CXt_EVAL)
                 continue;
-            /* That of an `eval {}` of the server's own around its call is not the app's. */
+            /* The frame of the server's own `eval {}` around its call is not the app's. */
             if (type == CXt_EVAL && i == 0 && stack->si_prev == context->outside)
                 continue;
             add(aTHX_ frames, place, type == CXt_SUB ? frame->blk_sub.cv : NULL, type == CXt_EVAL);

@@ -3,10 +3,10 @@
 use super::tree::{Mention, Uses};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many places are shown for each use of a cycle.
+/// The most lines that are shown for each use in a cycle.
 const SHOWN: usize = 4;
 
-/// The children of one module, and which of them use which.
+/// The children of one module, and their uses of each other.
 pub struct Level {
     /// The name of the level in messages.
     pub name: String,
@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// Which module uses which.
+/// The uses as a graph.
 struct Graph<'a> {
     edges: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }

@@ -1,4 +1,4 @@
-//! Reads one file: which modules it declares, which names it imports, which paths it uses.
+//! Parses one file: the modules that it declares, the names that it imports, the paths that it uses.
 
 use super::tokens::{Token, tokens};
 
@@ -52,7 +52,7 @@ fn is_for_tests(attribute: &[Token]) -> bool {
     matches!(words[..], ["test"] | ["cfg", "(", "test", ..] | ["cfg", "(", "all", "(", "test", ..])
 }
 
-/// What follows the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
+/// The tokens behind the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some(token) = tokens.first() {
         match token.text.as_str() {
@@ -194,7 +194,7 @@ impl Parser<'_> {
                     let name = rest.first().map_or("_", |token| token.text.as_str()).to_owned();
                     return self.bring_in(name, path, token.line);
                 }
-                // All names of the module: the path names the module.
+                // All names of the module count as the module.
                 "*" => return self.note(path, token.line),
                 _ => path.push(token.text.clone()),
             }
@@ -217,7 +217,7 @@ impl Parser<'_> {
         self.note(path, line);
     }
 
-    /// Notes a path that is used. In an inline module, `super` and `self` do not leave the file, unless there are as many
+    /// Records a path that is used. In an inline module, `super` and `self` do not leave the file, unless there are as many
     /// `super` as modules around.
     fn note(&mut self, path: Path, line: usize) {
         let supers = path.iter().take_while(|part| *part == "super").count();

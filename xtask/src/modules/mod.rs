@@ -1,5 +1,5 @@
-//! Which modules of a crate use which. Modules with the same parent, each with all that is below it, must not form a cycle.
-//! Then a module can be read, tested and changed with only those modules in mind that it uses.
+//! Finds cycles of modules in a crate: modules with the same parent, each with everything below it, must not form one. Then a
+//! module can be read, tested and changed with only those modules in mind that it uses.
 
 mod cycles;
 mod file;

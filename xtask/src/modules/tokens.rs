@@ -1,6 +1,6 @@
 //! Splits Rust sources into words and signs, without comments, strings, characters and numbers.
 
-/// A word or a sign, and the line on which it stands.
+/// A word or a sign, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub text: String,

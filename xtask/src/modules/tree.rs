@@ -1,4 +1,4 @@
-//! The modules of a crate, one for each file, and which of them use which.
+//! The modules of a crate, one for each file, and their uses of each other.
 
 use super::file::File;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The names of the modules from the root of the crate to one module; empty for the root.
 pub type Name = Vec<String>;
 
-/// The place of a path that makes one module use another.
+/// The line of a path that makes one module use another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     pub file: PathBuf,
@@ -15,7 +15,7 @@ pub struct Mention {
     pub path: String,
 }
 
-/// All modules of a crate that are files.
+/// All modules of a crate that have files of their own.
 #[derive(Default)]
 pub struct Tree {
     modules: BTreeMap<Name, Module>,
@@ -59,8 +59,8 @@ impl Tree {
         Ok(())
     }
 
-    /// For every module with children: which children use which others, each with all that is below it, and where. A module and
-    /// what is below it may use each other freely.
+    /// For every module with children: the uses of its children, each with everything below it, of each other, and their
+    /// places. A module and the modules below it may use each other freely.
     pub fn levels(&self) -> BTreeMap<Name, Uses> {
         let mut levels = BTreeMap::<Name, Uses>::new();
         for (from, module) in &self.modules {
@@ -77,8 +77,8 @@ impl Tree {
         levels
     }
 
-    /// The module that defines what `path`, written in the module `from`, names; `None` if another crate defines it. A name
-    /// that a module has imported (`pub use`) is looked for where it comes from. `seen` ends a search that goes in circles.
+    /// The module that defines the item with this `path`, written in the module `from`; `None` if another crate defines it.
+    /// An imported name (`pub use`) is looked up in the module that it comes from. `seen` ends a search that goes in circles.
     fn find(&self, from: &Name, path: &[String], seen: &mut BTreeSet<(Name, String)>) -> Option<Name> {
         let mut rest = path;
         let mut module = match path.first()?.as_str() {
@@ -118,7 +118,7 @@ impl Tree {
     }
 }
 
-/// Which modules use which others, and where.
+/// The uses between modules, with their places.
 pub type Uses = BTreeMap<(String, String), Vec<Mention>>;
 
 #[cfg(test)]

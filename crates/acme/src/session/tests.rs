@@ -5,7 +5,7 @@ use crate::settings::{Challenge, LETS_ENCRYPT, Names};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
-/// An authority that answers by a script. What it was sent is kept.
+/// An authority that answers by a script, and keeps the requests that it gets.
 struct Script<F> {
     answer: F,
     sent: RefCell<Vec<(String, Value, Value)>>,
@@ -13,12 +13,12 @@ struct Script<F> {
 }
 
 impl<F: Fn(&str, usize) -> Answer> Script<F> {
-    /// `answer` gets the path, and how often it was asked for before.
+    /// `answer` gets the path, and the number of earlier requests for it.
     fn new(answer: F) -> Self {
         Self { answer, sent: RefCell::default(), nonces: Cell::new(0) }
     }
 
-    /// The payloads that were sent to a path.
+    /// The payloads of the requests to a path.
     fn payloads(&self, path: &str) -> Vec<Value> {
         self.sent.borrow().iter().filter(|sent| sent.0 == path).map(|sent| sent.2.clone()).collect()
     }
@@ -62,7 +62,7 @@ fn problem(status: u16, kind: &str) -> Answer {
     json_answer(status, &json!({"type": format!("urn:ietf:params:acme:error:{kind}"), "detail": "no"}))
 }
 
-/// What an authority answers for which everything is in order.
+/// The responses of an authority that grants everything.
 fn good(path: &str, before: usize) -> Answer {
     match path {
         "/dir" => json_answer(
@@ -104,7 +104,7 @@ fn settings(storage: &Path) -> Settings {
     }
 }
 
-/// Orders a certificate in a folder of its own. What comes back is why there is none.
+/// Orders a certificate in a folder of its own, and returns the error.
 fn trouble<F: Fn(&str, usize) -> Answer>(script: &Script<F>) -> String {
     let place = tempfile::tempdir().expect("a folder");
     let settings = settings(place.path());
@@ -171,7 +171,7 @@ fn the_proof_for_a_handshake_is_there_as_long_as_the_authority_may_look() {
         assert!(content.starts_with(parts[0]) && content.contains(parts[1]), "{content}");
     }
     assert_eq!(shown(), "");
-    // No proof is given for what was not ordered.
+    // No proof is shown for a name that was not ordered.
     let script =
         Script::new(|path: &str, before: usize| if path == "/proof" { offers("b.org", before) } else { good(path, before) });
     let told = trouble_in(&settings, &script);
@@ -193,7 +193,7 @@ fn a_nonce_that_is_not_taken_is_replaced() {
         Script::new(|path: &str, before: usize| if path == "/order" { problem(400, "badNonce") } else { good(path, before) });
     assert!(trouble(&script).contains("it takes none of the nonces"));
     assert_eq!(script.payloads("/order").len(), NONCES);
-    // One with other bytes is ignored, and another is asked for.
+    // A nonce with other bytes is ignored, and another one is requested.
     let script = Script::new(|path: &str, before: usize| match path {
         "/account" => Answer { nonce: Some("not a nonce".to_owned()), ..good(path, before) },
         _ => good(path, before),

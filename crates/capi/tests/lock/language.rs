@@ -1,5 +1,4 @@
-//! A language with one lock for all of its threads; the lock is a plain mutex. This is all that such a language adds to
-//! oribi.h. Its apps are paths.
+//! A language with one lock for all of its threads, implemented over oribi.h; the lock is a plain mutex. Its apps are paths.
 
 use oribi_capi::{
     OribiBytes, OribiCrew, OribiHost, OribiLane, OribiLock, OribiRequest, oribi_abandon, oribi_config_new, oribi_config_set,
@@ -18,19 +17,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// In the path: where the paths of apps lead to files that a test makes.
+/// The folder of the files that a test makes, to which paths of apps refer.
 pub const FOLDER: &str = "ORIBI_TEST_FOLDER";
 pub const THREADS: &str = "ORIBI_TEST_THREADS";
 /// A request timeout.
 pub const TIMEOUT: &str = "ORIBI_TEST_TIMEOUT";
 
-/// As large as no socket's buffers.
+/// More bytes than any socket buffers.
 pub const FLOOD: usize = 64 << 20;
 
 const PATH_INFO: usize = 2;
 const WOKEN: i32 = 4;
 
-/// The lock. A mutex that another thread may unlock than has locked it, hence a flag.
+/// The lock: a flag, because a thread may unlock a lock that another thread has locked.
 #[derive(Default)]
 struct Lock {
     taken: Mutex<bool>,
@@ -60,7 +59,7 @@ impl Lock {
         self.free.notify_one();
     }
 
-    /// As an app does that waits for something.
+    /// Runs `act` without the lock, like an app that waits.
     fn without<T>(&self, act: impl FnOnce() -> T) -> T {
         self.let_go();
         let result = act();
@@ -73,7 +72,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The server is to call the language with the lock held only. A panic must not cross C.
+/// Aborts if the server calls the language without the lock. A panic must not cross C.
 fn assert_held() {
     if !HAS_LOCK.get() {
         eprintln!("the language was called without its lock");
@@ -81,13 +80,13 @@ fn assert_held() {
     }
 }
 
-/// Threads that are in the crew, those included that are being started.
+/// The threads in the crew, including those that are being started.
 static IN_CREW: AtomicUsize = AtomicUsize::new(0);
 static ANSWERED_BY: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
 static MAIN_IS_TO_END: AtomicBool = AtomicBool::new(false);
 
-/// What ends a wait.
+/// The function that ends a wait.
 #[derive(Clone, Copy)]
 struct Interrupt {
     thread: ThreadId,
@@ -95,16 +94,16 @@ struct Interrupt {
     argument: *mut c_void,
 }
 
-// SAFETY: the header lets any thread interrupt a wait, as long as that lasts.
+// SAFETY: the header lets any thread interrupt a wait while it lasts.
 unsafe impl Send for Interrupt {}
 
-/// The waits that last.
+/// The waits that are not over.
 static WAITS: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
 
 fn interrupt(of: impl Fn(ThreadId) -> bool) {
     let waits = locked(&WAITS);
     for wait in waits.iter().filter(|wait| of(wait.thread)) {
-        // SAFETY: whatever stands in the list lasts: its thread takes it out, for which it needs the list.
+        // SAFETY: a wait in the list is not over: its thread removes it first, and needs the lock of the list for that.
         unsafe { (wait.function)(wait.argument) };
     }
 }
@@ -127,7 +126,7 @@ thread_local! {
     static ANSWERS: Cell<*const Context> = const { Cell::new(ptr::null()) };
 }
 
-/// Orders that came on another thread, to another exchange, or in vain.
+/// The number of orders that came on another thread, for another exchange, or of another kind.
 static ASTRAY: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64) {
@@ -218,7 +217,7 @@ unsafe extern "C" fn start_thread(_data: *mut c_void, crew: *const OribiCrew) ->
 
 unsafe extern "C" fn see_to_interrupts(_data: *mut c_void) -> c_int {
     assert_held();
-    // Others run now, if they want to.
+    // Other threads run now, if they can.
     LOCK.without(thread::yield_now);
     let main = MAIN.get() == Some(&thread::current().id());
     (!(main && MAIN_IS_TO_END.load(SeqCst))).into()
@@ -257,7 +256,7 @@ unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchan
     let (app, name) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     let text = match app {
         "wait" => {
-            // That it is being waited here is for the test to see.
+            // Shows the test that the app waits.
             std::fs::write(folder().join(format!("{name}.waits")), "").expect("the folder is the test's");
             wait_for_file(&folder().join(name));
             "waited".to_owned()
@@ -303,7 +302,7 @@ unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchan
     0
 }
 
-/// More than a client takes that does not read.
+/// Sends more content than a client takes that does not read.
 fn flood(lane: *const OribiLane, exchange: u64) -> u32 {
     let piece = vec![b'x'; 1 << 20];
     // SAFETY: lane and exchange are those of the call, and the piece outlives each call.
@@ -320,7 +319,7 @@ fn flood(lane: *const OribiLane, exchange: u64) -> u32 {
     0
 }
 
-/// Serves with this language until told to stop, and ends the process.
+/// Serves with this language until a signal stops the server, and ends the process.
 pub fn serve() -> ! {
     LOCK.take();
     // SAFETY: zeros are a table without functions.

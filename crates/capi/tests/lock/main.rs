@@ -1,4 +1,4 @@
-//! Black-box tests of a language whose threads share one lock, and which leaves everything else to the server. See `roles` for
+//! Black-box tests of a language whose threads share one lock. The server does everything else. See `roles` for the reason
 //! why there is no harness.
 #![allow(missing_docs)]
 
@@ -62,7 +62,7 @@ impl Site {
         text.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned()
     }
 
-    /// Asks, in a thread of its own, for an app that waits until the file `name` is there; returns when it does.
+    /// Requests, in a thread of its own, an app that waits until the file `name` exists; returns when the app waits.
     fn wait(&self, name: &str) -> JoinHandle<String> {
         let (target, path) = (Target::Tcp(self.address), format!("/wait/{name}"));
         let client = std::thread::spawn(move || get_from(&target, &path).expect("it answers").text);
@@ -74,7 +74,7 @@ impl Site {
         std::fs::write(self.folder.file(name), "").expect("the folder is the test's");
     }
 
-    /// A client that has asked for more than its socket takes, and has not read.
+    /// Connects a client that requests more than its socket buffers, and does not read.
     fn flood(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it is a socket");
@@ -140,7 +140,7 @@ fn a_thread_that_is_held_up_by_its_client_sees_to_the_others() {
             assert_eq!(site.get("/"), "quick");
         }
         slow.into_iter().for_each(read_flood);
-        // With all of them held up, whoever waits for its client hears of the other clients, too.
+        // When all threads are held up, those that wait for their clients also notice other clients.
         let slow: Vec<_> = (0..threads).map(|_| site.flood()).collect();
         slow.into_iter().rev().for_each(read_flood);
         site.stop();
@@ -164,7 +164,7 @@ fn the_end_of_the_main_thread_waits_for_those_in_the_lane() {
         let before = site.get("/pid");
         let waiting = (threads > 1).then(|| site.wait("gate"));
         assert_eq!(site.get("/end-main"), "ended");
-        // Others are served by the worker that takes its place, while an app of the first one still waits.
+        // The worker that takes its place serves others, while an app of the first one still waits.
         wait_until("another worker", || site.get("/pid") != before);
         assert!(!site.server.log().contains("the lane goes") || waiting.is_none(), "{}", site.server.log());
         site.let_go_on("gate");

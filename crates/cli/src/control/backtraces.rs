@@ -1,9 +1,9 @@
-//! Where apps are, as people read it.
+//! Formats the positions of apps for people.
 
 use super::tables::{list, number, span, text};
 use serde_json::Value;
 
-/// The text for all workers of an answer.
+/// The text for all workers in a response.
 pub fn of(answer: &Value) -> String {
     let workers: Vec<String> = list(answer, "workers").iter().map(worker).collect();
     if workers.is_empty() { "no workers\n".to_owned() } else { workers.join("\n") }

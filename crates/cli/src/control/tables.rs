@@ -1,10 +1,10 @@
-//! Answers as people read them.
+//! Formats responses for people.
 
 use oribi_server::log::is_plain;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// The text for the answer to an order.
+/// The text for the response to an order.
 pub fn of(order: &str, answer: &Value) -> String {
     match order {
         "status" => status(answer),
@@ -59,7 +59,7 @@ fn status(answer: &Value) -> String {
     lines
 }
 
-/// What is told of the counters, and in which words: see docs/control.md.
+/// The counters that are shown, with their labels: see docs/control.md.
 const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
     (
         "responses",
@@ -180,7 +180,7 @@ const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
     ("ACME", &[("ordered", "certificates_ordered"), ("failed", "certificates_failed")]),
 ];
 
-/// What the open connections do; empty: there are none.
+/// The open connections by state; empty: there are none.
 fn open(answer: &Value) -> String {
     const STATES: [&str; 5] = ["reading", "answering", "sending", "idle", "lingering"];
     let connections = answer.get("connections").unwrap_or(&Value::Null);
@@ -194,13 +194,13 @@ fn open(answer: &Value) -> String {
     if others.is_empty() { states } else { format!("{states} ({others})") }
 }
 
-/// How long it is until a moment, in seconds since 1970, at which a certificate ends.
+/// The time until `expires`, in seconds since 1970, at which a certificate ends.
 fn left(expires: f64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     if expires > now { format!("valid for {}", span(expires - now)) } else { "expired".to_owned() }
 }
 
-/// The counters that are not zero, with these words before them.
+/// The counters that are not zero, each with its label.
 fn told(counters: &Value, numbers: &[(&str, &str)]) -> String {
     let one = |(words, name): &(&str, &str)| {
         let value = number(counters, name);
@@ -243,7 +243,7 @@ fn requests(answer: &Value) -> String {
     if rows.len() == 1 { "no requests\n".to_owned() } else { table(&rows) + &more }
 }
 
-/// Rows whose columns begin below each other.
+/// Aligns the columns of rows.
 fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; COLUMNS] = std::array::from_fn(width);
@@ -271,12 +271,12 @@ pub fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A text without anything that a terminal obeys, or that changes how it is read: parts of it come from clients.
+/// A text without control characters and without characters that change how it is read: parts of it come from clients.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }
 
-/// A time in the unit that suits it.
+/// A time in a suitable unit.
 pub fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     match whole {

@@ -17,7 +17,7 @@ pub struct LuaPlan<'a> {
     pub before: &'a LuaSettings,
     /// The same after `--env`.
     pub in_environment: &'a LuaSettings,
-    /// The same after the command line: further differences follow from other settings.
+    /// The same after the command line: later differences follow from other settings.
     pub before_threads: &'a LuaSettings,
     pub options: &'a LuaOptions,
     /// The configuration file, if there is one.

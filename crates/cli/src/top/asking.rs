@@ -1,4 +1,4 @@
-//! Asks the server for what is shown, in a thread of its own, so that keys are obeyed while a server is slow to answer.
+//! Queries the server on a thread of its own, so that keys work while a server is slow to respond.
 
 use super::resources::{Resources, Usage};
 use super::snapshot::{Snapshot, harmless};
@@ -14,13 +14,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was found out at one moment.
+/// The results of one query.
 pub type Findings = (Snapshot, HashMap<u32, Usage>);
 
-/// What has come from the server.
+/// News from the server.
 pub enum News {
     Findings(Result<Box<Findings>, Trouble>),
-    /// Where the app of a process is, in lines, or why that is unknown. `by_key`: the user has just asked for it.
+    /// The backtrace of a process in lines, or the reason why there is none. `by_key`: the user has just requested it.
     Backtrace {
         pid: u32,
         told: Result<Vec<String>, String>,
@@ -28,21 +28,21 @@ pub enum News {
     },
 }
 
-/// Finds the socket of the server that is meant.
+/// Finds the socket of the server that the options determine.
 pub type Choice = Box<dyn Fn() -> Result<PathBuf, Trouble> + Send>;
 
-/// A server, and how it is found.
+/// A server, and the function that finds it.
 pub struct Source {
     choice: Choice,
     path: PathBuf,
     resources: Resources,
-    /// The first process of the server, and whether its numbers of processes are those of this system: they are not if it is in a
+    /// The first process of the server, and whether its process ids are those of this system: they are not if it is in a
     /// container and this program is outside.
     numbering: Option<(u32, bool)>,
 }
 
 impl Source {
-    /// The server that is found now.
+    /// Finds the server.
     ///
     /// # Errors
     /// There is none, or there are several.
@@ -51,11 +51,11 @@ impl Source {
         Ok(Self { choice, path, resources: Resources::default(), numbering: None })
     }
 
-    /// Asks. If the server cannot be reached, the next time another one may be found: an upgrade may have changed the name of its
+    /// Queries the server. If it cannot be reached, the next call searches again: an upgrade may have changed the name of the
     /// socket.
     ///
     /// # Errors
-    /// Says why there is no answer.
+    /// Says why there is no response.
     pub fn ask(&mut self) -> Result<Findings, Trouble> {
         let findings = self.ask_here();
         if findings.is_err()
@@ -74,7 +74,7 @@ impl Source {
                 return Err(Trouble::failure(format!("the server refuses: {}", harmless(why))));
             }
         }
-        // A server whose workers do not say what they run refuses this one alone.
+        // A server whose workers do not report their requests refuses only this query.
         let snapshot = Snapshot::read(&status, &workers, &self.answer("requests")?);
         let usage = if self.is_numbered_here(snapshot.server.pid) {
             let pids: Vec<u32> = snapshot.processes.iter().map(|process| process.pid).collect();
@@ -85,10 +85,10 @@ impl Source {
         Ok((snapshot, usage))
     }
 
-    /// Where the app of a process is now.
+    /// The present backtrace of a process.
     ///
     /// # Errors
-    /// Says why that is unknown.
+    /// Says why there is none.
     fn backtrace(&self, pid: u32) -> Result<Vec<String>, String> {
         let answer = self.answer(&format!("backtrace {pid}")).map_err(|trouble| harmless(&trouble.message))?;
         match answer.get("error").and_then(Value::as_str) {
@@ -103,7 +103,7 @@ impl Source {
             .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))
     }
 
-    /// Whether the kernel calls the first process of the server as the server calls it.
+    /// Whether the kernel has the same id for the first process of the server as the server itself.
     fn is_numbered_here(&mut self, pid: u32) -> bool {
         if let Some((_, here)) = self.numbering.filter(|(known, _)| *known == pid) {
             return here;
@@ -116,24 +116,24 @@ impl Source {
     }
 }
 
-/// What the thread that asks is told.
+/// An order to the querying thread.
 enum Wish {
     Interval(Duration),
-    /// Ask for the backtrace of this process now, and whenever the server is asked.
+    /// Query the backtrace of this process now, and together with each later query.
     Backtrace(Option<u32>),
 }
 
-/// The thread that asks.
+/// The querying thread.
 pub struct Asker {
     wishes: Sender<Wish>,
     pub news: Receiver<News>,
 }
 
 impl Asker {
-    /// Begins to ask, the first time after an interval. A byte comes to `bell` with all news.
+    /// Starts the thread. It makes the first query after an interval, and writes a byte to `bell` with each piece of news.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The system cannot start a thread.
     pub fn begin(mut source: Source, mut interval: Duration, mut bell: UnixStream) -> std::io::Result<Self> {
         let (wishes, wished) = channel();
         let (sender, news) = channel();
@@ -150,7 +150,7 @@ impl Asker {
                     Ok(Wish::Backtrace(wished)) => (process, by_key) = (wished, true),
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
-                        // Whoever is behind does not catch up.
+                        // Missed queries are not made up for.
                         next = (next + interval).max(Instant::now());
                         found.push(News::Findings(source.ask().map(Box::new)));
                     }
@@ -168,13 +168,13 @@ impl Asker {
     }
 
     pub fn ask_every(&self, interval: Duration) {
-        // The thread ends only with this program.
+        // It does not fail: the thread ends only with this program.
         let _ = self.wishes.send(Wish::Interval(interval));
     }
 
-    /// Asks for the backtrace of a process now, and each time when the server is asked; `None`: for none any more.
+    /// Queries the backtrace of a process now, and together with each later query; `None`: no more backtraces.
     pub fn ask_for_backtrace(&self, process: Option<u32>) {
-        // As above.
+        // It does not fail: the thread ends only with this program.
         let _ = self.wishes.send(Wish::Backtrace(process));
     }
 }

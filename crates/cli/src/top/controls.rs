@@ -1,10 +1,10 @@
-//! What keys do: which tables are shown, in which order, and which of their rows.
+//! Handles keys: they choose the tables, their order, and the rows that are shown.
 
 use super::keys::Key;
 use super::order::{Order, ProcessKey, RequestKey};
 use std::time::Duration;
 
-/// Which tables are shown. Keys that move or sort concern the first of them.
+/// The tables that are shown. Keys that move or sort concern the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
     Both,
@@ -12,55 +12,55 @@ pub enum Tables {
     Requests,
 }
 
-/// What the user has chosen.
+/// The choices of the user.
 #[derive(Clone, Debug)]
 pub struct Controls {
-    /// How often the server is asked.
+    /// The interval of queries.
     pub interval: Duration,
     pub paused: bool,
     pub tables: Tables,
     pub processes: Order<ProcessKey>,
     pub requests: Order<RequestKey>,
-    /// Rows that do not have this in them are not shown.
+    /// Only rows that contain this text are shown.
     pub filter: String,
-    /// The filter is being written.
+    /// Whether the user is typing the filter.
     pub writing: bool,
     pub help: bool,
     /// The process whose row is selected.
     pub selected: Option<u32>,
-    /// How many rows of requests are above the first that is shown.
+    /// The number of rows of requests above the first one that is shown.
     pub above: usize,
     /// The process whose backtrace is shown instead of the tables.
     pub backtrace: Option<u32>,
-    /// How many of its lines are above the first that is shown.
+    /// The number of its lines above the first one that is shown.
     pub lines_above: usize,
 }
 
-/// What the caller is to do after a key.
+/// The action of the caller after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Draw,
     Leave,
     /// Stop this process, as Ctrl-Z does.
     Stop,
-    /// Ask the server in the new interval.
+    /// Query the server in the new interval.
     Interval,
-    /// Ask the server for the backtrace now, or for none any more.
+    /// Query the backtrace now, or no more.
     Backtrace,
 }
 
-/// What can be reached by keys that move.
+/// The rows and lines that keys can move over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reach<'a> {
     /// The processes whose rows are shown, in their order.
     pub pids: &'a [u32],
-    /// How many requests there are.
+    /// The number of requests.
     pub requests: usize,
-    /// The process that has the first request that is shown.
+    /// The process with the first request that is shown.
     pub worker: Option<u32>,
-    /// Lines of the backtrace that is shown.
+    /// The number of lines of the backtrace that is shown.
     pub lines: usize,
-    /// Rows of a page.
+    /// The number of rows of a page.
     pub page: usize,
 }
 
@@ -129,14 +129,14 @@ impl Controls {
         Act::Draw
     }
 
-    /// Shows the backtrace of the selected process, or of the one that has the first of the requests.
+    /// Shows the backtrace of the selected process, or of the process with the first request that is shown.
     fn open_backtrace(&mut self, reach: Reach<'_>) -> Act {
         self.backtrace = if self.tables == Tables::Requests { reach.worker } else { self.selected };
         self.lines_above = 0;
         if self.backtrace.is_some() { Act::Backtrace } else { Act::Draw }
     }
 
-    /// Keys while a backtrace is shown; `None`: it means the same as otherwise.
+    /// Handles a key while a backtrace is shown; `None`: the key has its usual meaning.
     fn read(&mut self, key: Key, reach: Reach<'_>) -> Option<Act> {
         match key {
             Key::Escape => {
@@ -144,7 +144,7 @@ impl Controls {
                 Some(Act::Backtrace)
             }
             Key::Char('b') | Key::Enter => Some(Act::Backtrace),
-            // They concern what is not shown.
+            // These keys concern tables, which are not shown.
             Key::Tab | Key::Char('s' | 'S' | '<' | '>' | 'r' | '/') => Some(Act::Draw),
             _ => {
                 let by = distance(key, reach)?;
@@ -167,7 +167,7 @@ impl Controls {
         }
     }
 
-    /// Takes back one choice: the selected row, then the filter.
+    /// Undoes one choice: the selected row, then the filter.
     fn unwind(&mut self) {
         if self.selected.take().is_none() {
             self.filter.clear();
@@ -219,7 +219,7 @@ impl Controls {
     }
 }
 
-/// How far a key goes on.
+/// The number of rows by which a key moves.
 const fn distance(key: Key, reach: Reach<'_>) -> Option<isize> {
     Some(match key {
         Key::Up | Key::Char('k') => -1,

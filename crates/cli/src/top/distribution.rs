@@ -1,13 +1,13 @@
-//! How long requests took: how many of them up to which time.
+//! The distribution of the times of requests, in buckets.
 
 use serde_json::Value;
 
-/// Buckets in which there is something, each with the longest time in it, in seconds, and with how many are in it; the shortest first.
+/// Buckets that are not empty, each with its longest time, in seconds, and the number of its requests; the shortest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution(Vec<(f64, f64)>);
 
 impl Distribution {
-    /// From the `times` of a part in the answer to `status`. Whatever is of another form counts as nothing.
+    /// Reads the `times` of a part of the response to `status`. A value of another form counts as empty.
     pub fn read(part: &Value) -> Self {
         let buckets = part.get("buckets").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let bucket = |bucket: &Value| match bucket.as_array()?.as_slice() {
@@ -19,13 +19,13 @@ impl Distribution {
         Self(buckets)
     }
 
-    /// What has come to it since.
+    /// The requests that were added since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let then = |bound: f64| before.0.iter().find(|(known, _)| *known == bound).map_or(0.0, |(_, count)| *count);
         Self(self.0.iter().map(|(bound, count)| (*bound, (count - then(*bound)).max(0.0))).collect())
     }
 
-    /// The time within which this part of all were over, rounded up to that of a bucket; `None`: there are none.
+    /// The time within which this part of the requests was answered, rounded up to that of a bucket; `None`: there are none.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let rank = self.0.iter().map(|(_, count)| count).sum::<f64>() * part;
         let mut seen = 0.0;

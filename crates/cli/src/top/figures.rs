@@ -1,11 +1,11 @@
-//! Numbers in few characters.
+//! Formats numbers in few characters.
 
-/// A number in a second, or a count, in five characters.
+/// A rate, or a count, in five characters.
 pub fn few(number: f64) -> String {
     scaled(number, 1000.0, ["", "k", "M", "G", "T"])
 }
 
-/// How many there are, in five characters.
+/// A count, in five characters.
 pub fn count(number: f64) -> String {
     if number < 9999.5 { format!("{number:.0}") } else { few(number) }
 }

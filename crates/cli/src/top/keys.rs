@@ -1,4 +1,4 @@
-//! Keys, as terminals send them.
+//! Decodes keys, as terminals send them.
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub enum Key {
     PageDown,
     Home,
     End,
-    /// One that nothing is done for.
+    /// A key without a meaning here.
     Other,
 }
 
-/// The keys in `bytes`, and how many bytes they take. What is left at the end is the beginning of a key. An escape character that
-/// nothing follows is the key of that name: the rest of a sequence comes together with its beginning.
+/// The keys in `bytes`, and the number of bytes that they take. The rest at the end is the beginning of a key. A lone escape
+/// character is the key of that name: the rest of a sequence comes together with its beginning.
 pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     let (mut keys, mut taken) = (Vec::new(), 0);
     while let Some((key, length)) = first(&bytes[taken..]) {
@@ -31,12 +31,12 @@ pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     (keys, taken)
 }
 
-/// The first key and its length; `None`: it is not complete.
+/// The first key and its length; `None`: it is incomplete.
 fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes {
         [] => return None,
         [0x1b, b'[', rest @ ..] => return sequence(rest).map(|(key, length)| (key, length + 2)),
-        // The cursor keys in their other mode.
+        // The cursor keys in application mode.
         [0x1b, b'O'] => return None,
         [0x1b, b'O', last, ..] => return Some((named(&[], *last), 3)),
         [0x1b, ..] => Key::Escape,
@@ -54,7 +54,7 @@ fn first(bytes: &[u8]) -> Option<(Key, usize)> {
 /// A control sequence behind its introducer (ECMA-48, section 5.4): parameters, intermediate bytes, a final byte.
 fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
     let end = bytes.iter().position(|byte| !(0x20..0x40).contains(byte))?;
-    // What is no final byte has cut the sequence off, and begins another key.
+    // A byte that is not a final byte has cut the sequence off, and begins another key.
     let length = if (0x40..0x7f).contains(&bytes[end]) { end + 1 } else { end };
     Some((named(&bytes[..end], bytes[end]), length))
 }

@@ -1,4 +1,4 @@
-//! What is shown: the newest snapshot, and how its numbers differ from those of earlier ones. No input or output.
+//! The data of the picture: the newest snapshot, and the differences of its numbers from earlier ones. It does no I/O.
 
 use super::resources::Usage;
 use super::snapshot::{Numbers, Process, Request, Snapshot};
@@ -7,51 +7,52 @@ use std::collections::{HashMap, VecDeque};
 /// The spans over which numbers are compared, in seconds.
 pub const SPANS: [f64; 3] = [1.0, 10.0, 60.0];
 
-/// A sample may come that much earlier than its span asks for: the server answers between two waits, not at the exact time.
+/// The time by which a sample may be shorter than its span, in seconds: the server answers between two waits, not at the
+/// exact time.
 const SLACK: f64 = 0.1;
 
 /// Numbers over time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The newest; `None`: none has come.
+    /// The newest snapshot; `None`: none has come.
     pub present: Option<Snapshot>,
-    /// What the processes use, as /proc says.
+    /// The usage of the processes, from /proc.
     pub usage: HashMap<u32, Usage>,
-    /// Why the server cannot be asked at present.
+    /// The reason why the server cannot be queried at present; `None`: it can.
     pub trouble: Option<String>,
     /// The last backtrace; `None`: none has come.
     pub backtrace: Option<Backtrace>,
-    /// Earlier numbers and the newest, the oldest first.
+    /// The numbers of earlier snapshots and of the newest, the oldest first.
     history: VecDeque<Numbers>,
-    /// Requests of each process: at which time the server had counted how many, before the newest snapshot and in it.
+    /// For each process: the number of requests that the server had counted at a time, before the newest snapshot and in it.
     requests: HashMap<u32, Vec<(f64, f64)>>,
 }
 
-/// What is known about where the app of a process is.
+/// The latest backtrace of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backtrace {
     pub pid: u32,
-    /// As people read it.
+    /// The text, formatted for people.
     pub lines: Vec<String>,
-    /// Why there is nothing newer.
+    /// The reason why there is nothing newer; `None`: it is up to date.
     pub trouble: Option<String>,
 }
 
-/// How the numbers have grown in a span.
+/// The growth of the numbers in a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Growth {
-    /// Its length in seconds, as it was measured.
+    /// The length of the span in seconds, as measured.
     pub span: f64,
     pub by: Numbers,
 }
 
 impl Growth {
-    /// In a second.
+    /// The growth of a number in a second.
     pub fn rate(&self, of: impl Fn(&Numbers) -> f64) -> f64 {
         of(&self.by) / self.span
     }
 
-    /// The mean time in the queue of those that were queued; `None`: there were none.
+    /// The mean queue time of the requests that were queued, in seconds; `None`: there were none.
     pub fn mean_wait(&self) -> Option<f64> {
         (self.by.queued > 0.0).then(|| self.by.waited / self.by.queued)
     }
@@ -61,23 +62,23 @@ impl Growth {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessRow {
     pub process: Process,
-    /// Requests in a second; `None`: it is not known yet.
+    /// Requests in a second; `None`: unknown yet.
     pub rate: Option<f64>,
     pub usage: Usage,
-    /// The oldest request that it has, and how many more.
+    /// The oldest request of the process, and the number of its others.
     pub runs: Option<(Request, usize)>,
 }
 
 impl Model {
-    /// Takes the newest snapshot, and what its processes use.
+    /// Takes the newest snapshot, and the usage of its processes.
     pub fn take(&mut self, snapshot: Snapshot, usage: HashMap<u32, Usage>) {
         let now = snapshot.numbers.clone();
-        // A new program that cannot read the counters begins anew.
+        // The counters have begun anew: a new program could not read the old ones.
         if self.history.back().is_some_and(|last| shrunk(last, &now)) {
             self.history.clear();
             self.requests.clear();
         }
-        // Two answers at the same moment of the server would be no span.
+        // Two answers at the same time of the server would be no span.
         if self.history.back().is_none_or(|last| last.seconds < now.seconds) {
             self.history.push_back(now);
         }
@@ -91,7 +92,7 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Takes the newest backtrace of a process, or why there is none: then what was known stays.
+    /// Takes the newest backtrace of a process, or the reason why there is none: then the old one stays.
     pub fn take_backtrace(&mut self, pid: u32, told: Result<Vec<String>, String>) {
         let before = self.backtrace.take().filter(|before| before.pid == pid);
         self.backtrace = Some(match told {
@@ -106,7 +107,7 @@ impl Model {
         for process in &snapshot.processes {
             let seen = self.requests.entry(process.pid).or_default();
             if seen.last().is_some_and(|(_, requests)| *requests > process.requests) {
-                // Another process with this number.
+                // Another process has this number now.
                 seen.clear();
             }
             if seen.last().is_none_or(|(at, _)| *at < now) {
@@ -118,7 +119,7 @@ impl Model {
         }
     }
 
-    /// The growth in each span; `None`: it has not been observed for longer than the span before it.
+    /// The growth in each span; `None`: the server was not observed for longer than the span before it.
     pub fn growth(&self) -> [Option<Growth>; SPANS.len()] {
         let mut shorter = 0.0;
         SPANS.map(|span| {
@@ -155,7 +156,7 @@ impl Model {
     }
 }
 
-/// Whether counters have been counted anew.
+/// Whether the counters have begun anew.
 fn shrunk(before: &Numbers, now: &Numbers) -> bool {
     let sum = |numbers: &Numbers| numbers.responses.iter().sum::<f64>();
     now.seconds < before.seconds || sum(now) < sum(before) || now.accepted < before.accepted
@@ -210,7 +211,7 @@ mod tests {
     fn rates_are_those_of_their_spans() {
         let mut model = of(&[]);
         for second in 0..=200 {
-            // A hundred requests a second in all, but a thousand in the last one.
+            // A hundred requests a second on the average, but a thousand in the last one.
             let requests = f64::from(second) * 100.0 + if second == 200 { 900.0 } else { 0.0 };
             model.take(after(f64::from(second), requests), HashMap::new());
         }
@@ -223,10 +224,10 @@ mod tests {
     fn a_span_that_was_not_observed_is_unknown() {
         assert_eq!(rates(&of(&[(5.0, 50.0)])), [None, None, None]);
         assert_eq!(rates(&of(&[(5.0, 50.0), (6.0, 70.0)])), [Some((1.0, 20.0)), None, None]);
-        // A long interval has no rate for a second: it is told with the span that it has.
+        // A long interval has no rate for a second: it is shown with its own span.
         assert_eq!(rates(&of(&[(0.0, 0.0), (5.0, 50.0)])), [Some((5.0, 10.0)), None, None]);
         assert_eq!(rates(&of(&[(0.0, 0.0), (4.0, 40.0), (5.0, 60.0)])), [Some((1.0, 20.0)), Some((5.0, 12.0)), None]);
-        // A sample that came a little early counts as one of that second.
+        // A sample that comes a little early counts for its second.
         assert_eq!(rates(&of(&[(0.0, 0.0), (1.0, 10.0), (1.95, 29.0)]))[0].map(|(_, rate)| rate.round()), Some(20.0));
     }
 

@@ -1,10 +1,10 @@
-//! In which order rows stand, and which are shown.
+//! Sorts and filters rows.
 
 use super::model::ProcessRow;
 use super::snapshot::Request;
 use std::cmp::Ordering;
 
-/// By what the table of processes is sorted.
+/// The column by which the table of processes is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessKey {
     Name,
@@ -20,7 +20,7 @@ pub enum ProcessKey {
     Running,
 }
 
-/// By what the table of requests is sorted.
+/// The column by which the table of requests is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKey {
     State,
@@ -36,7 +36,7 @@ pub enum RequestKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order<Key> {
     pub key: Key,
-    /// The other way round than the key suggests.
+    /// Whether the order is the opposite of the usual one of the key.
     pub reversed: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Order<Key> {
 pub trait Keys: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
 
-    /// Whether the greatest come first where nothing is reversed.
+    /// Whether the usual order begins with the greatest.
     fn falls(self) -> bool;
 }
 
@@ -87,7 +87,7 @@ impl<Key: Keys> Order<Key> {
         (column, self.key.falls() != self.reversed)
     }
 
-    /// Goes to another column.
+    /// Moves to the next column or the one before.
     pub fn step(&mut self, forward: bool) {
         let (column, count) = (self.column().0, Key::ALL.len());
         let next = if forward { column + 1 } else { column + count - 1 } % count;
@@ -99,7 +99,7 @@ impl<Key: Keys> Order<Key> {
     }
 }
 
-/// The processes that a filter lets through, in their order. Those that are equal keep the server's order.
+/// The processes that pass the filter, sorted. Equal ones keep the server's order.
 pub fn processes(mut rows: Vec<ProcessRow>, order: Order<ProcessKey>, filter: &str) -> Vec<ProcessRow> {
     rows.retain(|row| {
         let process = &row.process;
@@ -129,7 +129,7 @@ pub fn processes(mut rows: Vec<ProcessRow>, order: Order<ProcessKey>, filter: &s
     rows
 }
 
-/// The requests that a filter lets through, in their order.
+/// The requests that pass the filter, sorted.
 pub fn requests<'a>(requests: &'a [Request], order: Order<RequestKey>, filter: &str) -> Vec<&'a Request> {
     let shown = |request: &&Request| passes(filter, &[&request.state, &request.client, &request.what]);
     let mut rows: Vec<&'a Request> = requests.iter().filter(shown).collect();
@@ -138,7 +138,7 @@ pub fn requests<'a>(requests: &'a [Request], order: Order<RequestKey>, filter: &
             RequestKey::State => one.state.cmp(&other.state).then(one.position.cmp(&other.position)),
             RequestKey::Age => one.age.total_cmp(&other.age),
             RequestKey::Quiet => floats(one.quiet, other.quiet),
-            // What has none comes last.
+            // Requests without a deadline come last.
             RequestKey::Deadline => one.deadline.unwrap_or(f64::MAX).total_cmp(&other.deadline.unwrap_or(f64::MAX)),
             RequestKey::Worker => one.worker.cmp(&other.worker),
             RequestKey::Client => one.client.cmp(&other.client),
@@ -148,7 +148,7 @@ pub fn requests<'a>(requests: &'a [Request], order: Order<RequestKey>, filter: &
     rows
 }
 
-/// What is unknown is less than anything.
+/// Compares numbers; an unknown one is the least.
 fn floats(one: Option<f64>, other: Option<f64>) -> Ordering {
     one.unwrap_or(-1.0).total_cmp(&other.unwrap_or(-1.0))
 }

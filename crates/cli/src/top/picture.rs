@@ -1,13 +1,13 @@
-//! What is drawn: lines of text in a few styles.
+//! A picture: lines of text in a few styles.
 
-/// How a piece of text looks. Without colours, everything can still be told apart by its words.
+/// The style of a piece of text. Without colours, the words alone are sufficient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     #[default]
     Plain,
-    /// A title or a number that matters.
+    /// A title or an important number.
     Strong,
-    /// What explains or is of less interest.
+    /// An explanation, or a piece of less interest.
     Faint,
     /// The heads of a table.
     Heads,
@@ -24,7 +24,7 @@ pub enum Style {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub pieces: Vec<(String, Style)>,
-    /// The style goes on to the end of the line.
+    /// The style of the rest of the line up to the edge; `None`: none.
     pub filled: Option<Style>,
 }
 
@@ -47,7 +47,7 @@ impl Line {
         self.pieces.iter().map(|(text, _)| text.chars().count()).sum()
     }
 
-    /// The line in that many columns at most.
+    /// Cuts the line to this number of columns.
     pub fn cut(mut self, width: usize) -> Self {
         let mut left = width;
         for (text, _) in &mut self.pieces {
@@ -70,7 +70,7 @@ pub fn text(lines: &[Line]) -> String {
     lines.iter().map(|line| line.text() + "\n").collect()
 }
 
-/// Facts side by side, in as many lines as they need.
+/// Arranges facts side by side, in as many lines as they need.
 pub fn wrapped(facts: Vec<Line>, width: usize) -> Vec<Line> {
     const GAP: &str = "  ";
     let mut lines: Vec<Line> = Vec::new();

@@ -1,15 +1,15 @@
-//! What processes use of processors and memory, as /proc says: this process reads it, so that the server need not.
+//! The CPU and memory usage of processes, from /proc: this process reads it, so that the server need not.
 
 use rustix::param::clock_ticks_per_second;
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How often the memory of a process is looked at. The kernel walks through all its pages, and takes about ten milliseconds for a
-/// gigabyte.
+/// The interval at which the memory of a process is read. The kernel walks through all its pages, and takes about ten
+/// milliseconds for a gigabyte.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
 
-/// What a process uses; `None`: it is not known (yet), or the system refuses to say.
+/// The usage of a process; `None`: unknown (yet), or the system refuses to report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Hundredths of one processor.
@@ -18,7 +18,7 @@ pub struct Usage {
     pub memory: Option<u64>,
 }
 
-/// What was seen of the processes before.
+/// The earlier readings of the processes.
 #[derive(Debug, Default)]
 pub struct Resources {
     seen: HashMap<u32, Seen>,
@@ -27,14 +27,14 @@ pub struct Resources {
 #[derive(Debug)]
 struct Seen {
     at: Instant,
-    /// When the process has begun, in the kernel's units: another process may get its number.
+    /// The start of the process, in the kernel's units: another process may get its number.
     began: u64,
     ticks: u64,
     memory: Option<(Instant, u64)>,
 }
 
 impl Resources {
-    /// Looks at these processes.
+    /// Reads the usage of these processes.
     pub fn look(&mut self, pids: &[u32]) -> HashMap<u32, Usage> {
         let mut before = std::mem::take(&mut self.seen);
         let mut usage = HashMap::new();
@@ -60,8 +60,8 @@ fn percent(ticks: u64, time: Duration) -> f64 {
     100.0 * ticks as f64 / clock_ticks_per_second() as f64 / time.as_secs_f64().max(0.001)
 }
 
-/// The time of processors that a process has used, and when it has begun: fields 14, 15 and 22 of its `stat` (proc(5)). The second
-/// field is a name in parentheses, which may hold anything.
+/// The CPU time of a process, and its start: fields 14, 15 and 22 of its `stat` (proc(5)). The second field is a name in
+/// parentheses, which may have any characters.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u64>().ok();
@@ -93,7 +93,7 @@ mod tests {
         let first = resources.look(&[own])[&own];
         assert_eq!(first.cpu, None, "there is nothing to compare with");
         let end = Instant::now() + Duration::from_secs(60);
-        // Until the kernel has counted a tick.
+        // Repeats until the kernel has counted a tick.
         while resources.look(&[own])[&own].cpu.is_none_or(|percent| percent <= 0.0) {
             assert!(Instant::now() < end, "it has computed for a minute");
             (0..1_000_000_u64).for_each(|number| {

@@ -1,12 +1,12 @@
-//! What a server says at one moment, read from the answers of its control socket.
+//! The state of a server at one moment, read from the responses of its control socket.
 //!
-//! Every text is made harmless here: parts of them come from clients. Whatever is missing or of another kind counts as nothing, because
-//! servers of other versions may say more or less.
+//! Every text is made harmless here: parts of them come from clients. Values that are missing or of another type count as
+//! empty or zero, because servers of other versions may report more or less.
 
 use super::distribution::Distribution;
 use serde_json::Value;
 
-/// All that is asked at one moment.
+/// The responses to all queries of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     pub server: Server,
@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub traffic: Traffic,
 }
 
-/// What the server is.
+/// The facts about the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Server {
     pub version: String,
@@ -31,30 +31,30 @@ pub struct Server {
     pub workers: u64,
     /// Threads of each worker.
     pub threads: u64,
-    /// The longest time that a request has waited.
+    /// The longest time that a request has waited, in seconds.
     pub longest_wait: f64,
 }
 
-/// Numbers that only grow. Those that are told together are added up here.
+/// Counters. Those that are shown together are added up here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
-    /// The time for which they have been counted.
+    /// The time for which they have been counted, in seconds.
     pub seconds: f64,
     /// By the first digit of the status.
     pub responses: [f64; 5],
     pub received: f64,
     pub sent: f64,
     pub accepted: f64,
-    /// Requests that were lost with their workers, that found the queue full or no room for their content.
+    /// Requests that were lost with their workers, or that found the queue full or no room for their content.
     pub lost: f64,
     /// Requests that took too long: to arrive, in the queue, or in the app.
     pub timeouts: f64,
     /// Workers and edges that have ended for another reason than a stop, a reload or a new number of workers.
     pub restarts: f64,
-    /// Requests that were put into the queue, and the time that they have waited.
+    /// Requests that were queued, and their total queue time in seconds.
     pub queued: f64,
     pub waited: f64,
-    /// How long requests have taken, from when they were complete until their responses were sent.
+    /// The times of requests, from when they were complete until their responses were sent.
     pub times: Distribution,
 }
 
@@ -64,7 +64,7 @@ pub struct Process {
     pub kind: String,
     pub number: u64,
     pub pid: u32,
-    /// Empty: it belongs to none.
+    /// The load of the app; empty: the process belongs to none.
     pub generation: String,
     pub state: String,
     pub age: f64,
@@ -75,7 +75,7 @@ pub struct Process {
 /// The requests in the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
-    /// The server does not say, for this reason.
+    /// The server does not report them, for this reason.
     Unknown(String),
     /// The oldest first.
     Known { requests: Vec<Request>, more: u64 },
@@ -87,11 +87,11 @@ impl Default for Traffic {
     }
 }
 
-/// A request in flight.
+/// A request in progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     pub state: String,
-    /// Its place in the queue.
+    /// Its position in the queue.
     pub position: Option<u64>,
     pub age: f64,
     pub quiet: Option<f64>,
@@ -112,14 +112,15 @@ impl Traffic {
         }
     }
 
-    /// The length of the queue and the wait of the oldest in it. The requests that are not told of are the youngest, so they wait.
+    /// The length of the queue and the wait of its oldest request. The requests without details are the youngest, so they
+    /// wait.
     pub fn queue(&self) -> Option<(u64, f64)> {
         let (requests, more) = self.known()?;
         let waiting = || requests.iter().filter(|request| request.is_queued());
         Some((waiting().count() as u64 + more, waiting().map(|request| request.age).fold(0.0, f64::max)))
     }
 
-    /// How many threads of workers have a request. An app that puts answers off may have several requests in one thread.
+    /// The number of threads of workers with a request. An app that answers later may have several requests in one thread.
     pub fn busy(&self, threads: u64) -> Option<u64> {
         let (requests, _) = self.known()?;
         let mut pids: Vec<u32> = requests.iter().filter(|request| !request.is_queued()).filter_map(|one| one.pid).collect();
@@ -141,7 +142,7 @@ impl Request {
 }
 
 impl Snapshot {
-    /// From the answers to `status`, `workers` and `requests`.
+    /// Reads the responses to `status`, `workers` and `requests`.
     pub fn read(status: &Value, workers: &Value, requests: &Value) -> Self {
         Self {
             server: Server::read(status),
@@ -264,8 +265,9 @@ fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A text without anything that a terminal obeys: no controls, and no marks that change the direction of writing or have no width.
-/// Letters of East Asia stay, and take two cells each: lines are not wrapped, so they move only the rest of their own line.
+/// A text without characters that steer a terminal: no controls, and no marks that change the direction of writing or have no
+/// width. Letters of East Asia stay, and take two cells each: lines are not wrapped, so they move only the rest of their own
+/// line.
 pub fn harmless(text: &str) -> String {
     let plain = |character: char| character == ' ' || character.is_ascii_graphic();
     let letter = |character: char| !character.is_ascii() && character.is_alphanumeric();

@@ -1,4 +1,4 @@
-//! Rows whose columns begin below each other. Where the width does not do, the columns that matter least are left out.
+//! Aligns the columns of rows, and omits the least important columns if the width is not sufficient.
 
 use super::picture::{Line, Style};
 
@@ -7,13 +7,14 @@ use super::picture::{Line, Style};
 pub struct Column {
     pub head: &'static str,
     pub side: Side,
-    /// The higher, the longer it stays in narrow terminals; columns of the same weight go together.
+    /// The importance of the column: columns with the least weight are omitted first; those of the same weight are omitted
+    /// together.
     pub weight: u8,
-    /// At least so wide, so that columns do not jump with their numbers.
+    /// The least width, so that columns do not move with their numbers.
     pub least: usize,
 }
 
-/// On which side the cells of a column are even.
+/// The side on which the cells of a column are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
@@ -49,7 +50,7 @@ pub struct Layout<'a> {
 const GAP: usize = 1;
 
 impl<'a> Layout<'a> {
-    /// For these rows, in that many columns of the terminal. The last column may be cut.
+    /// Lays out these rows, in `width` columns of the terminal. The last column may be cut.
     pub fn new(columns: &'a [Column], sorted: Option<(usize, char)>, rows: &[Row], width: usize) -> Self {
         let natural = |(index, column): (usize, &Column)| {
             let cells = rows.iter().filter_map(|row| row.cells.get(index)).map(|(text, _)| text.chars().count());
@@ -100,7 +101,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The width that these columns take. A last column to the left may be cut, down to its least width.
+/// The width of these columns. A left-aligned last column may be cut, down to its least width.
 fn needed(columns: &[Column], shown: &[(usize, usize)]) -> usize {
     let of_one = |(place, (index, width)): (usize, &(usize, usize))| {
         let column = &columns[*index];

@@ -1,4 +1,4 @@
-//! The terminal: its second screen, keys as they are pressed, and its way back.
+//! The terminal: its alternate screen, its raw mode, and the return to its former state.
 
 use super::picture::{Line, Style};
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
@@ -13,22 +13,22 @@ use rustix::termios::{Winsize, tcgetwinsize};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// How long the rest of a key may take that has begun with an escape character, on slow lines.
+/// The time that the rest of a key may take after an escape character, on slow lines.
 const REST_OF_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// The terminal while it shows pictures. It is given back when this is dropped.
+/// The terminal while it shows pictures. Dropping this restores it.
 pub struct Terminal {
-    /// What it shows; empty: it is to be drawn anew.
+    /// The lines on the screen; empty: all lines are to be drawn.
     shown: Vec<Line>,
     coloured: bool,
 }
 
-/// Whether pictures can be shown and keys be read.
+/// Whether the terminal can show pictures and send keys.
 pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Its columns and lines. One that says nothing counts as one of the usual size.
+/// The columns and lines of the terminal. One that does not report them counts as one of the usual size.
 pub fn room() -> (usize, usize) {
     // crossterm would ask the terminal of the session, which need not be that of the output.
     match tcgetwinsize(io::stdout()) {
@@ -38,10 +38,10 @@ pub fn room() -> (usize, usize) {
 }
 
 impl Terminal {
-    /// Takes the terminal. A panic gives it back before it says anything.
+    /// Takes the terminal. A panic restores it before the message is printed.
     ///
     /// # Errors
-    /// The terminal does not answer.
+    /// The terminal does not respond.
     pub fn take(coloured: bool) -> io::Result<Self> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -53,12 +53,12 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Takes it again after [`Terminal::leave`].
+    /// Takes the terminal again after [`Terminal::leave`].
     ///
     /// # Errors
-    /// The terminal does not answer.
+    /// The terminal does not respond.
     pub fn enter(&mut self) -> io::Result<()> {
-        // If somebody else has changed the modes meanwhile, crossterm knows nothing of it.
+        // Another program may have changed the modes meanwhile, of which crossterm knows nothing.
         let _ = disable_raw_mode();
         enable_raw_mode()?;
         self.forget();
@@ -67,17 +67,17 @@ impl Terminal {
         out.flush()
     }
 
-    /// Gives it back for a while.
+    /// Restores the terminal for a while.
     pub fn leave(&self) {
         give_back();
     }
 
-    /// All of it is to be drawn, because its size has changed or something else was written there.
+    /// Draws all lines next time, because the size has changed or another program has written to the screen.
     pub fn forget(&mut self) {
         self.shown.clear();
     }
 
-    /// Draws the lines that differ from those that are shown.
+    /// Draws the lines that have changed.
     ///
     /// # Errors
     /// The terminal has gone.
@@ -107,7 +107,7 @@ impl Terminal {
     fn write(&self, out: &mut Vec<u8>, line: &Line) -> io::Result<()> {
         let mut present = Style::Plain;
         let (width, _) = room();
-        // What is cleared takes the colours of the moment, but not its attributes; so a filled line gets spaces.
+        // Clearing fills with the current colours, but not with attributes such as reverse; so a filled line gets spaces.
         let filling = line.filled.map(|style| (" ".repeat(width.saturating_sub(line.width())), style));
         for (text, style) in line.pieces.iter().chain(&filling) {
             if *style != present {
@@ -151,7 +151,7 @@ impl Drop for Terminal {
     }
 }
 
-/// As it was before. If the terminal has gone, nothing is left to give back.
+/// Restores the former state. Errors are ignored: the terminal has gone.
 fn give_back() {
     let mut out = io::stdout().lock();
     let _ = queue!(out, EnableLineWrap, SetAttribute(Attribute::Reset), cursor::Show, LeaveAlternateScreen);
@@ -159,7 +159,7 @@ fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Adds what has been pressed, without waiting for a key. `false`: the terminal has gone.
+/// Appends the pressed keys, without waiting for any. `false`: the terminal has gone.
 pub fn read_keys(bytes: &mut Vec<u8>) -> bool {
     let stdin = io::stdin();
     let mut buffer = [0; 256];

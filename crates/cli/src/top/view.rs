@@ -1,4 +1,4 @@
-//! The picture of a model: a head, how the numbers grow, the processes, the requests.
+//! Renders the model: a head, the growth of the numbers, the processes, the requests.
 
 pub mod backtrace;
 mod head;
@@ -16,18 +16,18 @@ use super::table::{Layout, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub width: usize,
-    /// `None`: as many lines as it takes, without the line for keys.
+    /// The number of lines; `None`: as many as needed, without the line for keys.
     pub height: Option<usize>,
 }
 
 impl Size {
-    /// Rows that a key for a page goes on by.
+    /// The number of rows by which a key for a page moves.
     pub fn page(self) -> usize {
         self.height.map_or(20, |height| (height / 2).max(1))
     }
 }
 
-/// The picture: no line is wider than the room, and there are no more of them.
+/// Renders the picture, which is neither wider nor higher than `size`.
 pub fn picture(model: &Model, controls: &Controls, size: Size) -> Vec<Line> {
     let Size { width, height } = size;
     let mut lines = head::lines(model, width, height);
@@ -55,7 +55,7 @@ pub fn pids(model: &Model, controls: &Controls) -> Vec<u32> {
     order::processes(model.processes(), controls.processes, &controls.filter).iter().map(|row| row.process.pid).collect()
 }
 
-/// How many rows of requests there are.
+/// The number of rows of requests.
 pub fn requests(model: &Model, controls: &Controls) -> usize {
     match model.present.as_ref().map(|present| &present.traffic) {
         Some(Traffic::Known { requests, .. }) => order::requests(requests, controls.requests, &controls.filter).len(),
@@ -63,13 +63,13 @@ pub fn requests(model: &Model, controls: &Controls) -> usize {
     }
 }
 
-/// The process that has the first of the requests that are shown; `None`: it waits, or there is none.
+/// The process with the first request that is shown; `None`: the request waits, or there is none.
 pub fn worker(model: &Model, controls: &Controls) -> Option<u32> {
     let Traffic::Known { requests, .. } = &model.present.as_ref()?.traffic else { return None };
     order::requests(requests, controls.requests, &controls.filter).get(controls.above)?.pid
 }
 
-/// The tables that are to be shown, in so many lines at most.
+/// Renders the tables that are shown, in at most `room` lines.
 fn tables(model: &Model, controls: &Controls, width: usize, room: Option<usize>) -> Vec<Line> {
     let shown = order::processes(model.processes(), controls.processes, &controls.filter);
     let above = controls.selected.and_then(|pid| shown.iter().position(|row| row.process.pid == pid));
@@ -112,23 +112,23 @@ fn sorted((column, falls): (usize, bool)) -> (usize, char) {
     (column, if falls { 'v' } else { '^' })
 }
 
-/// A table before it is known how many of its rows have room.
+/// A table whose visible rows are not determined yet.
 struct Table<'a> {
     columns: &'static [super::table::Column],
     sorted: (usize, char),
     rows: Vec<Row>,
-    /// How many more there are, of which nothing is known.
+    /// The number of further rows, without details.
     more: u64,
     focus: Focus,
-    /// What is said where there are no rows.
+    /// The text instead of rows if there are none.
     instead: &'a str,
 }
 
-/// Which rows are shown when not all of them have room.
+/// The part that is shown if not all rows have room.
 enum Focus {
-    /// This one, and those around it.
+    /// This row, and those around it.
     Around(usize),
-    /// This one, and those below it.
+    /// This row, and those below it.
     From(usize),
 }
 
@@ -153,7 +153,7 @@ impl Table<'_> {
         };
         let below = &self.rows[from..];
         let fit = room.saturating_sub(1);
-        // A line that tells of the others takes the place of a row.
+        // The line with the number of hidden rows takes the place of a row.
         let all = below.len() <= fit && self.more == 0;
         let shown = if all { below.len() } else { below.len().min(fit.saturating_sub(1)) };
         lines.extend(below[..shown].iter().map(|row| layout.line(row)));

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long something may take before a test gives up: far longer than it needs on a busy machine.
+/// The time after which a test gives up: far longer than needed on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when the value is dropped.

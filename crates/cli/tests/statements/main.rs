@@ -1,4 +1,5 @@
-//! The manual's statements about options: those in its commands of `oribi` exist, and its sentences about failures are true.
+//! The manual's statements about options: options in its commands of `oribi` exist, and its sentences about failures are
+//! true.
 
 mod tables;
 
@@ -7,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A sentence of the manual, and a command that shows it: it ends with a failure and a message that has all of `answers`.
+/// A sentence of the manual, and a command that shows it: it fails with a message that contains all of `answers`.
 struct Statement {
     file: &'static str,
     sentence: &'static str,
@@ -103,7 +104,7 @@ fn options_of_servers() -> BTreeSet<String> {
 }
 
 fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
-    // A server that starts against the sentence is ended.
+    // A server that starts in spite of the sentence is ended.
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_oribi")]).args(arguments).args(["--listen", "app.sock", "--control", "off"]);
     command.current_dir(folder);

@@ -1,4 +1,5 @@
-//! The manual's tables of options: those of other servers that are said to be taken exist, and defaults are those of the settings.
+//! The manual's tables of options: options of other servers that it calls supported exist, and its defaults are those of the
+//! settings.
 
 use crate::{manual, options, options_of_servers};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ fn rows(page: &str, heading: &str) -> Vec<Row> {
     found
 }
 
-/// The option, or what it is said to be: `either` and `the same` are all options of the row.
+/// The option of the row, or its equivalent: `either` and `the same` are all options of the row.
 fn taken(row: &Row, servers: &[&str], ours: &str) -> Vec<String> {
     let of = |column: &str| options(&row[column]).map(str::to_owned).collect::<Vec<_>>();
     match row[ours].as_str() {
@@ -83,7 +84,7 @@ fn defaults_are_those_of_the_settings() {
             for option in options(&row["option"]) {
                 seen += 1;
                 let (said, real) = (as_value(&row["default"]), &defaults[option]);
-                // In words: the beginning is the same.
+                // A default in words: the beginning is the same.
                 assert!(said == *real || real.starts_with(&said), "{page}: {option} is {said}, but {real}");
             }
         }

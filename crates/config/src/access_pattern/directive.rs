@@ -1,20 +1,20 @@
-//! One directive of a pattern: `%h`, `%{Referer}i`, `%!200{ms}T`, or `%(addr)`.
+//! Parses one directive of a pattern: `%h`, `%{Referer}i`, `%!200{ms}T`, or `%(addr)`.
 
 use super::{AccessItem as Item, Found, Instant, Radix, Statuses, TimeForm, Unit};
 
-/// The names of the parts of a request's time.
+/// The names of the parts of a request's duration.
 const PARTS: [&str; 4] = ["queue", "first", "app", "send"];
 
-/// The letters of strftime that are known.
+/// The supported letters of strftime.
 const CALENDAR: &str = "%aAbBdeFhHImMprRStTyYzZ";
 
-/// Reads one of Apache's from the beginning of `text`, which is a `%`; returns what follows it, too.
+/// Parses a directive of Apache at the start of `text`, which begins with `%`. Returns the rest of `text`, too.
 ///
 /// # Errors
-/// Says what is not understood.
+/// Says which part is not understood.
 pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     let (statuses, text) = statuses(&text[1..])?;
-    // Apache tells by these whether the first or the last of several internal requests is meant. There is only one here.
+    // In Apache these signs choose between the first and the last of several internal requests. Here is only one.
     let mut rest = text.trim_start_matches(['<', '>']);
     let mut argument = None;
     if let Some(inner) = rest.strip_prefix('{') {
@@ -91,7 +91,7 @@ fn with_argument(letter: char, argument: &str) -> Result<Item, String> {
     })
 }
 
-/// The server's port, or the client's.
+/// Parses the choice between the server's port and the client's.
 fn port(whose: &str) -> Result<Item, String> {
     match whose {
         "canonical" | "local" => Ok(Item::ServerPort),
@@ -100,7 +100,7 @@ fn port(whose: &str) -> Result<Item, String> {
     }
 }
 
-/// The number of the process that writes the line, or of the thread.
+/// Parses the choice between the id of the process that writes the line and that of the thread.
 fn process(which: &str) -> Result<Item, String> {
     match which {
         "pid" => Ok(Item::Process),
@@ -110,8 +110,8 @@ fn process(which: &str) -> Result<Item, String> {
     }
 }
 
-/// A variable of the environment that apps get (RFC 3875, section 4.1), as far as the server fills it from what the log knows. `None`: it
-/// does not.
+/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log has.
+/// `None`: it does not.
 fn variable(name: &str) -> Option<Result<Item, String>> {
     Some(Ok(match name {
         "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
@@ -133,7 +133,7 @@ fn unknown_variable(written: &str) -> String {
     )
 }
 
-/// `ms`, `queue`, `queue:ms`.
+/// Parses `ms`, `queue`, `queue:ms`.
 fn duration(argument: &str) -> Result<Item, String> {
     let (named, text) = argument.split_once(':').map_or((argument, "us"), |(named, unit)| (named, unit));
     match PARTS.into_iter().find(|part| *part == named) {
@@ -180,7 +180,7 @@ fn time(argument: &str) -> Result<Item, String> {
         _ => {
             let mut letters = form.split('%').skip(1);
             while let Some(piece) = letters.next() {
-                // Two in a row are one.
+                // Two in a row stand for one.
                 let letter = piece.chars().next().or_else(|| letters.next().map(|_| '%'));
                 if letter.is_none_or(|letter| !CALENDAR.contains(letter)) {
                     let known = CALENDAR.trim_start_matches('%');
@@ -193,7 +193,7 @@ fn time(argument: &str) -> Result<Item, String> {
     Ok(Item::Time(instant, form))
 }
 
-/// Reads the statuses before a letter: `400,501` or `!200`.
+/// Parses the statuses before a letter: `400,501` or `!200`.
 fn statuses(text: &str) -> Result<(Option<Statuses>, &str), String> {
     let (others, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
     let end = rest.find(|character: char| !character.is_ascii_digit() && character != ',').unwrap_or(rest.len());
@@ -206,7 +206,7 @@ fn statuses(text: &str) -> Result<(Option<Statuses>, &str), String> {
     Ok((Some(Statuses { others, listed }), behind))
 }
 
-/// A name as it is looked for: in lower case.
+/// Checks the name of a field and returns it in lower case.
 fn field_name(text: &str) -> Result<Vec<u8>, String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token) {
@@ -215,10 +215,10 @@ fn field_name(text: &str) -> Result<Vec<u8>, String> {
     Ok(text.to_ascii_lowercase().into_bytes())
 }
 
-/// Reads one of uWSGI's from the beginning of `text`, which is a `%(`; returns what follows it, too.
+/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Returns the rest of `text`, too.
 ///
 /// # Errors
-/// Says what is not understood.
+/// Says which part is not understood.
 pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
     let (name, rest) = text[2..].split_once(')').ok_or("there is no ) behind the (")?;
     let item = match name {

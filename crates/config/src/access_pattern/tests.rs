@@ -1,4 +1,4 @@
-//! What patterns mean, and what is refused.
+//! Patterns and their meanings, and faulty patterns.
 
 use super::{AccessItem as Item, AccessPart as Part, AccessPattern, Instant, Radix, Statuses, TimeForm, Unit};
 

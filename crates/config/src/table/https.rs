@@ -1,4 +1,4 @@
-//! The rows of the table about clients that shall come by https.
+//! The rows of the table that move clients to https.
 
 use super::super::https::{policy, redirect_port, show_redirect};
 use super::super::setting::{Section, Setting};

@@ -1,4 +1,4 @@
-//! The rows of the table about what clients may send, and about what may wait for them.
+//! The rows of the table about limits for requests, and for responses that wait for clients.
 
 use super::super::setting::{Section, Setting};
 use super::super::settings::Limits;
@@ -126,7 +126,7 @@ pub(super) const MAX_KEEPALIVE_REQUESTS: Setting = Setting::new(
 .aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
 .apply(|draft, text| {
     let number = limit(text)?;
-    // Four thousand million requests on one connection are no real limit, either.
+    // Four thousand million requests on one connection are practically no limit.
     draft.settings.limits.requests_per_connection = number.and_then(|number| u32::try_from(number).ok());
     Ok(())
 })
@@ -150,7 +150,7 @@ pub(super) const MAX_FASTCGI_REQUESTS: Setting = Setting::new(
 .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
 .show(|settings| settings.limits.fastcgi_requests.to_string());
 
-/// Bytes in files, or none.
+/// Parses a number of bytes in files, or `off` for none.
 fn spool_size(text: &str) -> Result<u64, String> {
     if is_off(text.trim()) { Ok(0) } else { size(text, 0..=Limits::UNLIMITED) }
 }

@@ -1,4 +1,4 @@
-//! The rows of the table about what is logged of requests.
+//! The rows of the table about the logging of requests.
 
 use super::super::setting::{Section, Setting};
 use super::super::value::{access_format, deadline, optional_log_target, show_access_format, show_duration, show_log_target};

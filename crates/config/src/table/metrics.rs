@@ -65,7 +65,7 @@ pub(super) const METRICS_ROUTE: Setting = Setting::new(
 
 const EXPECTED: &str = "expected off, on or requests, perhaps with names of hosts behind commas, as in on,stats.example.org";
 
-/// `off`, `on`, `requests`; the latter two with names behind commas.
+/// Parses `off`, `on`, `requests`; the latter two with names behind commas.
 fn dashboard(text: &str) -> Result<Dashboard, String> {
     let mut parts = text.split(',').map(str::trim);
     let shows = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -82,7 +82,7 @@ fn dashboard(text: &str) -> Result<Dashboard, String> {
     Ok(Dashboard { shows, names })
 }
 
-/// In the form that [`dashboard`] reads.
+/// Formats the value so that [`dashboard`] can parse it.
 fn show_dashboard(dashboard: &Dashboard) -> String {
     let word = match dashboard.shows {
         DashboardShows::Nothing => "off",

@@ -1,4 +1,4 @@
-//! The rows of the table about what apps get from requests, and about proxies in front.
+//! The rows of the table about the requests that apps get, and about proxies in front.
 
 use super::super::proxy_protocol::ProxyProtocol;
 use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};

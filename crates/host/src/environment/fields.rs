@@ -1,6 +1,6 @@
 //! The fields of a request as variables, `HTTP_…`.
 //!
-//! This file decides what a client must not be able to do by its choice of field names:
+//! The rules here limit the effects of field names, which clients choose:
 //! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
 //! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2);
 //! * `Proxy` is dropped, because many programs take HTTP_PROXY for a setting of their own ("httpoxy");
@@ -20,21 +20,21 @@ use std::sync::Once;
 /// Up to this number, names are compared in pairs, which is cheaper than sorting. Most requests have fewer unknown names.
 const FEW: usize = 16;
 
-/// Notes taken while fields are laid out.
+/// The state of laying out the fields of a request.
 #[derive(Debug)]
 pub(super) struct Fields {
-    /// The places of variables whose names are not interned.
+    /// The indices of variables whose names are not interned.
     others: Vec<Place>,
     /// The numbers of fields whose names have an underscore.
     underscored: Vec<u32>,
     /// Further fields of a variable that an earlier field has begun.
     repeated: Vec<(Place, u32)>,
-    /// The place of each known field that was laid out. For others it is what earlier requests have left: a place counts if the
-    /// variable there has the field's key, so nothing need be cleared.
+    /// The index of the variable of each known field. An entry may be left over from an earlier request: it counts only if
+    /// the variable at that index has the field's key, so that nothing need be cleared.
     places: [Place; KnownField::ALL.len()],
     /// Indices into `others`, in the order of their names.
     sorted: Vec<u32>,
-    /// How often two names were compared.
+    /// The number of comparisons of two names.
     #[cfg(test)]
     pub(super) comparisons: std::cell::Cell<usize>,
 }
@@ -107,7 +107,7 @@ impl Environment {
         }
     }
 
-    /// A host with the port that a trusted proxy says: apps make URLs of HTTP_HOST.
+    /// Renders Host with the port that a trusted proxy reports: apps make URLs of HTTP_HOST.
     #[inline(never)]
     fn render_host(&mut self, host: &[u8], request: &Request<'_>) -> Text {
         let start = self.rendered.len();
@@ -180,7 +180,7 @@ impl Environment {
         self.entries[place.index()].name.of(&self.rendered)
     }
 
-    /// The variable at `place` has the same name as the one at `first`: joins its field to that one, or drops it if it only
+    /// Joins the field of the variable at `place` to the variable at `first`, which has the same name; drops it if it only
     /// `shadows` that one.
     #[cold]
     fn unite(&mut self, first: Place, place: Place, shadows: bool) {
@@ -222,7 +222,7 @@ fn is_well_known(name: &[u8]) -> bool {
     KnownField::lookup(&hyphens).is_some()
 }
 
-/// Logs, once per process, that a field was dropped: otherwise a client could fill the log.
+/// Logs the first dropped field of the process: if all were logged, a client could fill the log.
 fn tell_of_dropped(name: &[u8], allowed: bool) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {

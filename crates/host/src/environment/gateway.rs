@@ -1,13 +1,12 @@
-//! The variables of a request that a web server has passed on, adapted to the rules of each interface.
+//! The variables of a request from a web server, adapted to the rules of each interface.
 //!
-//! Web servers split a path between SCRIPT_NAME and PATH_INFO in different ways. They also decode it and collapse its slashes,
-//! but an app that routes by its path wants what the client sent. So for PSGI and Rack (not for CGI's own meaning,
-//! [`PathInfo::AsGiven`]):
-//! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root and gets the whole path;
-//!   lighttpd says the same by an empty PATH_INFO and the whole path in SCRIPT_NAME;
+//! Web servers split a path between SCRIPT_NAME and PATH_INFO in different ways. They also decode it and collapse its
+//! slashes, but an app that routes by its path needs the path that the client sent. So for PSGI and Rack (not for CGI's own
+//! meaning, [`PathInfo::AsGiven`]):
+//! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root and gets the whole
+//!   path; lighttpd sends an empty PATH_INFO and the whole path in SCRIPT_NAME instead;
 //! * PATH_INFO is the part of REQUEST_URI behind SCRIPT_NAME, if it means the same as the PATH_INFO that was sent; otherwise
-//!   the
-//!   web server has rewritten the request, and its own PATH_INFO is used;
+//!   the web server has rewritten the request, and its own PATH_INFO is used;
 //! * SCRIPT_NAME is never a mere slash.
 
 use super::{Entry, Environment, Key, PathInfo, Text, decode_percent};
@@ -19,11 +18,11 @@ const PATH_INFO: usize = 2;
 const QUERY_STRING: usize = 4;
 const SERVER_PROTOCOL: usize = 7;
 
-/// The variable by which FastCGI's own library tells apps their role.
+/// The variable in which FastCGI's own library gives apps their role.
 const ROLE: &[u8] = b"FCGI_ROLE";
 
 impl Environment {
-    /// Replaces what the request's head says by what the web server said.
+    /// Replaces the variables that come from the head by those of the web server.
     pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
         if gateway.is_own() {
             for number in 0..gateway.list().len() {
@@ -43,7 +42,7 @@ impl Environment {
                 Some(KnownVariable::ServerProtocol) if !value.is_empty() => {
                     self.replaced.push((SERVER_PROTOCOL, Text::Variable(number)));
                 }
-                // These come from the request's head, its endpoints and its content.
+                // These variables come from the request's head, its endpoints and its content.
                 Some(
                     KnownVariable::RequestMethod
                     | KnownVariable::RequestUri
@@ -98,7 +97,7 @@ impl Environment {
     }
 }
 
-/// How the path of a request is split, by the rules above.
+/// The split of a request's path, by the rules above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split<'a> {
     /// The part that leads to the app, decoded; never a mere slash.
@@ -110,14 +109,14 @@ pub struct Split<'a> {
 /// The part of a path that is for the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest<'a> {
-    /// As the client has sent it, percent-encoded.
+    /// As the client sent it, percent-encoded.
     AsSent(&'a [u8]),
-    /// As the web server has rewritten it, decoded.
+    /// As the web server rewrote it, decoded.
     Decoded(&'a [u8]),
 }
 
 impl<'a> Split<'a> {
-    /// The split of a request's path. Without a web server in front, all of it is for the app.
+    /// Splits the path of a request. Without a web server in front, all of it is for the app.
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
         match request.web_server() {

@@ -1,11 +1,11 @@
 //! A request as CGI-style variables, the form that PSGI, Rack and similar interfaces use.
 //!
-//! The layout is the same for all languages: first the fixed variables in a fixed order, then content type and length, then the
-//! fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's key objects
-//! once instead of once per request.
+//! The layout is the same for all languages: first the fixed variables in a fixed order, then content type and length, then
+//! the fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's key
+//! objects once instead of once per request.
 //!
-//! `fields` decides what a client must not be able to do by its choice of field names. What a web server in front says about a
-//! request comes behind the fixed variables (see `gateway`).
+//! `fields` limits the effects of field names, which clients choose. The variables of a web server in front follow the fixed
+//! variables (see `gateway`).
 //!
 //! No step is repeated for each pair of fields, so the work grows linearly with the size of the head, apart from sorting.
 
@@ -65,7 +65,7 @@ impl Key {
     /// A name that is not interned.
     pub const OTHER: Self = Self(u32::MAX);
 
-    /// How many names are interned.
+    /// The number of interned names.
     #[must_use]
     pub const fn count() -> u32 {
         FIELDS + KnownField::ALL.len() as u32
@@ -83,12 +83,12 @@ impl Key {
     }
 }
 
-/// What PATH_INFO holds.
+/// The meaning of PATH_INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathInfo {
-    /// The path with its percent escapes decoded, as PSGI wants it.
+    /// The path with its percent escapes decoded, for PSGI.
     Decoded,
-    /// The path as sent, as Rack wants it.
+    /// The path as sent, for Rack.
     AsSent,
     /// SCRIPT_NAME and PATH_INFO as a web server in front has split the path, which is CGI's own meaning; variables of any
     /// spelling are passed on. Without a web server the same as [`PathInfo::Decoded`].
@@ -100,9 +100,10 @@ pub enum PathInfo {
 pub struct Environment {
     /// The variables behind the fixed ones.
     entries: Vec<Entry>,
-    /// Fixed variables, by their places, that are not what head and connection say. If one is here twice, the last counts.
+    /// Fixed variables, by index, whose values differ from those of head and connection. If an index is here twice, the last
+    /// value counts.
     replaced: Vec<(usize, Text)>,
-    /// Names and values that do not stand in the request in the form that the variables need.
+    /// Names and values that are not in the request in the form of the variables.
     rendered: Vec<u8>,
     fields: Fields,
 }
@@ -110,7 +111,7 @@ pub struct Environment {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Key,
-    /// Where the name stands in `rendered`, if it is not interned.
+    /// The name in `rendered`, if it is not interned.
     name: Span,
     value: Text,
 }
@@ -122,7 +123,7 @@ enum Text {
     Rendered(Span),
     /// A variable of the gateway, by number; its name, too, if the key is [`Key::OTHER`].
     Variable(u32),
-    /// Nothing: this variable has become a part of another one, or was dropped.
+    /// No value: this variable has become a part of another one, or was dropped.
     Nothing,
 }
 
@@ -144,7 +145,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Room for the variables of a request.
+    /// Makes an empty environment.
     #[must_use]
     pub const fn new() -> Self {
         Self { entries: Vec::new(), replaced: Vec::new(), rendered: Vec::new(), fields: Fields::new() }
@@ -175,7 +176,7 @@ impl Environment {
         Described { environment: self, request }
     }
 
-    /// The bytes of a value; `None` for nothing.
+    /// The bytes of a value; `None` if there is none.
     #[inline]
     fn value<'a>(&'a self, text: Text, request: &Request<'a>) -> Option<&'a [u8]> {
         match text {
@@ -193,7 +194,7 @@ impl Environment {
         let head = &request.head;
         self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
         if request.https && request.web_server().is_none() {
-            // CGI programs have always been told "on"; a web server in front says it by itself.
+            // CGI programs have always got "on"; a web server in front sends the variable itself.
             let on = self.render(b"on");
             self.push(Key(HTTPS), on);
         }
@@ -262,7 +263,7 @@ pub struct Described<'a, 'r> {
 }
 
 impl<'a, 'r> Described<'a, 'r> {
-    /// Gives the places and values of the [fixed](FIXED) variables to `set`, some of them twice: the later counts.
+    /// Passes the indices and values of the [fixed](FIXED) variables to `set`, some of them twice: the later value counts.
     #[inline]
     pub fn fixed(&self, mut set: impl FnMut(usize, &'a [u8])) {
         let Self { environment, request } = *self;

@@ -1,4 +1,4 @@
-//! What is said about certificates that cannot be used.
+//! Messages about certificates that cannot be used.
 
 use super::Certificates;
 use crate::material::{Material, Pair};

@@ -1,8 +1,8 @@
-//! What is read from the file with the proof.
+//! Content of the file with the proof.
 
 use super::parse;
 
-/// A key of P-256, and something that is no certificate: what is shown is not looked at.
+/// A key of P-256, and bytes that are not a certificate, which nothing checks here.
 const PROOF: &str = "a.example\n-----BEGIN PRIVATE KEY-----\n\
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAAAAAAAAAAAAAAAA\n\
     AAAAAAAAAAAAAAAAAAAAAAAAAAGhRANCAARrF9Hy4SxCR/i85uVjpEDydwN9gS3r\n\
@@ -20,7 +20,7 @@ fn the_proof_is_shown_for_its_name_alone() {
 
 #[test]
 fn a_file_that_is_being_written_has_no_proof() {
-    // The last line needs no end.
+    // The last line may lack its end.
     let whole = PROOF.len() - 1;
     for size in 0..whole {
         assert!(parse(&PROOF.as_bytes()[..size], "a.example").is_none(), "{size} bytes");
@@ -28,7 +28,7 @@ fn a_file_that_is_being_written_has_no_proof() {
     assert!(parse(&PROOF.as_bytes()[..whole], "a.example").is_some());
     let mut torn = PROOF.as_bytes().to_vec();
     for place in 0..torn.len() {
-        // It may be anything, and nothing panics.
+        // Any byte may follow, and nothing panics.
         let before = std::mem::replace(&mut torn[place], 0xff);
         let _ = parse(&torn, "a.example");
         torn[place] = before;

@@ -1,4 +1,4 @@
-//! Names that are ordinary, and names that are not.
+//! Ordinary names and odd ones.
 
 use super::distinguished_name;
 

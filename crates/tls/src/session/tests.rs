@@ -1,4 +1,4 @@
-//! What becomes of a session when something panics below it.
+//! A session after a panic below it.
 
 use super::{Over, Session};
 use crate::outcome::{Failure, Outcome};
@@ -9,7 +9,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use std::sync::Arc;
 
-/// Stands for a mistake in rustls, or in what it calls.
+/// A bug in rustls, or in a crate that it calls.
 #[derive(Debug)]
 struct Panics;
 
@@ -48,7 +48,7 @@ fn a_handshake_ends_once_and_only_if_it_has_begun() {
     }
 }
 
-/// The hello of a client that speaks this version at most, without extensions, as clients of TLS 1.1 send it.
+/// The hello of a client whose highest version is this one, without extensions, as clients of TLS 1.1 send it.
 fn old_hello(minor: u8) -> Vec<u8> {
     let mut hello = vec![3, minor];
     hello.extend([7; 32]);
@@ -90,7 +90,7 @@ fn a_panic_costs_one_session() {
     session.handle(&mut hello.clone());
     assert_eq!(session.over, Some(Over::Broken));
     assert_eq!((session.outcome(), session.outcome()), (Some(Outcome::Failed(Failure::Other)), None));
-    // Nobody asks rustls again.
+    // rustls is not called again.
     session.handle(&mut hello);
     let mut out = Vec::new();
     session.say_goodbye(&mut out);

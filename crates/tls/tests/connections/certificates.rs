@@ -18,7 +18,7 @@ impl Certificates {
         Self { directory: tempfile::tempdir().expect("a directory is to be had") }
     }
 
-    /// Makes a certificate for these names, and returns where it and its key are.
+    /// Makes a certificate for these names, and returns the files with it and its key.
     pub fn make(&self, file: &str, names: &[&str], algorithm: &[&str]) -> CertificateFiles {
         let (certificate, key) =
             (self.directory.path().join(format!("{file}.crt")), self.directory.path().join(format!("{file}.key")));
@@ -37,12 +37,12 @@ pub fn content(pem: &Pem) -> String {
     std::fs::read_to_string(pem.path().expect("it is a file")).expect("it was just made")
 }
 
-/// Whoever vouches for clients.
+/// An authority for certificates of clients.
 pub struct Authority {
     directory: TempDir,
 }
 
-/// What `openssl ca` must know.
+/// The configuration of `openssl ca`.
 const CONFIGURATION: &str = "[ca]\ndefault_ca = authority\n[authority]\ndatabase = index\nserial = serial\nnew_certs_dir = .\n\
     certificate = ca.crt\nprivate_key = ca.key\ndefault_md = sha256\npolicy = any\nunique_subject = no\nx509_extensions = client\n[client]\nbasicConstraints = CA:FALSE\n\
     [any]\norganizationName = optional\ncommonName = optional\n";
@@ -60,7 +60,7 @@ impl Authority {
         Self { directory }
     }
 
-    /// Its own certificate.
+    /// The certificate of the authority itself.
     pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("ca.crt")
     }
@@ -102,7 +102,7 @@ fn run(directory: &Path, arguments: impl FnOnce(&mut Command)) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What one certificate offers, for tests that need no particular one.
+/// The files of one certificate, for tests that need no particular one.
 pub fn any() -> Material {
     let certificates = Certificates::new();
     let files = certificates.make("any", &["localhost"], ECDSA);

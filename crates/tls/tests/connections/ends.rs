@@ -1,4 +1,4 @@
-//! How connections end.
+//! Ends of connections.
 
 use super::{Kernel, Pair, Peer};
 use crate::pair::{TOKEN, server};
@@ -18,7 +18,8 @@ pub fn an_end_that_comes_with_the_last_bytes_is_told<B: Kernel>() {
         }
         seen == b"last"
     });
-    // The client waits for an answer and does not end the connection itself. Whoever has all bytes waits for an event.
+    // The client waits for a response and does not end the connection itself. The server has all bytes and waits for an
+    // event.
     pair.events.clear();
     pair.until(|pair| {
         pair.events.iter().any(
@@ -26,7 +27,7 @@ pub fn an_end_that_comes_with_the_last_bytes_is_told<B: Kernel>() {
         ) || pair.receive(100).0 == Attempt::End
     });
     assert_eq!(pair.receive(100).0, Attempt::End);
-    // It can still be answered.
+    // The client can still get a response.
     assert_eq!(pair.send(b"answer"), Attempt::Done(6));
     assert_eq!(pair.client_reads(6).0, b"answer");
 }
@@ -76,7 +77,7 @@ pub fn changes_of_keys_are_answered_as_long_as_they_are_few<B: Kernel>() {
         assert_eq!(pair.send(b"answer"), Attempt::Done(6));
         assert_eq!(pair.client_reads(6).0, b"answer");
     }
-    // A flood.
+    // A flood of changes of keys.
     let mut end = Attempt::Later;
     let mut changes = 0;
     pair.until(|pair| {

@@ -72,7 +72,7 @@ pub fn what_is_no_handshake_is_refused<B: Kernel>() {
     for (bytes, answer) in [
         (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &b"HTTP/1.1 400 Bad Request\r\n"[..]),
         (b"\x00\x01\x02\x03\x04\x05\x06", b"\x15\x03"),
-        // rustls says nothing to a message that announces too much.
+        // rustls sends no alert for a message whose announced size is too large.
         (b"\x16\x03\x01\x00\x04\x01\xff\xff\xff", b""),
         (b"\x16\x03\x01\xff\xff", b"\x15\x03"),
         (b"\x17\x03\x03\x00\x01\x00", b"\x15\x03"),
@@ -117,7 +117,7 @@ pub fn sessions_are_resumed_at_every_lane<B: Kernel>() {
         {
             let mut pair = Pair::<B>::new(lane, &peer);
             assert_eq!(pair.client.handshake_kind(), Some(expected));
-            // The tickets come with the first answer at the latest.
+            // The tickets come with the first response at the latest.
             assert_eq!(pair.send(b"answer"), Attempt::Done(6));
             pair.client_reads(6);
             let resumed = pair.facts().iter().any(|fact| fact == "SSL_SESSION_RESUMED=Resumed");
@@ -167,7 +167,7 @@ pub fn certificates_are_exchanged_while_connections_stay<B: Kernel>() {
     assert_eq!(shown(&Pair::new(&server, &Peer::default())), first);
     server.exchange(server.check(read(after)).expect("they are good"));
     assert_ne!(shown(&Pair::new(&server, &Peer::default())), first);
-    // A lane that has served before notices.
+    // A lane that has served before notices the change.
     pair.client_writes(b"question");
     assert_eq!(pair.receive_all(8), b"question");
 }

@@ -1,4 +1,4 @@
-//! A connection with both of its ends in this thread.
+//! A connection, both ends of which are in this thread.
 
 use crate::certificates;
 use oribi_io::{Accepted, Attempt, Backend, Epoll, Event, Token, Uring};
@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes.
+/// Longer than any test here takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const TOKEN: Token = Token(7);
@@ -38,7 +38,7 @@ impl Kernel for Uring {
 /// A client that believes any certificate.
 #[derive(Debug, Default)]
 struct Trusting {
-    /// What was stapled to the latest certificate.
+    /// The OCSP response of the latest certificate.
     stapled: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -81,7 +81,7 @@ impl ServerCertVerifier for Trusting {
 /// A chain of certificates and its key.
 pub type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What a client is.
+/// The configuration of a client.
 #[derive(Clone)]
 pub struct Peer {
     pub config: Arc<ClientConfig>,
@@ -93,19 +93,19 @@ impl Peer {
         Self::with(versions, None, Trusting::default())
     }
 
-    /// One that shows this certificate.
+    /// A client that shows this certificate.
     pub fn showing(versions: &[&'static SupportedProtocolVersion], shown: Shown) -> Self {
         Self::with(versions, Some(shown), Trusting::default())
     }
 
-    /// One, and what is stapled to the certificate that it is shown.
+    /// A client, and the OCSP response that it gets.
     pub fn watching(versions: &[&'static SupportedProtocolVersion]) -> (Self, Arc<Mutex<Vec<u8>>>) {
         let trusting = Trusting::default();
         let stapled = trusting.stapled.clone();
         (Self::with(versions, None, trusting), stapled)
     }
 
-    /// One that offers these protocols.
+    /// A client that offers these protocols.
     pub fn offering(protocols: &[&[u8]]) -> Self {
         let mut peer = Self::default();
         let mut config = (*peer.config).clone();
@@ -136,7 +136,7 @@ impl Default for Peer {
     }
 }
 
-/// A server that any connection will do for.
+/// A server for tests that need no particular one.
 pub fn server() -> Arc<Server> {
     let secret = Secret::new().expect("random numbers");
     Arc::new(Server::new(certificates::any(), Options::default(), secret).expect("it is good"))
@@ -199,12 +199,12 @@ impl<B: Kernel> Pair<B> {
         }
     }
 
-    /// Waits for events, not for long: the client's end is not watched.
+    /// Waits briefly for events, because the client's end is not watched.
     pub fn wait(&mut self) {
         self.backend.wait(Some(Duration::from_millis(1)), &mut self.events).expect("waiting works");
     }
 
-    /// Has the client send and receive what it can; `false`: the connection has ended.
+    /// Lets the client send and receive as much as it can; `false`: the connection has ended.
     pub fn exchange(&mut self) -> bool {
         while self.client.wants_write() {
             match self.client.write_tls(&mut self.stream) {
@@ -217,14 +217,14 @@ impl<B: Kernel> Pair<B> {
             Ok(0) => return false,
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-            // The client has not taken yet what was decrypted.
+            // The client has not taken the decrypted bytes yet.
             Err(error) if error.kind() == ErrorKind::Other => return true,
             Err(_) => return false,
         }
         self.client.process_new_packets().is_ok()
     }
 
-    /// A receive with so much room, and what it has got.
+    /// Receives once into a buffer of this size, and returns the bytes.
     pub fn receive(&mut self, room: usize) -> (Attempt, Vec<u8>) {
         let mut buffer = vec![0; room];
         let attempt = self.backend.receive(self.socket.as_mut().expect("it is open"), &mut buffer);
@@ -232,7 +232,7 @@ impl<B: Kernel> Pair<B> {
         (attempt, buffer)
     }
 
-    /// Receives so many bytes.
+    /// Receives at least `size` bytes.
     #[track_caller]
     pub fn receive_all(&mut self, size: usize) -> Vec<u8> {
         let mut all = Vec::new();
@@ -249,7 +249,7 @@ impl<B: Kernel> Pair<B> {
         all
     }
 
-    /// What the client reads: so many bytes, or all up to the end.
+    /// Lets the client read `size` bytes, or all up to the end. Returns them, and whether the end has come.
     #[track_caller]
     pub fn client_reads(&mut self, size: usize) -> (Vec<u8>, bool) {
         let (mut all, mut ended) = (Vec::new(), false);
@@ -280,12 +280,12 @@ impl<B: Kernel> Pair<B> {
         self.backend.send(self.socket.as_mut().expect("it is open"), bytes)
     }
 
-    /// What is known of the connection, if its handshake is done.
+    /// The facts about the connection, if its handshake is done.
     pub fn facts_if_known(&self) -> Option<Vec<String>> {
         self.socket.as_ref().and_then(|socket| self.backend.encryption(socket)).map(|_| self.facts())
     }
 
-    /// What is known of the connection: `NAME=value`.
+    /// The facts about the connection: `NAME=value`.
     pub fn facts(&self) -> Vec<String> {
         let socket = self.socket.as_ref().expect("it is open");
         let facts = self.backend.encryption(socket).expect("the handshake is done");

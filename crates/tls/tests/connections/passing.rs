@@ -1,4 +1,4 @@
-//! Bytes that pass.
+//! Bytes in both directions.
 
 use super::{Kernel, Pair, Peer};
 use crate::pair::{PATIENCE, pattern, server};
@@ -28,7 +28,7 @@ pub fn a_request_and_its_response<B: Kernel>() {
             assert_eq!(pair.send(b"answer"), Attempt::Done(6));
             assert_eq!(pair.client_reads(6), (b"answer".to_vec(), false));
         }
-        // What does not fit stays, and a full result says that there may be more.
+        // Bytes without room stay, and a full result means that there may be more.
         pair.client_writes(b"a longer question");
         let mut first = Vec::new();
         pair.until(|pair| {
@@ -55,7 +55,7 @@ pub fn large_content_passes_in_both_directions_and_waits_for_the_reader<B: Kerne
         received.len() == content.len()
     });
     assert!(received == content);
-    // Nobody reads.
+    // The client does not read.
     let content = pattern(32 << 20);
     let mut sent = 0;
     pair.until(|pair| match pair.send(&content[sent..]) {
@@ -96,7 +96,7 @@ pub fn large_content_passes_in_both_directions_and_waits_for_the_reader<B: Kerne
 
 pub fn gathered_pieces_are_one_record<B: Kernel>() {
     let mut pair = Pair::<B>::any();
-    // The tickets come before.
+    // The tickets come first.
     assert_eq!(pair.send(b"x"), Attempt::Done(1));
     pair.client_reads(1);
     for (sizes, wanted_records) in [(&[3_usize, 0, 5][..], 1), (&[100, 16_384], 2), (&[16_384, 100], 2), (&[1, 40_000, 1], 3)] {

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const ACME: &[u8] = b"acme-tls/1";
 
-/// A server, and the file in which it finds its proof.
+/// A server, and the file with its proof.
 struct Site {
     server: Arc<Server>,
     file: PathBuf,
@@ -27,7 +27,7 @@ struct Site {
 }
 
 impl Site {
-    /// One that is to prove that `name` is its own.
+    /// A server with a proof for `name`.
     fn proving(name: &str) -> Self {
         let server = Server::new(any(), Options::default(), Secret::new().expect("random numbers")).expect("it is good");
         let certificates = Certificates::new();
@@ -42,7 +42,7 @@ impl Site {
     }
 }
 
-/// Lets both sides talk until the server says that nothing more comes, and returns how.
+/// Runs both sides until the server reports an end, and returns it.
 fn talk<B: Kernel>(pair: &mut Pair<B>) -> Attempt {
     let mut last = Attempt::Later;
     pair.until(|pair| {
@@ -62,7 +62,7 @@ pub fn an_authority_is_shown_its_proof_and_nothing_else_happens<B: Kernel>() {
         Arc::make_mut(&mut peer.config).alpn_protocols = vec![ACME.to_vec()];
         for request in [&b""[..], b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
             let mut pair = Pair::<B>::begun(&site.server, &peer);
-            // It leaves together with the end of the handshake.
+            // The request leaves together with the end of the handshake.
             pair.client.writer().write_all(request).expect("there is memory");
             assert_eq!(talk(&mut pair), Attempt::End);
             assert!(pair.facts_if_known().is_none(), "there is no connection to speak on");
@@ -72,12 +72,12 @@ pub fn an_authority_is_shown_its_proof_and_nothing_else_happens<B: Kernel>() {
             assert_eq!(pair.send(b"x"), Attempt::Broken);
         }
     }
-    // What is known of it is as new as the file is.
+    // The server reads the file for each handshake.
     std::fs::write(&site.file, "").expect("it is ours");
     assert!(is_refused(&mut Pair::<B>::begun(&site.server, &Peer::offering(&[ACME]))));
 }
 
-/// Whether a client is told that nobody here speaks what it does.
+/// Whether a client gets the alert no_application_protocol.
 fn is_refused<B: Kernel>(pair: &mut Pair<B>) -> bool {
     let mut told = None;
     pair.until(|pair| {
@@ -103,7 +103,7 @@ pub fn who_asks_for_proof_that_there_is_none_of_is_refused<B: Kernel>() {
     for peer in [
         offering(&[ACME], "localhost"),
         offering(&[ACME], "b.a.example"),
-        // RFC 8737, section 3: it is to be the only one.
+        // RFC 8737, section 3: it must be the only protocol.
         offering(&[ACME, b"other"], "a.example"),
         offering(&[b"other", ACME], "a.example"),
         nameless,
@@ -146,7 +146,7 @@ pub fn a_client_that_is_refused_is_not_taken_for_another<B: Kernel>() {
         let (mut events, mut buffer) = (Vec::new(), [0; 100]);
         let end = std::time::Instant::now() + crate::pair::PATIENCE;
         loop {
-            // What the backend has begun to send leaves while it waits.
+            // Bytes that the backend has begun to send leave while it waits.
             backend.wait(Some(std::time::Duration::from_millis(1)), &mut events).expect("waiting works");
             let attempt = backend.receive(socket, &mut buffer);
             if attempt == expected || backend.encryption(socket).is_some() {

@@ -13,7 +13,7 @@ const KEPT_FIELDS: usize = 256;
 pub(crate) struct KeptHead {
     status: u16,
     text: Vec<u8>,
-    /// Names and values, as places in `text`.
+    /// Names and values, as ranges of `text`.
     fields: Vec<(Range<usize>, Range<usize>)>,
 }
 

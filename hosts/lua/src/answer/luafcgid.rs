@@ -17,12 +17,12 @@ pub(crate) struct LuafcgidAnswer {
     status: Option<u16>,
     default_status: u16,
     content_type: Range<usize>,
-    /// Names and values, as places in `text`.
+    /// Names and values, as ranges of `text`.
     fields: Vec<(Range<usize>, Range<usize>)>,
     text: Vec<u8>,
     /// Whether the body is buffered until it is flushed.
     pub(crate) buffered: bool,
-    /// LuafcgidAnswer that has not been flushed.
+    /// The part of the body that has not been flushed.
     pub(crate) body: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl LuafcgidAnswer {
         }
     }
 
-    /// Called when the request is over.
+    /// Clears the answer at the end of the request.
     pub(crate) fn end(&mut self) {
         self.body.clear();
         self.body.shrink_to(KEPT_BYTES);
@@ -65,7 +65,7 @@ impl LuafcgidAnswer {
         self.fields.shrink_to(KEPT_FIELDS);
     }
 
-    /// The number of unsent bytes. A field counts as two places, even if it is empty.
+    /// The number of unsent bytes. A field counts as two ranges, even if it is empty.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + self.text.len() + self.fields.len() * size_of::<(Range<usize>, Range<usize>)>()
     }

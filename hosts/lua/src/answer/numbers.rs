@@ -37,7 +37,7 @@ impl Numbers {
         self.places.push((place, start..self.text.len()));
     }
 
-    /// The same for the value of a field: an integral float has the text of an integer.
+    /// Adds the number at `index` as the value of a field: an integral float gets the text of an integer.
     #[cold]
     pub(crate) fn add_for_field(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
         self.add(quiet, index, place);

@@ -17,7 +17,7 @@ pub(crate) struct AnswerRoom {
     pub(crate) field_numbers: Numbers,
     pub(crate) slice_numbers: Numbers,
     pub(crate) head: KeptHead,
-    /// Why the value that a handler has returned is no answer.
+    /// The reason why the value that a handler has returned is no answer.
     pub(crate) trouble: Option<Message>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn emptied<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
     unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
 }
 
-/// The same for fields.
+/// An empty list of fields with the memory of another one.
 #[inline]
 pub(crate) fn emptied_fields<'to>(mut list: Vec<FieldPair<'_>>) -> Vec<FieldPair<'to>> {
     list.clear();

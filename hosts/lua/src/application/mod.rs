@@ -1,6 +1,6 @@
-//! The styles of apps, and how the style of a script is recognized.
+//! The styles of apps, and the recognition of a script's style.
 //!
-//! The script is run once. What it returns or defines decides; the first of these that fits:
+//! The script is run once. Its results and definitions decide; the first of these that fits:
 //! 1. it returns a function: Oribi's own style ([`oribi`]), or WSAPI if its name ends in `.ws`;
 //! 2. it returns a table with a function `run`, or has made itself a module that has one: WSAPI ([`wsapi`]);
 //! 3. it has defined the global function that the setting `handler` names (`main` by default): luafcgid ([`luafcgid`]);
@@ -66,7 +66,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
     unsafe {
         let desk = Desk::of_running(l);
         run_script(l, desk);
-        // 1: what the script has returned.
+        // 1: the return value of the script.
         if ffi::lua_type(l, 1) == ffi::LUA_TFUNCTION {
             // A launcher of WSAPI, recognized by its name, returns `run`.
             let launcher = desk.script.extension().is_some_and(|ending| ending == "ws");

@@ -1,6 +1,6 @@
 //! WSAPI: `run(env)` returns status, headers and an iterator.
 //!
-//! It accepts what WSAPI's connectors accept: no headers, and a body that is a string, a list or nil.
+//! Like WSAPI's connectors, it also accepts no headers, and a body that is a string, a list or nil.
 
 use crate::desk::Desk;
 use crate::response::{self, Shape};

@@ -13,14 +13,14 @@ const MESSAGE_BYTES: usize = 64 << 10;
 /// The place of the message handler on the stack of a state's thread.
 const HANDLER: c_int = 1;
 
-/// Why a call of a script failed.
+/// The failure of a call of a script.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The kind of fault.
     pub fault: Fault,
     /// The message of the script or of Lua, mostly with a traceback. Several lines, without a line end after the last.
     pub message: String,
-    /// The status that the script asked for, as the first element of an error object: `error({404, "gone"})`.
+    /// The status in an error object of the script: `error({404, "gone"})`; `None`: there is none.
     pub status: Option<u16>,
 }
 
@@ -30,20 +30,20 @@ impl Failure {
     }
 }
 
-/// How a protected call ended.
+/// The end of a protected call.
 pub(crate) enum Ending {
     /// The function returned; its results are on the stack.
     Returned,
-    /// It returned just when it was to be stopped: its results are valid, but the state is not.
+    /// The function returned just when it was to be stopped: its results are valid, but the state is not.
     Late,
     /// The script called `os.exit`.
     Exited,
-    /// It failed.
+    /// The function failed.
     Failed(Failure),
 }
 
-/// Calls the function below its `arguments` on the stack, and leaves its results there. Resumes a panic that a host function
-/// had meanwhile.
+/// Calls the function below its `arguments` on the stack, and leaves its results there. If a host function has panicked
+/// meanwhile, resumes the panic.
 ///
 /// # Safety
 /// `l` is the thread of a live state whose desk is `desk`, with the message handler at its place, and runs nothing else.

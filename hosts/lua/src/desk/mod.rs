@@ -1,5 +1,5 @@
-//! The data that the functions of a state share with the host, in a fixed place whose address they hold; and the fence below
-//! which they are called.
+//! The data that the functions of a state share with the host, at a fixed address that they hold; and the fence below which
+//! they are called.
 
 mod fence;
 
@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
 
-/// Its address is the key of the desk in the registry of a state.
+/// The key of the desk in the registry of a state is the address of this static.
 static KEY: u8 = 0;
 
 /// The desk of a state. Only the thread that runs the state touches it.
@@ -31,7 +31,7 @@ pub(crate) struct Desk {
     pub(crate) serial: Cell<u64>,
     /// The address of the object that represents the exchange in the script, such as the request table.
     pub(crate) object: Cell<*const c_void>,
-    /// The same for the data that a web server wants filtered; null until the script asks for it.
+    /// The same for the data that a web server asks to be filtered; null until the script requests it.
     pub(crate) data: Cell<*const c_void>,
     /// The kind of fault that an error would be now.
     pub(crate) fault: Cell<Fault>,
@@ -41,7 +41,7 @@ pub(crate) struct Desk {
     panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The last error with its traceback, as the message handler found it.
     message: UnsafeCell<Vec<u8>>,
-    /// The status that an error object asked for: `error({404, "gone"})`.
+    /// The status in an error object: `error({404, "gone"})`.
     asked: Cell<Option<u16>>,
     /// The files that the script and its modules were loaded from since the last [`Desk::take_loaded`].
     loaded: UnsafeCell<Vec<PathBuf>>,
@@ -55,7 +55,7 @@ pub(crate) struct Desk {
     pub(crate) luafcgid_answer: UnsafeCell<LuafcgidAnswer>,
     /// The script, for messages.
     pub(crate) script: PathBuf,
-    /// The same with a NUL at the end, for Lua.
+    /// The same path with a NUL at the end, for Lua.
     pub(crate) file: CString,
 }
 
@@ -93,13 +93,13 @@ impl Desk {
         unsafe { &*ffi::lua_touserdata(l, ffi::lua_upvalueindex(1)).cast::<Self>() }
     }
 
-    /// The desk of a state that [`Desk::own`] has made known.
+    /// The desk that [`Desk::own`] has registered for a state.
     ///
     /// # Safety
     /// `l` is a live state with room for a value.
     unsafe fn of_state<'a>(l: *mut lua_State) -> Option<&'a Self> {
-        // SAFETY: as promised by the caller; reading the registry neither allocates nor raises an error. The desk lives longer than
-        // its state, and is only ever borrowed shared.
+        // SAFETY: as promised by the caller; reading the registry neither allocates nor raises an error. The desk lives
+        // longer than its state, and is only ever borrowed shared.
         unsafe {
             ffi::lua_rawgetp(l, ffi::LUA_REGISTRYINDEX, (&raw const KEY).cast());
             let desk = ffi::lua_touserdata(l, -1).cast::<Self>();
@@ -108,7 +108,7 @@ impl Desk {
         }
     }
 
-    /// Lets hooks of the state find the desk.
+    /// Registers the desk, so that hooks of the state find it.
     ///
     /// # Safety
     /// `l` is a live state below a fence; the desk's address does not change while the state lives.
@@ -120,7 +120,7 @@ impl Desk {
         }
     }
 
-    /// Method and path of the request that a state answers.
+    /// The method and path of the request that a state answers.
     ///
     /// # Safety
     /// `l` runs in a hook.
@@ -149,7 +149,7 @@ impl Desk {
     #[inline]
     pub(crate) fn exchange<'a>(&'a self) -> Option<&'a Exchange<'a>> {
         // SAFETY: `serve` sets a live exchange and clears it when it returns; the result cannot outlive the call of the
-        // function that asked for it, which happens within `serve`.
+        // function that got it, which happens within `serve`.
         unsafe { self.exchange.get().cast::<Exchange<'a>>().as_ref() }
     }
 
@@ -191,7 +191,7 @@ impl Desk {
         self.panic.take()
     }
 
-    /// Memory for the answer that is collected and sent.
+    /// The memory for collecting and sending the answer.
     ///
     /// # Safety
     /// No other borrow of it lives: nothing of Lua runs while this one does.
@@ -210,13 +210,13 @@ impl Desk {
         if self.describing.replace(true) {
             return None;
         }
-        // SAFETY: the flag says that there is no other borrow.
+        // SAFETY: the flag excludes another borrow.
         let result = work(unsafe { &mut *self.environment.get() });
         self.describing.set(false);
         Some(result)
     }
 
-    /// Writes a message of a script to the log: that of the web server in front if there is one, else this server's.
+    /// Writes a message of a script to the log of the web server in front or, without one, to this server's.
     pub(crate) fn say(&self, text: &[u8]) {
         match self.exchange() {
             Some(exchange) => exchange.report(text),
@@ -230,12 +230,12 @@ impl Desk {
         unsafe { (*self.loaded.get()).push(path) };
     }
 
-    /// The files that were loaded since the last call.
+    /// Returns the files that were loaded since the last call.
     pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
         std::mem::take(self.loaded.get_mut())
     }
 
-    /// The last error message.
+    /// Takes the last error message.
     fn take_message(&self) -> Vec<u8> {
         // SAFETY: the borrow ends here, and nothing in between calls Lua.
         unsafe { std::mem::take(&mut *self.message.get()) }

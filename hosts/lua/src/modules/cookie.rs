@@ -1,4 +1,4 @@
-//! Cookies (RFC 6265): reading what a browser sends back, and writing the field that sets one.
+//! Cookies (RFC 6265): parses the field of a browser, and formats the field that sets one.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -19,28 +19,28 @@ pub struct Attributes {
     pub path: Option<String>,
     /// The domain, with its subdomains, to which it is sent; `None`: only the host that sets it.
     pub domain: Option<String>,
-    /// How many seconds to keep it; 0 or less deletes it; `None`: until the browser ends.
+    /// Seconds for which the browser keeps it; 0 or less deletes it; `None`: until the browser ends.
     pub max_age: Option<i64>,
-    /// When it ends, in seconds since 1970.
+    /// The time of its end, in seconds since 1970.
     pub expires: Option<u64>,
-    /// Send it only over encrypted connections.
+    /// Whether it is sent only over encrypted connections.
     pub secure: bool,
-    /// Hidden from the scripts of pages.
+    /// Whether it is hidden from the scripts of pages.
     pub http_only: bool,
     /// Whether to send it with requests that other sites cause.
     pub same_site: Option<SameSite>,
-    /// Keep it separately for each embedding site.
+    /// Whether it is kept separately for each embedding site.
     pub partitioned: bool,
 }
 
-/// See [`Attributes::same_site`].
+/// The requests of other sites with which a cookie is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameSite {
-    /// Never.
+    /// With none.
     Strict,
-    /// When a link leads to the site.
+    /// With requests for a link to the site.
     Lax,
-    /// Always; such a cookie must be [secure](Attributes::secure).
+    /// With all; such a cookie must be [secure](Attributes::secure).
     None,
 }
 
@@ -71,7 +71,7 @@ pub fn set(name: &str, value: &[u8], attributes: &Attributes) -> Result<String, 
         text.push_str(&format!("; Max-Age={seconds}"));
     }
     if let Some(seconds) = attributes.expires {
-        // The last second that an HTTP date has room for: the end of the year 9999.
+        // The last second for which an HTTP date has room: the end of the year 9999.
         let time = UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
         text.push_str(&format!("; Expires={}", httpdate::fmt_http_date(time)));
     }

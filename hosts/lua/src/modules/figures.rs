@@ -1,4 +1,4 @@
-//! Figures that scripts count by themselves, for `--metrics`.
+//! Counters and histograms of scripts, for `--metrics`.
 
 use mlua::{Error, FromLua, Lua, LuaString, Result, Table, Value};
 use oribi_server::figures::{self, Label};

@@ -5,7 +5,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 use std::borrow::Cow;
 
-/// Everything is escaped except what the standard leaves unchanged. A space becomes a plus.
+/// The characters that are escaped: all except those that the standard leaves unchanged. A space becomes a plus.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_').remove(b' ');
 
 /// The decoded pairs of a text, in order. A part without `=` is a name with an empty value.

@@ -1,7 +1,7 @@
-//! JSON (RFC 8259) from and to Lua values.
+//! Converts between JSON (RFC 8259) and Lua values.
 //!
-//! A table is an array if it is marked as one (`decode` marks arrays), or if its keys are 1 to n; an empty unmarked table is an
-//! object. Null is a value of its own, because a table cannot contain nil.
+//! A table is an array if it is marked as one (`decode` marks arrays), or if its keys are 1 to n; an empty unmarked table is
+//! an object. Null is a value of its own, because a table cannot contain nil.
 
 use super::OUTPUT_BYTES;
 use mlua::{Error, Lua, Result, Table, Value};
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use std::fmt;
 use std::io::Write as _;
 
-/// How deeply values may be nested: the same limit as for reading in `serde_json`.
+/// The depth of nested values: the same limit as for parsing in `serde_json`.
 const DEPTH: usize = 127;
 
 /// Converts a value to JSON text.
@@ -25,7 +25,7 @@ pub(super) fn encode(value: &Value, marker: &Table) -> Result<Vec<u8>> {
 /// Converts JSON text to a value.
 ///
 /// # Errors
-/// The outer error: Lua has no memory left. The inner one: what is wrong with the text, and where.
+/// The outer error: Lua has no memory left. The inner one: the fault of the text, and its place.
 pub(super) fn decode(lua: &Lua, text: &[u8], marker: &Table) -> Result<std::result::Result<Value, String>> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let mut failure = None;

@@ -16,8 +16,8 @@ mod serialize;
 
 use mlua::{Lua, Table};
 
-/// The most text that a function of these modules makes of a table: tables that share parts can expand to endless text, which
-/// the state's memory limit would notice too late.
+/// The most text that a function of these modules makes of a table, in bytes: tables that share parts can expand to endless
+/// text, which the state's memory limit would notice too late.
 const OUTPUT_BYTES: usize = 64 << 20;
 
 /// Registers the modules in a state. They are made when a script requires them, so other states pay nothing.

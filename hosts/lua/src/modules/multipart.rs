@@ -1,7 +1,7 @@
-//! Form data as browsers send files: `multipart/form-data` (RFC 7578, RFC 2046 section 5.1).
+//! Parses form data with files: `multipart/form-data` (RFC 7578, RFC 2046 section 5.1).
 //!
-//! The content is read as a whole and not copied: parts are slices of it. The server's `max-body-size` limits its size; the
-//! number of parts and the size of their heads are limited here.
+//! The content is in memory as a whole and is not copied: parts are slices of it. The server's `max-body-size` limits its
+//! size; the number of parts and the size of their heads are limited here.
 
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ impl<'a> Part<'a> {
 /// Parses the content of a request according to its Content-Type.
 ///
 /// # Errors
-/// Says what is wrong: not multipart content, damaged, or too large.
+/// Says why: not multipart content, damaged, or too large.
 pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>, &'static str> {
     let boundary = boundary(content_type)?;
     let delimiter = [b"\r\n--", &*boundary].concat();
@@ -74,13 +74,13 @@ pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>
     Err(if begun.is_some() { "the last part does not end" } else { "the boundary does not occur" })
 }
 
-/// What follows a delimiter.
+/// The meaning of the bytes behind a delimiter.
 enum Follows {
     /// A part, which starts after this many bytes.
     Part(usize),
-    /// Nothing more: it is the last one.
+    /// The end: it was the last delimiter.
     End,
-    /// It was no delimiter, but text that begins like one.
+    /// Not a delimiter, but text that begins like one.
     Other,
 }
 

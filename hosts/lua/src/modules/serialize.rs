@@ -1,11 +1,11 @@
-//! A Lua value as Lua source: `load("return " .. text)()` makes an equal value.
+//! Formats a Lua value as Lua source: `load("return " .. text)()` makes an equal value.
 
 use super::OUTPUT_BYTES;
 use mlua::{Error, Result, Table, Value};
 use std::cmp::Ordering;
 use std::io::Write as _;
 
-/// How deeply tables may be nested: Lua's own parser stops at 200 levels (LUAI_MAXCCALLS).
+/// The depth of nested tables: Lua's own parser stops at 200 levels (LUAI_MAXCCALLS).
 const DEPTH: usize = 100;
 
 /// Writes a value.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The most scripts that a lane remembers; beyond this it starts afresh.
 const REMEMBERED: usize = 4096;
 
-/// Slots for the scripts that it has used last; a power of two.
+/// Slots for the scripts that the lane has used last; a power of two.
 const RECENT: usize = 64;
 
 /// A script with the path under which it was requested.

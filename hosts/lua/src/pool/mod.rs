@@ -2,16 +2,17 @@
 //!
 //! * A lane takes a state of a script, lets it answer, and gives it back. Each script has a lock of its own, held for the few
 //!   instructions that this takes; a lane uses the map of all scripts only when it meets a script for the first time.
-//! * The first request that needs a script loads it; others wait for that load. More states of the same script (clones) are loaded
-//!   one by one when all existing ones stay busy. They are optional: if there is no room for one, or its load fails, the request
-//!   waits for an existing state.
-//! * When there is no room for another state, the idle state with the least worth is closed (see `popularity`). A clone may only
-//!   replace a state of less worth than its own; the first state of a script may replace any.
-//! * A waiting request may be overtaken once, by a lane that takes back the state that it has just given back, which saves a thread
-//!   switch. From then on it has its place in line. So with more threads than states requests are slow, but none starves.
-//! * The sweep notices changed files and loads the script anew in a new state; the old states serve until that has succeeded. During
-//!   the load there is one state more than the settings say. While a script cannot be loaded, its states live on after their share of
-//!   requests, because they cannot be replaced.
+//! * The first request that needs a script loads it; others wait for that load. More states of the same script (clones) are
+//!   loaded one by one when all existing ones stay busy. They are optional: if there is no room for one, or its load fails,
+//!   the request waits for an existing state.
+//! * When there is no room for another state, the idle state with the least worth is closed (see `popularity`). A clone may
+//!   only replace a state of less worth than its own; the first state of a script may replace any.
+//! * A waiting request may be overtaken once, by a lane that takes back the state that it has just given back, which saves a
+//!   thread switch. From then on it has its place in line. So with more threads than states requests are slow, but none
+//!   starves.
+//! * The sweep notices changed files and loads the script anew in a new state; the old states serve until that has succeeded.
+//!   During the load there is one more state than the settings allow. While a script cannot be loaded, its states outlive
+//!   their share of requests, because they cannot be replaced.
 //!
 //! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
 
@@ -39,7 +40,7 @@ use std::time::{Duration, Instant};
 pub(crate) trait Loader: Sync {
     /// A state with a script in it.
     type State: Send;
-    /// Why a script cannot be loaded.
+    /// The reason why a script cannot be loaded.
     type Failure: Send + Sync;
 
     /// Loads a script. Called without any lock, in the thread that needs the script or in that of the sweep.
@@ -59,22 +60,22 @@ pub(crate) struct Loaded<S, F> {
     pub(crate) dependencies: Vec<PathBuf>,
 }
 
-/// How large the pool is.
+/// The limits of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolSettings {
     /// The most states of all scripts together; at least 1.
     pub(crate) states: usize,
     /// The most states of one script; at least 1.
     pub(crate) clones: usize,
-    /// How often to look for an idle state, a millisecond each time, before another one is loaded.
+    /// The number of looks for an idle state, a millisecond apart, before another one is loaded.
     pub(crate) retries: u32,
-    /// After this many requests a state is thrown away.
+    /// The number of requests after which a state is thrown away; `None`: no limit.
     pub(crate) requests: Option<u64>,
-    /// How long a request waits for a state.
+    /// The time that a request waits for a state.
     pub(crate) patience: Duration,
 }
 
-/// Why a request gets no state.
+/// The reason why a request gets no state.
 #[derive(Debug)]
 pub(crate) enum Refusal<F> {
     /// The script cannot be loaded.
@@ -83,7 +84,7 @@ pub(crate) enum Refusal<F> {
     Busy,
 }
 
-/// What to do with a state that is given back.
+/// The future of a state that is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Keep it for further requests.

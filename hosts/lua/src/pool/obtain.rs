@@ -7,14 +7,14 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long to wait for an idle state before another one is loaded.
+/// The pause between two looks for an idle state, before another one is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long a script with states waits before it asks again for room for another one.
+/// The time that a script with states waits before it requests room for another one again.
 const NO_ROOM: Duration = Duration::from_millis(50);
 
-/// How long a script with states waits before it tries again to load another one, after a load has failed although its files
-/// have not changed: for instance because a database accepts no more connections.
+/// The time that a script with states waits before it tries again to load another one, after a load has failed although its
+/// files have not changed: for instance because a database accepts no more connections.
 const NO_LOAD: Duration = Duration::from_secs(1);
 
 impl<L: Loader> Pool<L> {
@@ -70,7 +70,7 @@ impl<L: Loader> Pool<L> {
     }
 
     /// Loads another state of a script, which will have this worth. `None`: that is impossible now; the existing states must
-    /// do.
+    /// suffice.
     fn load_clone(&self, mut booking: Booking<'_, L>, worth: f64) -> Option<Entry<L::State>> {
         let script = booking.script;
         booking.in_room = self.room.try_enter(|| self.evict(script, worth));
@@ -123,8 +123,8 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Removes the idle state with the least worth from the pool, if that is less than `limit` and the state does not belong to
-    /// `but`; the caller gets its room.
+    /// Removes the idle state with the least worth from the pool, if that is less than `limit` and the state does not belong
+    /// to `but`; the caller gets its room.
     fn evict(&self, but: &Script<L>, limit: f64) -> Option<Entry<L::State>> {
         let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! How many states there are, and which requests wait for room.
+//! Counts the states, and the requests that wait for room.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -99,7 +99,7 @@ impl Room {
         free
     }
 
-    /// Called when a state has been closed.
+    /// Frees the room of a state that has been closed.
     pub(super) fn leave(&self) {
         self.states.fetch_sub(1, Ordering::SeqCst);
         self.tell();
@@ -119,7 +119,7 @@ impl Room {
         claimed
     }
 
-    /// Called when a state has been closed for a waiting request: passes its room on.
+    /// Passes the room of a state that was closed for a waiting request on to it.
     pub(super) fn grant(&self) {
         let mut claims = self.lock();
         claims.coming -= 1;
@@ -132,7 +132,7 @@ impl Room {
         self.changed.notify_all();
     }
 
-    /// Called when a state has become idle, so that it could be closed.
+    /// Wakes the requests that wait for room, because a state has become idle and can be closed.
     pub(super) fn tell(&self) {
         if self.is_wanted() {
             // A waiting request has either seen the change or is waiting by now.
@@ -141,13 +141,13 @@ impl Room {
         }
     }
 
-    /// How many states there are.
+    /// The number of states.
     #[cfg(test)]
     pub(super) fn states(&self) -> usize {
         self.states.load(Ordering::SeqCst)
     }
 
-    /// How many wait for room.
+    /// The number of requests that wait for room.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)

@@ -12,28 +12,28 @@ use std::time::{Duration, Instant, SystemTime};
 pub(super) struct Script<L: Loader> {
     pub(super) path: Arc<Path>,
     inner: Mutex<Inner<L>>,
-    /// A state has become idle, or a load has ended.
+    /// Notified when a state has become idle, or a load has ended.
     changed: Condvar,
     pub(super) room: Arc<Room>,
 }
 
-/// What the lock of a script protects.
+/// The data that the lock of a script protects.
 pub(super) struct Inner<L: Loader> {
     /// The idle states; the last used one is at the end, because its memory is still in the processor's cache.
     pub(super) idle: Vec<Entry<L::State>>,
-    /// How many of the idle states are reserved for requests that were overtaken.
+    /// The number of idle states that are reserved for overtaken requests.
     promised: usize,
     /// The number of states: idle, busy or being loaded.
     pub(super) states: usize,
     /// The number of requests that wait for a state.
     pub(super) waiting: usize,
-    /// How many of these were woken once for a state that a newer request had taken meanwhile.
+    /// The number of waiting requests that were woken once for a state that a newer request had taken meanwhile.
     overtaken: usize,
     /// Whether a state is being loaded.
     pub(super) loading: bool,
     /// Whether more states may be loaded.
     pub(super) growth: Growth,
-    /// How many loads have ended.
+    /// The number of loads that have ended.
     pub(super) ended: u64,
     /// The last failure, and the number of its load.
     pub(super) failure: Option<(u64, Arc<L::Failure>)>,
@@ -50,7 +50,7 @@ pub(super) enum Growth {
     Free,
     /// The last attempt failed: there was no room, or the load failed.
     NotBefore(Instant),
-    /// Its files have changed and cannot be loaded: the existing states must do.
+    /// Its files have changed and cannot be loaded: the existing states must suffice.
     NotUntilChanged,
 }
 
@@ -68,9 +68,9 @@ pub(super) struct Counts {
 pub(super) struct Entry<S> {
     pub(super) state: S,
     pub(super) generation: u64,
-    /// How many requests it has answered.
+    /// The number of requests that it has answered.
     pub(super) answered: u64,
-    /// When its load began.
+    /// The time at which its load began.
     pub(super) loaded_at: SystemTime,
 }
 
@@ -85,7 +85,7 @@ pub struct ScriptCounters {
     pub loads: u64,
     /// States that were closed because another script needed their room.
     pub evictions: u64,
-    /// How often it was loaded anew because a file had changed.
+    /// The number of reloads because a file had changed.
     pub reloads: u64,
     /// Loads that failed.
     pub failures: u64,
@@ -101,16 +101,16 @@ pub(super) enum Search<L: Loader> {
     /// The load that the request has waited for has failed.
     Failed(Arc<L::Failure>),
     MayLoad,
-    /// Something may change until this time, or at this time.
+    /// A change may come until this time, or at this time.
     MustWait(Option<Instant>),
 }
 
 /// A request that waits for a state of its script.
 pub(super) struct Waiter<'a, L: Loader> {
     script: &'a Script<L>,
-    /// How many loads had ended when it came.
+    /// The number of loads that had ended when the request came.
     since: u64,
-    /// It was woken once, and found no state.
+    /// Whether it was woken once, and found no state.
     overtaken: bool,
 }
 
@@ -150,7 +150,7 @@ impl<L: Loader> Script<L> {
         self.changed.notify_all();
     }
 
-    /// Called when a busy state has been closed, or a load has failed.
+    /// Counts a busy state that has been closed, or a load that has failed.
     pub(super) fn forget_state(&self) {
         self.lock().states -= 1;
         self.wake_one();
@@ -170,7 +170,7 @@ impl<L: Loader> Script<L> {
         }
     }
 
-    /// Removes all idle states, and makes busy ones be closed when they are given back. The caller drops the idle states and
+    /// Removes all idle states, and marks busy ones to be closed when they are given back. The caller drops the idle states and
     /// frees their room.
     pub(super) fn retire(&self) -> Vec<Entry<L::State>> {
         let mut inner = self.lock();
@@ -189,7 +189,7 @@ impl<L: Loader> Script<L> {
 }
 
 impl<L: Loader> Inner<L> {
-    /// For a new request: an idle state that is not reserved for an older request, if there is one.
+    /// Takes an idle state that is not reserved for an older request, for a new request.
     #[inline]
     pub(super) fn take_idle(&mut self) -> Option<Entry<L::State>> {
         self.counts.requests += 1;

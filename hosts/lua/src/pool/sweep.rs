@@ -73,7 +73,7 @@ impl<L: Loader> Pool<L> {
         inner.states -= old.len();
         drop(inner);
         // The new state takes the room of an old one, or any free room. Otherwise the busy states keep theirs until they are
-        // given back, and the next request loads what it needs.
+        // given back, and the next request loads the state that it needs.
         let mut free = old.len();
         old.clear();
         if free > 0 || self.room.try_enter(|| None::<()>) {
@@ -98,7 +98,7 @@ impl<L: Loader> Pool<L> {
     }
 }
 
-/// While the sweep loads the script, no request loads it.
+/// Prevents requests from loading the script while the sweep loads it.
 struct Loading<'a, L: Loader>(&'a Script<L>);
 
 impl<'a, L: Loader> Loading<'a, L> {

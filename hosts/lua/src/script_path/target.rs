@@ -94,7 +94,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// A document root with links to everything next to it that must not be found.
+    /// A document root with links to all the things next to it that must not be found.
     fn tree() -> tempfile::TempDir {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("root");

@@ -35,7 +35,7 @@ pub(super) enum Target {
     Switch(fn(&mut Draft, bool)),
     /// One address, or a list of them.
     Listen,
-    /// Initial buffer sizes, which do not matter here.
+    /// Initial buffer sizes, which have no meaning here.
     Ignored,
 }
 
@@ -154,7 +154,7 @@ impl Key {
     /// Puts a value into the draft.
     ///
     /// # Errors
-    /// A message that tells which values are valid.
+    /// Says which values are valid.
     pub(super) fn take(&self, value: &Value, draft: &mut Draft) -> Result<(), String> {
         match &self.target {
             Target::Text(take) => take(draft, &text(value).ok_or("expected a text")?),

@@ -1,4 +1,4 @@
-//! The table of the Lua host's flags: `--help`, `oribi check` and docs/options.md are made from it.
+//! The table of the Lua host's flags, from which `--help`, `oribi check` and docs/options.md are made.
 
 use super::LuaSettings;
 use crate::script_path::ScriptSource;
@@ -8,37 +8,37 @@ use oribi_server::config::value::{
 use oribi_server::config::{masked, quoted};
 use std::time::Duration;
 
-/// The most states of a process that a user may ask for: more is a typing error.
+/// The most states of a process that a user may set: more is a typing error.
 const STATES: u64 = 65536;
 /// More would not be retries but a wait, which has a limit of its own.
 const RETRIES: u64 = 1000;
-/// A state with Lua's own libraries has used 100 KiB before its script is loaded, 64-bit, either Lua.
+/// The least memory of a state: with Lua's own libraries it has used 100 KiB before its script is loaded, 64-bit, either Lua.
 const LEAST_MEMORY: u64 = 256 << 10;
 
 /// One flag of the Lua host.
 pub struct LuaSetting {
     /// Its name, with `-` between words.
     pub name: &'static str,
-    /// What to write for its value in a usage text; empty: a switch, which needs no value.
+    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
     pub placeholder: &'static str,
-    /// What it does, with its unit; without its default.
+    /// Its description, with its unit; without its default.
     pub help: &'static str,
-    /// What to say for the default where it depends on another setting.
+    /// The description of a default that depends on another setting.
     pub default_words: Option<&'static str>,
     apply: fn(&mut LuaSettings, &str) -> Result<(), String>,
     show: fn(&LuaSettings) -> String,
 }
 
 impl LuaSetting {
-    /// Puts the value that `text` says into the settings.
+    /// Parses `text` and puts the value into the settings.
     ///
     /// # Errors
-    /// A message that tells which values are valid.
+    /// Says which values are valid.
     pub fn set(&self, settings: &mut LuaSettings, text: &str) -> Result<(), String> {
         (self.apply)(settings, text).map_err(|why| format!("bad value `{}` for {}: {}", quoted(text), self.name, masked(&why)))
     }
 
-    /// Its value, as [`LuaSetting::set`] would read it.
+    /// Formats its value so that [`LuaSetting::set`] can parse it.
     #[must_use]
     pub fn show(&self, settings: &LuaSettings) -> String {
         (self.show)(settings)

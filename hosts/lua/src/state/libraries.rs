@@ -1,4 +1,4 @@
-//! The libraries of a new state: Lua's own, except for a few functions whose effect would exceed the script.
+//! The libraries of a new state: Lua's own, except for a few functions that would affect more than the script.
 
 use crate::desk::Desk;
 use crate::vm::stack::{push_bytes, raise};
@@ -51,7 +51,8 @@ fn function(lua: &Lua, desk: &Desk, function: ffi::lua_CFunction) -> mlua::Resul
     unsafe { lua.exec_raw((), |l| desk.push_function(l, function, 0)) }
 }
 
-/// Makes `require` look beside the script first. The process's working directory is not changed, because all threads share it.
+/// Makes `require` look beside the script first. The process's working directory is not changed, because all threads share
+/// it.
 fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
     let beside = script.parent().into_iter().chain(settings.include.iter().map(PathBuf::as_path));
     let (mut lua_path, mut native_path) = (String::new(), String::new());
@@ -74,7 +75,7 @@ fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Re
 
 /// `print` writes to the log, because nobody reads a server's standard output.
 unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence; what is to be dropped is made when no more errors can be raised.
+    // SAFETY: Lua calls this below a fence; values to be dropped are made only when no more errors can be raised.
     unsafe {
         let count = ffi::lua_gettop(l);
         for index in 1..=count {
@@ -115,8 +116,8 @@ unsafe extern "C-unwind" fn raise_exit(l: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// `debug.sethook` or `debug.gethook`, which is the second upvalue. No signal handler may set a hook while one is being set: LuaJIT changes
-/// its tables of instructions then. And a script that looks finds the hook that it has set.
+/// Calls `debug.sethook` or `debug.gethook`, which is the second upvalue. No signal handler may set a hook meanwhile, because
+/// LuaJIT changes its tables of instructions then; and `gethook` must return the hook that the script has set.
 unsafe extern "C-unwind" fn with_own_hooks(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -132,7 +133,7 @@ unsafe extern "C-unwind" fn with_own_hooks(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Takes the name of a file that is about to be loaded.
+/// Records the name of a file that is about to be loaded.
 unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
     unsafe {
@@ -145,7 +146,7 @@ unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Takes a coroutine that is about to be resumed, and returns it.
+/// Records a coroutine that is about to be resumed, and returns it.
 unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -158,8 +159,8 @@ unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Called in a coroutine after it has resumed another one; returns its arguments. If the other one called `os.exit`, the error
-/// has become a result there: this raises it again.
+/// Called in a coroutine after it has resumed another one; returns its arguments. If the other one called `os.exit`, the
+/// error has become a result there: this raises it again.
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -185,10 +186,10 @@ unsafe fn switch_to_running(l: *mut lua_State) {
     }
 }
 
-/// The longest time that a deadline can be moved by: a century, in seconds.
+/// The longest time of a deadline: a century, in seconds.
 const LONGEST: f64 = 3_153_600_000.0;
 
-/// `oribi.deadline(seconds)`: the script may run for so long from now on; without a number, as long as it likes.
+/// `oribi.deadline(seconds)`: the script may run for this time from now on; without a number, without a limit.
 unsafe extern "C-unwind" fn deadline(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised, and this frame holds nothing.
     unsafe {
@@ -223,7 +224,7 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
 /// Records the coroutine on top of the stack as the running one. The watchdog may read this record after the script has left
 /// that coroutine by an error, so the coroutine is protected from garbage collection until the next one is recorded.
 unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
-    // SAFETY: as for the callers. The desk's address is nobody else's key.
+    // SAFETY: as for the callers. The desk's address is no other key.
     unsafe {
         ffi::lua_pushvalue(l, -1);
         ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(Desk::of_running(l)).cast());

@@ -29,7 +29,7 @@ pub(crate) struct State {
     thread: *mut lua_State,
     style: Style,
     desk: Box<Desk>,
-    /// Metrics tell of it.
+    /// Whether metrics count this state.
     counted: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct State {
 // used only through a borrow of the whole.
 unsafe impl Send for State {}
 
-/// What to do with a state that has answered.
+/// The condition of a state that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// It can answer again.
@@ -136,7 +136,7 @@ impl State {
                 ending => self.end_badly(ending, exchange),
             }
         });
-        // SAFETY: drops what the call left.
+        // SAFETY: removes the results of the call.
         unsafe { ffi::lua_settop(l, SERVE) };
         result
     }
@@ -168,7 +168,7 @@ impl Drop for State {
     fn drop(&mut self) {
         // The memory limit does not apply to the script's finalizers.
         let _ = self.lua.set_memory_limit(0);
-        // One that is older than its worker was never counted.
+        // A state that is older than its worker was never counted.
         if self.counted {
             figures::note_context(Context::LuaState, -1);
         }

@@ -1,4 +1,5 @@
-//! Safe access to Lua itself: its stack, the part of it that may be borrowed, the watchdog for running scripts, and where they are.
+//! Safe access to Lua itself: its stack, the part of it that may be borrowed, the watchdog for running scripts, and their
+//! backtraces.
 
 mod quiet;
 mod slot;

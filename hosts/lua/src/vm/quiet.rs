@@ -1,10 +1,10 @@
 //! Access to a script's values while no Lua code can run.
 //!
-//! Lua owns the memory of a script's strings, and any Lua code may free them: the script clears a table, a collection follows,
-//! and the memory is reused. Lua code runs when it is called, but also when Lua allocates memory (which may start a finalizer)
-//! and when a function returns (which may call a hook). So there are two views of a stack. [`Stack`] allows everything.
-//! [`Stack::quiet`] borrows the stack, and what it lends lives no longer than that borrow, so the compiler refuses to keep such
-//! bytes beyond a call into Lua.
+//! Lua owns the memory of a script's strings, and any Lua code may free them: the script clears a table, a collection
+//! follows, and the memory is reused. Lua code runs when it is called, but also when Lua allocates memory (which may start a
+//! finalizer) and when a function returns (which may call a hook). So there are two views of a stack. [`Stack`] allows
+//! everything. [`Stack::quiet`] borrows the stack, and its results live no longer than that borrow, so the compiler refuses
+//! to keep such bytes beyond a call into Lua.
 
 use super::stack::{Message, raise_message, type_name};
 use mlua::ffi::{self, lua_State};
@@ -18,7 +18,8 @@ impl Stack {
     /// The stack of the running function.
     ///
     /// # Safety
-    /// `l` is below a fence and outlives what is returned; nobody uses `l` itself while something that [`Stack::quiet`] has lent is used.
+    /// `l` is below a fence and outlives the result; `l` itself is not used while a value that [`Stack::quiet`] has lent is
+    /// used.
     #[inline]
     pub(crate) const unsafe fn of(l: *mut lua_State) -> Self {
         Self(l)
@@ -30,7 +31,7 @@ impl Stack {
         Quiet { l: self.0, _stack: PhantomData }
     }
 
-    /// Calls the function at `index` without arguments and leaves so many results on top.
+    /// Calls the function at `index` without arguments and leaves `results` values on top.
     ///
     /// # Safety
     /// No frame up to the fence holds anything to be dropped.
@@ -103,14 +104,14 @@ impl<'q> Quiet<'q> {
         unsafe { (ffi::lua_isinteger(self.l, index) != 0).then(|| ffi::lua_tointeger(self.l, index)) }
     }
 
-    /// How many values there are.
+    /// The number of values on the stack.
     #[inline]
     pub(crate) fn height(&self) -> c_int {
         // SAFETY: looks at the stack.
         unsafe { ffi::lua_gettop(self.l) }
     }
 
-    /// Removes values down to `height`. What was lent of them stays valid: nothing is freed while no Lua code runs.
+    /// Removes values down to `height`. Borrowed bytes of them stay valid: nothing is freed while no Lua code runs.
     #[inline]
     pub(crate) fn cut(&self, height: c_int) {
         // SAFETY: there are no variables to be closed among them.

@@ -1,8 +1,8 @@
-//! What others see of a lane: whether a script runs there, and what it is to be told.
+//! The state of a lane for other threads and for signal handlers: whether a script runs there, and which orders it has.
 //!
-//! A signal handler on the lane's thread arms a hook in the running state, which Lua and LuaJIT permit there. The hook does what the
-//! slot's marks say at the next instruction: it stops the script, logs where it is, or tells that to somebody who has asked. Nothing
-//! looks at the marks otherwise, except where the server has the thread anyway. A hook that the script had is put back.
+//! A signal handler on the lane's thread arms a hook in the running state, which Lua and LuaJIT permit there. At the next
+//! instruction the hook carries out the slot's marks: it stops the script, logs its position, or reports its backtrace. The
+//! marks are read nowhere else, except where the server has the thread anyway. A hook of the script is restored afterwards.
 
 mod entered;
 mod frames;
@@ -32,17 +32,17 @@ pub(crate) const OUT_OF_TIME: &str = "the script has run for longer than it may"
 const STOP: u8 = 1;
 /// A mark: a traceback of its script must be logged.
 const WARN: u8 = 2;
-/// A mark: the script has moved its deadline.
+/// A mark: the script has changed its deadline.
 const MOVED: u8 = 4;
-/// A mark: somebody wants to know where the script is. Other threads set it, too.
+/// A mark: a backtrace of the script is requested. Other threads set it, too.
 const ASKED: u8 = 8;
 /// The marks for which a hook is armed.
 const FOR_HOOK: u8 = STOP | WARN | ASKED;
 
-/// What a lane does, in the lowest bits of [`Slot::run`].
+/// The activity of a lane, in the lowest bits of [`Slot::run`].
 const DOING: u64 = 3;
 const IDLE: u64 = 0;
-/// A script runs. Only this one is odd.
+/// A script runs. Only this value is odd.
 const RUNS: u64 = 1;
 /// A script waits for the server, whose code runs on the thread.
 const RESTS: u64 = 2;
@@ -50,13 +50,13 @@ const RESTS: u64 = 2;
 /// The value of [`Slot::allowed`] for a script without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Others' view of a lane. The lane's thread writes everything except `doomed`, `question` and a mark.
+/// A lane, as other threads see it. The lane's thread writes everything except `doomed`, `question` and a mark.
 ///
-/// Each has its own cache lines, because lanes write to their slots all the time.
+/// Each slot has its own cache lines, because lanes write to their slots all the time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Slot {
-    /// Odd while a script runs; another number whenever that changes.
+    /// A number that is odd while a script runs, and changes whenever that does.
     pub(super) run: AtomicU64,
     /// The state whose handler was called.
     base: AtomicPtr<lua_State>,
@@ -66,8 +66,8 @@ pub(crate) struct Slot {
     thread: AtomicI32,
     /// The run that must be stopped.
     pub(super) doomed: AtomicU64,
-    /// What is different in this run from others: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread
-    /// write it, too.
+    /// The exceptions of this run: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread write it,
+    /// too.
     marks: AtomicU8,
     /// With [`ASKED`]: the number of the question.
     question: AtomicU32,
@@ -75,13 +75,14 @@ pub(crate) struct Slot {
     allowed: AtomicU64,
     /// With [`WARN`]: the time that the script has taken, in milliseconds.
     warned_after: AtomicU64,
-    /// The hooks are being changed, so a signal handler must not change them. Whoever changes them looks at the marks afterwards.
+    /// Whether the hooks are being changed, so that a signal handler must not change them. The code that changes them reads
+    /// the marks afterwards.
     held: AtomicBool,
-    /// The script's own hooks, while this host's stand in their place: that of `base`, and that of another running coroutine.
+    /// The script's own hooks while they are replaced by this host's: that of `base`, and that of another running coroutine.
     kept: [KeptHook; 2],
 }
 
-/// Says which request a state answers: method and path. Called in a hook of the state.
+/// Returns method and path of the request that a state answers. Called in a hook of the state.
 pub(crate) type Describe = unsafe fn(*mut lua_State) -> Vec<u8>;
 
 pub(super) static DESCRIBE: OnceLock<Describe> = OnceLock::new();
@@ -92,15 +93,15 @@ thread_local! {
 }
 
 impl Slot {
-    /// From now on the calling thread runs scripts and reports them in this slot.
+    /// Makes this the slot of the calling thread, which runs scripts from now on.
     pub(crate) fn enter(self: &Arc<Self>) {
-        // SAFETY: asks for a number.
+        // SAFETY: only returns a number.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         SLOT.set(Arc::as_ptr(self));
         entered::enter(self);
     }
 
-    /// The calling thread runs no more scripts.
+    /// Removes this as the slot of the calling thread, which runs no more scripts.
     pub(crate) fn leave(&self) {
         entered::leave(self);
         self.thread.store(0, Ordering::Relaxed);
@@ -113,12 +114,12 @@ impl Slot {
         work(unsafe { SLOT.get().as_ref() })
     }
 
-    /// The kernel's id of the thread that has entered it; 0: none has.
+    /// The kernel's id of the thread that has entered the slot; 0: none has.
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// A request begins. Orders for the one before it are forgotten.
+    /// Forgets orders for the last request, because another one begins.
     #[inline]
     pub(crate) fn start_afresh(&self) {
         if self.marks.load(Ordering::Relaxed) != 0 {
@@ -126,7 +127,7 @@ impl Slot {
         }
     }
 
-    /// A script begins to run.
+    /// Records that a script begins to run.
     #[inline]
     pub(crate) fn begin(&self, state: *mut lua_State) {
         self.base.store(state, Ordering::Relaxed);
@@ -137,7 +138,7 @@ impl Slot {
         self.catch_up();
     }
 
-    /// The script has ended; returns whether it was stopped.
+    /// Records that the script has ended; returns whether it was stopped.
     #[inline]
     pub(crate) fn end(&self) -> bool {
         self.step(DOING + 1 - RUNS);
@@ -145,7 +146,7 @@ impl Slot {
         self.marks.load(Ordering::Relaxed) != 0 && self.settle()
     }
 
-    /// The run that has just ended was different.
+    /// Handles the marks of a run that has just ended; returns whether it was stopped.
     #[cold]
     fn settle(&self) -> bool {
         let marks = self.marks.swap(0, Ordering::Acquire);
@@ -165,7 +166,7 @@ impl Slot {
         self.marks.load(Ordering::Relaxed) & STOP != 0
     }
 
-    /// Arms the hooks for what a signal handler has noted while no script ran, or for another coroutine.
+    /// Arms the hooks for marks that a signal handler has set while no script ran, or for another coroutine.
     #[inline]
     fn catch_up(&self) {
         compiler_fence(Ordering::Acquire);
@@ -174,11 +175,11 @@ impl Slot {
         }
     }
 
-    /// Called by the thread, or in a signal handler on the thread. Nothing happens if no script runs just now, because the server has
-    /// the thread, or finalizers run after a script: then the hooks are armed when one does.
+    /// Arms the hooks. Called by the thread, or in a signal handler on the thread. Does nothing if no script runs at present,
+    /// because the server has the thread, or finalizers run after a script: then the hooks are armed when a script runs.
     #[cold]
     fn arm_hooks(&self) {
-        // Whoever changes them does this when he is done.
+        // The code that is changing the hooks arms them afterwards.
         if self.doing() != RUNS || self.hold() {
             return;
         }
@@ -193,11 +194,11 @@ impl Slot {
                 self.kept[1].replace(running, obey);
             }
         }
-        // What has been marked meanwhile is done in the hook, too.
+        // The hook also carries out marks that were set meanwhile.
         self.let_go();
     }
 
-    /// No signal handler changes the hooks until [`Slot::let_go`]; returns whether somebody is changing them already.
+    /// Keeps signal handlers from changing the hooks until [`Slot::let_go`]; returns whether they were being changed already.
     fn hold(&self) -> bool {
         let held = self.held.load(Ordering::Relaxed);
         self.held.store(true, Ordering::Relaxed);
@@ -210,14 +211,14 @@ impl Slot {
         self.held.store(false, Ordering::Relaxed);
     }
 
-    /// The script is going to change its hooks, or to look at them: it has them back until [`Slot::take_hooks`].
+    /// Restores the script's hooks until [`Slot::take_hooks`], because the script is about to change or to read them.
     pub(crate) fn lend_hooks(&self) {
         self.hold();
         // SAFETY: the script runs, so its state and its coroutine live, on this thread.
         unsafe { self.put_hooks_back() };
     }
 
-    /// It has done so.
+    /// Lets this host change the hooks again after [`Slot::lend_hooks`], and arms them if there are marks.
     pub(crate) fn take_hooks(&self) {
         self.let_go();
         self.catch_up();
@@ -238,17 +239,17 @@ impl Slot {
         self.arm_hooks();
     }
 
-    /// Has the script stopped; called in a signal handler on the lane's thread.
+    /// Stops the script; called in a signal handler on the lane's thread.
     pub(super) fn stop(&self) {
         self.mark(STOP);
     }
 
-    /// The script of the present run has asked for another time limit, from now on; `None`: for none.
+    /// Sets another time limit for the script of the present run, from now on; `None`: no limit.
     pub(crate) fn allow(&self, time: Option<Duration>) {
         let milliseconds = time.map_or(UNLIMITED, |time| u64::try_from(time.as_millis()).unwrap_or(UNLIMITED));
         self.allowed.store(milliseconds, Ordering::Relaxed);
         self.marks.fetch_or(MOVED, Ordering::Release);
-        // Another number: the watchdog counts from now on.
+        // A new number makes the watchdog count from now on.
         self.step(DOING + 1);
         self.catch_up();
     }
@@ -267,9 +268,9 @@ impl Slot {
     /// Runs `work`, which calls functions of `lua` outside of coroutines, with the time limit of a script.
     pub(crate) fn watch<R>(&self, lua: &Lua, work: impl FnOnce() -> R) -> R {
         let mut state = ptr::null_mut();
-        // SAFETY: looks at no more than the pointer.
+        // SAFETY: only copies the pointer.
         if unsafe { lua.exec_raw::<()>((), |l| state = l) }.is_err() {
-            // No memory is left even for that.
+            // There is not enough memory even for that.
             return work();
         }
         self.begin(state);
@@ -311,27 +312,27 @@ impl Slot {
     }
 }
 
-/// Questions where the script is.
+/// Requests for backtraces.
 impl Slot {
-    /// Whether it answers no request.
+    /// Whether the lane answers no request.
     pub(super) fn is_idle(&self) -> bool {
         self.run.load(Ordering::Acquire) & DOING == IDLE
     }
 
-    /// Notes a question. Called in a signal handler, on any thread.
+    /// Records a request for a backtrace. Called in a signal handler, on any thread.
     pub(super) fn put(&self, question: u32) {
         self.question.store(question, Ordering::Relaxed);
         self.marks.fetch_or(ASKED, Ordering::Release);
     }
 
-    /// Sees to it that a question is answered. Called in a signal handler on the lane's thread.
+    /// Makes the thread report its backtrace. Called in a signal handler on the lane's thread.
     pub(super) fn hear_question(&self) {
         if self.marks.load(Ordering::Acquire) & ASKED == 0 {
             return;
         }
         match self.doing() {
             RUNS => self.arm_hooks(),
-            // It has ended since it was asked.
+            // The script has ended since the request.
             IDLE if self.marks.fetch_and(!ASKED, Ordering::Acquire) & ASKED != 0 => {
                 backtrace::tell_nothing(self.question.load(Ordering::Relaxed));
             }
@@ -339,7 +340,7 @@ impl Slot {
         }
     }
 
-    /// Tells where the script is, which runs in the coroutine `l`.
+    /// Reports the backtrace of the script, which runs in the coroutine `l`.
     fn tell(&self, l: *mut lua_State) {
         let question = self.question.load(Ordering::Relaxed);
         let base = self.base.load(Ordering::Relaxed);
@@ -357,7 +358,8 @@ impl Slot {
     }
 }
 
-/// Does this when it is dropped: after a panic, too. Otherwise the slot would say for ever that a script runs, in a state that is gone.
+/// Calls its function when it is dropped, also after a panic. Otherwise the slot would show for ever that a script runs, in a
+/// state that is gone.
 struct Finally<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Finally<F> {
@@ -386,18 +388,18 @@ impl Interruption for Slot {
     }
 }
 
-/// What is left to do in a hook, where an error may be raised: nothing here needs a drop.
+/// The work of a hook in which an error may be raised: nothing here needs a drop.
 #[derive(Clone, Copy, Default)]
 struct Deeds {
     stop: bool,
-    /// Log where the script is, which has run for so many milliseconds.
+    /// Log the position of the script, which has run for this many milliseconds.
     warn: Option<u64>,
     /// Call the hook of the script.
     pass_on: Option<lua_Hook>,
 }
 
 impl Slot {
-    /// Takes the marks in a hook of the coroutine `l`, and puts the hooks back unless the script is to be stopped.
+    /// Takes the marks in a hook of the coroutine `l`, and restores the hooks unless the script must be stopped.
     fn take_marks(&self, l: *mut lua_State, event: c_int) -> Deeds {
         let marks = self.marks.fetch_and(!(WARN | ASKED), Ordering::Acquire);
         if marks & ASKED != 0 {
@@ -409,7 +411,7 @@ impl Slot {
         let [of_base, of_running] = &self.kept;
         let kept = match self.kept.iter().find(|kept| kept.belongs_to(l)) {
             Some(kept) => kept,
-            // All coroutines share it, or `l` was made by one that had the hook at that moment, and has it from there.
+            // All coroutines share the hook, or `l` was made by one that had the hook at that moment, and has inherited it.
             None if of_running.is_empty() => of_base,
             None => of_running,
         };
@@ -420,14 +422,14 @@ impl Slot {
             kept.put_back_in(l, obey);
         }
         self.let_go();
-        // A handler may have left a mark meanwhile.
+        // A handler may have set a mark meanwhile.
         self.catch_up();
         let warn = (marks & WARN != 0).then(|| self.warned_after.load(Ordering::Relaxed));
         Deeds { stop: false, warn, pass_on: kept.hook_for(event) }
     }
 }
 
-/// The hook.
+/// The hook, which carries out the marks.
 unsafe extern "C-unwind" fn obey(l: *mut lua_State, event: *mut lua_Debug) {
     // SAFETY: Lua passes both; an error is raised when nothing is left to be dropped.
     unsafe {
@@ -446,12 +448,12 @@ unsafe extern "C-unwind" fn obey(l: *mut lua_State, event: *mut lua_Debug) {
     }
 }
 
-/// Logs where the script is, once.
+/// Logs the position of the script, once.
 ///
 /// # Safety
 /// `l` runs in a hook, below a fence, and no frame up to there holds anything to be dropped.
 unsafe fn log_place(l: *mut lua_State, milliseconds: u64) {
-    // SAFETY: the traceback raises an error without memory; what is to be dropped is made after that.
+    // SAFETY: the traceback raises an error without memory; values to be dropped are made after that.
     unsafe {
         let height = ffi::lua_gettop(l);
         ffi::luaL_traceback(l, l, ptr::null(), 0);
@@ -488,7 +490,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Otherwise signals would have hooks set in a state that is gone.
+    /// Otherwise signals would set hooks in a state that is gone.
     #[test]
     fn no_script_seems_to_run_after_a_panic() {
         let slot = Slot::default();

@@ -44,7 +44,7 @@ pub(crate) unsafe fn type_name(l: *mut lua_State, index: c_int) -> &'static str 
     }
 }
 
-/// How many bytes a function keeps in its own frame; larger texts are made in Lua's memory.
+/// The most bytes that a function keeps in its own frame; larger texts are made in Lua's memory.
 const ROOM: usize = 512;
 
 /// Pushes a string of at most `most` bytes that `fill` writes; `fill` returns the length, and must not call Lua.
@@ -53,7 +53,8 @@ const ROOM: usize = 512;
 /// and cannot be changed by a finalizer that runs while Lua copies them.
 ///
 /// # Safety
-/// `l` is below a fence, with room for two values, and no frame up to there holds anything that must be dropped; nor does `fill`.
+/// `l` is below a fence, with room for two values, and no frame up to there holds anything that must be dropped; nor does
+/// `fill`.
 pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
     if most <= ROOM {
         let mut room = [0; ROOM];
@@ -61,7 +62,7 @@ pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnO
         // SAFETY: as promised by the caller.
         return unsafe { push_bytes(l, &room[..length]) };
     }
-    // SAFETY: as promised by the caller; the block has so many bytes, and lives while it is on the stack.
+    // SAFETY: as promised by the caller; the block has `most` bytes, and lives while it is on the stack.
     unsafe {
         let start = ffi::lua_newuserdata(l, most).cast::<u8>();
         start.write_bytes(0, most);
@@ -72,7 +73,7 @@ pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnO
     }
 }
 
-/// The longest [`Message`]; what it quotes of a script's values is cut.
+/// The longest [`Message`]; longer quotes of a script's values are cut.
 const MESSAGE_BYTES: usize = 512;
 
 /// A text of limited length that needs no drop.
@@ -83,7 +84,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Makes a text. Writing does not fail; what does not fit is cut.
+    /// Formats a text. Writing does not fail; text beyond the limit is cut.
     #[cold]
     pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
         let mut message = Self { text: [0; MESSAGE_BYTES], length: 0 };
@@ -102,7 +103,7 @@ impl Write for Message {
     }
 }
 
-/// Raises an error, with the place in the script that called the running function. The text is written before any Lua code
+/// Raises an error, with the position in the script that called the running function. The text is written before any Lua code
 /// runs.
 ///
 /// # Safety

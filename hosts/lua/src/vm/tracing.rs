@@ -1,8 +1,8 @@
-//! Where scripts are, for those who ask: a question comes in a signal handler, where nothing of Lua may be looked at.
+//! Backtraces of scripts. A request comes in a signal handler, where Lua must not be accessed.
 //!
-//! The handler marks the slots of all threads that run a script, and has each of these threads arm a hook, as for an order to a script
-//! that takes too long. The hook tells where its script is, and goes. A thread that waits in a system call is left alone, because the
-//! signal would end some calls early. It is marked all the same, and answers if its script goes on before long.
+//! The handler marks the slots of all threads that run a script, and makes each of these threads arm a hook, as for an order
+//! to a script that takes too long. The hook reports the backtrace and is removed. A thread that waits in a system call gets
+//! no signal, because that would end some calls early. It is marked nevertheless, and reports if its script goes on in time.
 
 use super::slot::{DESCRIBE, Describe, for_each_entered};
 use super::watchdog::{alarm, install_handler};
@@ -10,15 +10,15 @@ use oribi_host::Tracing;
 use oribi_server::backtrace;
 use std::io;
 
-/// How scripts are asked.
+/// Requests backtraces from scripts.
 #[derive(Debug)]
 pub(crate) struct ScriptTracing(());
 
 impl ScriptTracing {
-    /// `describe` says what a script that tells where it is answers.
+    /// `describe` returns the request that a script answers.
     ///
     /// # Errors
-    /// No signal handler could be set.
+    /// The signal handler could not be set.
     pub(crate) fn new(describe: Describe) -> io::Result<Self> {
         let _ = DESCRIBE.set(describe);
         install_handler().map(Self)
@@ -27,7 +27,7 @@ impl ScriptTracing {
 
 impl Tracing for ScriptTracing {
     fn trace(&self, question: u32) {
-        // SAFETY: asks for a number.
+        // SAFETY: only returns a number.
         let own = unsafe { libc::gettid() };
         let mut threads = 0;
         for_each_entered(|slot| {

@@ -1,15 +1,15 @@
 //! Stops scripts that exceed their time limit.
 //!
-//! A hook that always counts instructions would make every script slow. So each lane has a slot with a number that is odd while
-//! a script runs, and a thread looks at the slots now and then: if an odd number stays the same for too long, the script does
-//! not end. The thread then sends a signal to the lane's thread, whose handler arms a hook in the running state ([`Slot`]). From
-//! then on every instruction raises an error, so no `pcall` can keep the script running for long, and the state is thrown away.
-//! Functions in C and finalizers are not interrupted, because no hooks are called in them; a pattern that never ends is left to
-//! `--request-kill`. Within a message handler for an error that a hook has raised, no hooks are called, either; `prelude.lua`
-//! handles that case.
+//! A hook that always counts instructions would make every script slow. So each lane has a slot with a number that is odd
+//! while a script runs, and a thread reads the slots at intervals: if an odd number stays the same for too long, the script
+//! does not end. The thread then sends a signal to the lane's thread, whose handler arms a hook in the running state
+//! ([`Slot`]). From then on every instruction raises an error, so no `pcall` can keep the script running for long, and the
+//! state is thrown away. Functions in C and finalizers are not interrupted, because no hooks are called in them; a pattern
+//! that never ends is left to `--request-kill`. Within a message handler for an error that a hook has raised, no hooks are
+//! called, either; `prelude.lua` handles that case.
 //!
-//! The server's deadlines (`--request-warning`, `--request-timeout`) come the same way, through `Interruption`: the server calls
-//! it in a signal handler on the lane's thread. So do questions where scripts are (`tracing.rs`).
+//! The server's deadlines (`--request-warning`, `--request-timeout`) come the same way, through `Interruption`: the server
+//! calls it in a signal handler on the lane's thread. So do requests for backtraces (`tracing.rs`).
 
 use super::slot::Slot;
 use std::os::raw::c_int;
@@ -19,27 +19,27 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often to look within a script's time limit: at worst a script gets a tenth more.
+/// The number of looks within a script's time limit: at worst a script gets a tenth more.
 const LOOKS: u32 = 10;
-/// Looking more often is not worth the processor time ...
+/// The shortest pause between two looks: a shorter one is not worth the processor time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
-/// ... and looking less often would exceed a long limit by too much.
+/// The longest pause between two looks: a longer one would exceed a long limit by too much.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// When to stop a script once more: it may have gone on in another coroutine. Each time the pause doubles. Lua goes through all calls
-/// that are open when a hook is armed, which takes tens of milliseconds in a recursion that never ends, and the script, or the C function
-/// that it is in, must come to its end between two alarms.
+/// The first and the longest pause before a script is stopped once more: it may have gone on in another coroutine. The pause
+/// doubles each time. Lua walks through all open calls when a hook is armed, which takes tens of milliseconds in an endless
+/// recursion, and the script, or the C function that it is in, must come to its end between two signals.
 const AGAIN: Duration = Duration::from_millis(20);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
-/// What the watching thread knows of a slot.
+/// The watching thread's record of a slot.
 #[derive(Debug)]
 struct Seen {
-    /// As long as this is kept, the slot stays at its address, which identifies it.
+    /// While this is kept, the slot stays at its address, which identifies it.
     slot: Weak<Slot>,
-    /// The run that was seen last, and since when.
+    /// The latest run, and the time of its first look.
     run: u64,
     since: Instant,
-    /// When it is to be stopped once more, and how long after that again.
+    /// The time of the next stop, and the pause after it.
     again: Instant,
     pause: Duration,
 }
@@ -49,7 +49,7 @@ impl Seen {
         Self { slot, run: 0, since: now, again: now, pause: AGAIN }
     }
 
-    /// This is the present run.
+    /// Records the present run.
     fn see(&mut self, run: u64, now: Instant) {
         if self.run != run {
             (self.run, self.since, self.again, self.pause) = (run, now, now, AGAIN);
@@ -61,7 +61,7 @@ impl Seen {
         self.run % 2 == 1 && now - self.since >= limit
     }
 
-    /// It was told to stop.
+    /// Records that the script was stopped.
     fn alarmed(&mut self, now: Instant) {
         self.again = now + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_AGAIN);
@@ -84,7 +84,7 @@ impl Watchdog {
         Self { limit, slots: Mutex::new(Vec::new()) }
     }
 
-    /// A slot for a lane.
+    /// Makes a slot for a lane.
     pub(crate) fn slot(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,15 +134,15 @@ impl Watchdog {
     }
 }
 
-/// The signal that makes a thread check whether to stop its script, or to tell where it is; no other code uses it.
+/// The signal that makes a thread check whether to stop its script, or to report its backtrace; no other code uses it.
 fn signal() -> c_int {
     libc::SIGRTMIN() + 2
 }
 
-/// Has a thread look at its slot. May be called in a signal handler, where it may change errno.
+/// Makes a thread check its slot. May be called in a signal handler, where it may change errno.
 pub(super) fn alarm(thread: i32) {
     if thread != 0 {
-        // SAFETY: if the thread has ended, nothing is sent; if its id has a new owner, that thread's slot asks for nothing.
+        // SAFETY: if the thread has ended, nothing is sent; if its id has a new owner, that thread's slot has no marks.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
     }
 }

@@ -53,11 +53,11 @@ void body_send_array(Call *call, VALUE array) {
 
 bool body_is_unwanted(const Call *call) {
     const int status = call->head.status;
-    /* A client that is switched to another protocol gets what is said in that. */
+    /* A client that is switched to another protocol gets content in that protocol. */
     return (call->bodiless && status != 101) || status == 204 || status == 205 || status == 304;
 }
 
-/* Whether the app took the socket while its body was asked: then nothing is sent. */
+/* Whether the app has hijacked the socket while its body was examined: then nothing is sent. */
 static bool is_taken(Call *call) {
     if (RB_LIKELY(!ticket_is_taken(call->ticket)))
         return false;
@@ -67,7 +67,7 @@ static bool is_taken(Call *call) {
 
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
 
-/* Sends the file that to_path names. False: it is no readable regular file, or its size is 0, like that of files in /proc. */
+/* Sends the file named by to_path. False: it is no readable regular file, or its size is 0, like that of files in /proc. */
 static bool send_file(Call *call, VALUE path) {
     Head *head = &call->head;
     struct stat facts;
@@ -86,7 +86,8 @@ static bool send_file(Call *call, VALUE path) {
         return false;
     }
     size = (uint64_t)facts.st_size;
-    /* The app determined the size before: bytes that have been appended since are not sent, and missing bytes are not promised.
+    /* The app has determined the size before: bytes that were appended since are not sent, and missing bytes are not
+     * promised.
      */
     if (head_find_length(head) && head->length <= size)
         size = head->length;
@@ -129,8 +130,8 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         rb_raise(rb_eIOError, "the response is over: the body kept the block that takes its pieces");
     if (RB_UNLIKELY(!RB_TYPE_P(piece, T_STRING)))
         piece = rb_obj_as_string(piece);
-    /* The server sends the content of each chunk by itself, and may wait for the client in between. Other threads run then, and must
-     * not change the rest of the piece. */
+    /* The server itself sends the content of each chunk, and may wait for the client in between. Other threads run then, and
+     * must not change the rest of the piece. */
     if (RB_UNLIKELY(call->head.chunked))
         piece = rb_str_new_frozen(piece);
     data = RSTRING_PTR(piece);
@@ -205,8 +206,8 @@ static void send_pieces(Call *call) {
         finish(call);
 }
 
-/* The Array inside of Rack::BodyProxies, which middleware wraps around most bodies to learn of close; or nil. Rack 2's proxies
- * have no to_ary. */
+/* Returns the Array inside of Rack::BodyProxies, which middleware wraps around most bodies to learn of close; or nil. Rack
+ * 2's proxies have no to_ary. */
 static VALUE array_in_proxies(VALUE body) {
     while (RB_TYPE_P(body, T_OBJECT) && RBASIC_CLASS(body) == rb_obj_class(body)
            && strcmp(rb_obj_classname(body), "Rack::BodyProxy") == 0)
@@ -218,7 +219,7 @@ void body_send(Call *call) {
     VALUE body = call->body, array;
     if (RB_SPECIAL_CONST_P(body))
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
-    /* The server takes no file apart. */
+    /* The server does not remove chunk framing from a file. */
     if (!call->head.chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
         && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
         return;

@@ -1,7 +1,8 @@
-/* crew.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or answers.
+/* crew.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or runs the
+ * app.
  *
- * Nothing here may be left by a jump, because Rust frames lie below. Interrupts (Thread#raise, Thread#kill, traps) are checked
- * only where no request is being answered, and under protection.
+ * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
+ * checked only where no request is being answered, and under protection.
  */
 #include "crew.h"
 #include "ruby_host.h"
@@ -40,7 +41,7 @@ static int without_lock(void *data, void (*wait)(void *), void (*interrupt)(void
     return rb_nogvl(wait_without_lock, &waiting, interrupt, argument, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE) != NULL;
 }
 
-/* From 3.2 on, Ruby reports when a thread is about to release the VM's lock. */
+/* From 3.2 on, Ruby calls hooks when a thread is about to release the VM's lock. */
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
 enum { RUBY_TELLS = true };
 

@@ -8,7 +8,7 @@
 /* For the table of functions: oribi_host.lock. */
 extern const oribi_lock crew_lock;
 
-/* Whether the lane of this process can still be used: an object that refers to an exchange may outlive it. */
+/* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
 bool crew_has_lane(void);
 
 /* Like oribi_write(), but blocks until the client has room, even if the thread is interrupted. Handles interrupts meanwhile, so
@@ -18,15 +18,15 @@ oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *d
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void crew_thread_was_killed(void);
 
-/* Handles what Ruby has for the calling thread to do, where no request is being answered. False: it was killed, and ends after its
- * turn. */
+/* Handles Ruby's pending work for the calling thread, where no request is being answered. False: the thread was killed, and
+ * ends after its turn. */
 bool crew_take_interrupts(void);
 
 /* For the table of functions: oribi_host.fork. */
 int fork_by_ruby(void *data);
 
-/* The number of forks between fork_watch() and this process. If an app returns with another number than it was called with, it
- * has forked and returned in the child, which must not act as the worker. */
+/* The number of forks between fork_watch() and this process. If an app returns with another number than it was called with,
+ * it has forked and returned in the child, which must not act as the worker. */
 void fork_watch(void);
 extern unsigned fork_count;
 

@@ -1,14 +1,14 @@
-/* deadline.c - requests that take too long: they are interrupted from outside, and the app can move their deadlines.
+/* deadline.c - requests that take too long: they are interrupted from outside, and the app can change their deadlines.
  *
- * The server says in a signal handler that the request of a thread has reached a deadline. Ruby must not be called there. So the
- * handler notes the order in the thread's context, and sends the main thread a signal for which Ruby has a trap. Ruby runs the
- * trap on its main thread, whatever that thread waits for. The trap does what one Ruby thread may do with another: it takes the
- * backtrace of the thread that answers, and interrupts that thread by Thread#raise. So a sleep, a read, a regular expression
- * and a wait in C that Ruby can end are left, and Thread.handle_interrupt is respected. C code that keeps Ruby's lock, or that
- * waits without a way to end it, is not left: that takes --request-kill.
+ * The server reports in a signal handler that the request of a thread has reached a deadline. Ruby must not be called there.
+ * So the handler notes the order in the thread's context, and sends the main thread a signal for which Ruby has a trap. Ruby
+ * runs the trap on its main thread, even while that thread waits. A Ruby thread may examine and interrupt others, and the
+ * trap does so: it takes the backtrace of the thread that answers, and interrupts that thread by Thread#raise. So a sleep, a
+ * read, a regular expression and a wait in C that Ruby can end are interrupted, and Thread.handle_interrupt is respected. C
+ * code that keeps Ruby's lock, or that waits without a way to end the wait, is not interrupted: that takes --request-kill.
  *
- * An exception that a thread has not met when its request ends must not hit its next request. deadline_end() makes the thread
- * meet it, with the lock held, before the server can hand out another request.
+ * An exception that a thread has not received when its request ends must not hit its next request. deadline_end() makes the
+ * thread receive it, with the lock held, before the server can hand out another request.
  */
 #include "ruby_host.h"
 #include <errno.h>
@@ -16,12 +16,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the server's clocks can add to any moment: a hundred years. */
+/* The longest time that the server's clocks can add, in seconds: a hundred years. */
 #define LONGEST_SECONDS 3153600000.0
 
 /* Not a StandardError: a `rescue` without a class, which an app may have around any call of a library, must not take it for a
- * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as ever, and `rescue Exception` of
- * frameworks shows their page. */
+ * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as usual, and `rescue Exception`
+ * of frameworks shows their page. */
 static VALUE request_timeout;
 static ID id_handle_interrupt, id_pending_interrupt, id_raise;
 
@@ -61,7 +61,7 @@ void deadline_call_main(void) {
         syscall(SYS_tgkill, main_process, main_thread, messenger());
 }
 
-/* ---- In the trap ---------------------------------------------------------------------------------------------------------- */
+/* ---- In the trap -------------------------------------------------------------------------------------------------------- */
 
 /* Takes the order if it was given for the request that the context is answering. */
 static bool take(Order *order, const Context *context) {
@@ -81,7 +81,7 @@ static VALUE report(VALUE argument) {
     VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        /* That of the calling thread begins with the method that has made it. */
+        /* The backtrace of the calling thread begins with the method that has made it. */
         for (long i = report->context == own; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
@@ -113,7 +113,7 @@ static bool has_order(const Context *context) {
            || atomic_load_explicit(&context->interruption.given, memory_order_relaxed);
 }
 
-/* That of the calling thread comes last, because it may raise. */
+/* The context of the calling thread comes last, because its order may raise. */
 static Context *next_with_order(void) {
     for (Context *context = first; context; context = context->next)
         if (context != own && has_order(context))
@@ -124,7 +124,7 @@ static Context *next_with_order(void) {
 static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
     tracing_see_to();
-    /* From the start each time, because other threads may come and go meanwhile. */
+    /* Starts anew each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;
         see_to(context);
@@ -133,13 +133,14 @@ static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return Qnil;
 }
 
-/* Exceptions that other threads have sent to the main thread wait until all is seen to: Ruby looks for them whenever a method ends, and
- * one that is met in the middle of a backtrace would be lost to the app. They come when handle_interrupt ends. */
+/* Exceptions that other threads have sent to the main thread wait until all orders are handled: Ruby checks for them whenever
+ * a method ends, and one that is raised in the middle of a backtrace would be lost to the app. They are raised when
+ * handle_interrupt ends. */
 static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, see_to_all, Qnil);
 }
 
-/* ---- The life of a worker, a thread and a request ---------------------------------------------------------------------------- */
+/* ---- The life of a worker, a thread and a request ---------------------------------------------------------------------- */
 
 static VALUE set_trap(VALUE unused) {
     VALUE number = INT2FIX(messenger());
@@ -211,7 +212,7 @@ VALUE deadline_define(void) {
     return rb_obj_freeze(rb_obj_alloc(class));
 }
 
-/* ---- The end of a request -------------------------------------------------------------------------------------------------- */
+/* ---- The end of a request ---------------------------------------------------------------------------------------------- */
 
 static VALUE has_pending(VALUE thread) {
     return rb_funcall(thread, id_pending_interrupt, 1, request_timeout);

@@ -10,7 +10,7 @@ static struct {
     unsigned until_collection; /* requests until the next one */
     bool has_hooks;            /* there are out_of_band hooks */
     bool collect;              /* garbage is to be collected */
-    bool due;                  /* there is something to do */
+    bool due;                  /* there is work to do */
 } between;
 
 VALUE deferred_record(const Call *call) {
@@ -31,7 +31,7 @@ static VALUE note(VALUE argument) {
     return Qnil;
 }
 
-/* Checks whether it is time for work between requests. */
+/* Counts a request, and checks whether it is time for work between requests. */
 static void count_request(void) {
     if (between.until_collection > 0 && --between.until_collection == 0) {
         between.until_collection = between.every;

@@ -1,8 +1,8 @@
 /* environment.c - the Rack environment of a request: a copy of a template with the request's own values.
  *
  * A client sends the same fields with each of its requests, and most clients send the same ones as others. So there is a
- * template for each list of variables that has been seen (a shape): an environment without values. For a request the template
- * is copied, and the values are written directly into the copy's hash table, without looking up their keys.
+ * template for each known list of variables (a shape): an environment without values. For a request the template is copied,
+ * and the values are written directly into the copy's hash table, without looking up their keys.
  */
 #include "ruby_host.h"
 #include "table_layout.h"
@@ -17,7 +17,7 @@ static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread
     key_http_version, key_server_software, key_request_path;
 VALUE key_hijack_io;
 
-/* Values that are not made anew for each request. */
+/* Values that all requests share. */
 static VALUE deadline;
 static VALUE text_empty, text_http, text_https, text_http10, text_http11, text_software;
 static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -265,7 +265,7 @@ static void set_own_keys(VALUE template, const VALUE *own) {
             rb_hash_aset(template, *own_key(i), Qnil);
 }
 
-/* Makes a shape of a request. False: that is impossible. */
+/* Makes a shape of a request. False: the request does not allow it. */
 static bool shape_make(Context *context, Shape *shape, const Call *call, const Values *values) {
     const oribi_request *request = call->request;
     VALUE template = rb_hash_new(), names = rb_ary_new();
@@ -334,8 +334,8 @@ static const Shape *shape_of(Call *call, const Values *values) {
 static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     VALUE environment = rb_hash_dup(shape->template);
     struct st_table_entry *entry = entries_of(environment);
-    /* The collector may be marking and have seen the copy already. One call tells it not to rely on write barriers for the
-     * copy, which is cheaper than a barrier for each value. */
+    /* The collector may be marking and have seen the copy already. One call makes it not rely on write barriers for the copy,
+     * which is cheaper than a barrier for each value. */
     RB_OBJ_WB_UNPROTECT(environment);
     for (size_t i = 0; i < shape->count; i++)
         (entry++)->record = values->of_variables[i];
@@ -367,7 +367,7 @@ static void adapt_to_gateway(Call *call) {
     }
 }
 
-/* What stands behind the content, in the form that fields of a response have. */
+/* Adds the trailers, in the form of the fields of a response. */
 static void add_trailers(Call *call) {
     const oribi_request *request = call->request;
     VALUE trailers = rb_hash_new();
@@ -383,7 +383,7 @@ static void add_trailers(Call *call) {
     rb_hash_aset(call->environment, key_trailers, trailers);
 }
 
-/* The connection carries other requests, too: nobody gets its socket. */
+/* The connection carries other requests, too: its socket cannot be hijacked. */
 static void adapt_to_shared_connection(VALUE environment) {
     rb_hash_aset(environment, key_is_hijack, Qfalse);
     rb_hash_delete(environment, key_hijack);

@@ -1,7 +1,7 @@
 /* errors.c - rack.errors of a request that came through a web server: writes go to that server's error log.
  *
- * Each write is passed on separately. What cannot be passed on goes to $stderr, like rack.errors of other requests: writes
- * after the request has been answered, and writes from a forked process.
+ * Each write is passed on separately. Writes that cannot be passed on go to $stderr, like rack.errors of other requests:
+ * writes after the request has been answered, and writes from a forked process.
  */
 #include "ruby_host.h"
 

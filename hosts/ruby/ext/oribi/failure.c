@@ -1,4 +1,4 @@
-/* failure.c - handles everything that leaves an app's code other than by returning. */
+/* failure.c - handles exceptions and other jumps out of an app's code. */
 #include "ruby_host.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -189,13 +189,13 @@ void failure_answer(Call *call, int state) {
         process_end_as_program(state);
     error = take_error();
     over = deadline_is_over(error);
-    /* What a request was doing that has taken too long is in the log already. */
+    /* For a request that has taken too long, the backtrace is in the log already. */
     if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;
     call->error = error;
     if (call->ticket && ticket_is_taken(call->ticket)) {
         call->state = CALL_TAKEN;
-        /* Nobody else ends it, and its client would wait for more. */
+        /* Nothing else ends the connection, and its client would wait for more. */
         ticket_reset(call->ticket);
     }
     if (call->state == CALL_TAKEN || call->state == CALL_OVER)

@@ -1,4 +1,4 @@
-/* figures.c - Oribi.count and Oribi.observe, and how long garbage collection takes. */
+/* figures.c - Oribi.count and Oribi.observe, and the time of garbage collections. */
 #include "ruby_host.h"
 
 typedef int Act(oribi_bytes name, double number, const oribi_field *labels, size_t label_count);
@@ -66,13 +66,14 @@ void figures_define(void) {
     rb_define_singleton_method(oribi_module, "observe", observe, -1);
 }
 
-/* ---- Garbage collection --------------------------------------------------------------------------------------------------- */
+/* ---- Garbage collection ------------------------------------------------------------------------------------------------ */
 
 bool figures_counted;
 size_t figures_collections;
 static uint64_t collecting;
 
-/* Nanoseconds. They belong to the process, so a worker has those of the process that has loaded its app. */
+/* In nanoseconds. The time belongs to the process, so that of a worker includes the time of the process that has loaded its
+ * app. */
 static VALUE total_time(VALUE unused) {
     return ULL2NUM(NUM2ULL(rb_funcallv(rb_mGC, rb_intern("total_time"), 0, NULL)));
 }

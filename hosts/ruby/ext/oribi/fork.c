@@ -5,7 +5,7 @@
 
 unsigned fork_count;
 
-/* The server is forking a worker, which keeps the server's signal handlers. */
+/* Whether the server is forking a worker, which keeps the server's signal handlers. */
 static bool makes_worker;
 
 /* Runs in each child. An app's children get Ruby's own signal handlers back. */

@@ -1,7 +1,7 @@
 /* head.c - the head of a response: makes the server's fields from the app's headers.
  *
- * The garbage collector may move a string when memory is allocated, and Ruby code may change it. So there are two ways: headers
- * that consist of a few strings are pointed to, and sent before anything else happens; all others are copied.
+ * The garbage collector may move a string when memory is allocated, and Ruby code may change it. So there are two ways:
+ * headers that consist of a few strings are pointed to, and sent before anything else happens; all others are copied.
  */
 #include "ruby_host.h"
 
@@ -96,7 +96,7 @@ static bool text_is(VALUE text, const char *expected, size_t size) {
     return (size_t)RSTRING_LEN(text) == size && strncasecmp(RSTRING_PTR(text), expected, size) == 0;
 }
 
-/* Headers that are meant for the server. */
+/* Reads headers that are meant for the server. */
 static void take_internal(Head *head, VALUE name, VALUE value) {
     if (text_is(name, "rack.hijack", 11))
         head->hijack = NIL_P(value) ? Qfalse : value;

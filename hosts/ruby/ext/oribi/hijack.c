@@ -104,10 +104,10 @@ static VALUE note_unsent_hints(VALUE argument, VALUE error) {
     return Qnil;
 }
 
-/* An app does as well without them, so it is not told that they were not sent. */
+/* An app works as well without early hints, so it gets no error if they were not sent. */
 static VALUE send_hints(const Ticket *ticket, VALUE headers) {
     const Hints hints = {ticket, headers};
-    /* What the app has taken carries another protocol now, or its own response. */
+    /* A hijacked connection carries another protocol now, or the app's own response. */
     if (ticket->forks != fork_count || !crew_has_lane() || ticket->io != Qfalse)
         return Qnil;
     return rb_rescue2(inform, (VALUE)&hints, note_unsent_hints, (VALUE)&hints, response_error, (VALUE)0);
@@ -184,7 +184,7 @@ static void upgrade_to(VALUE text, VALUE protocol) {
     rb_str_cat(text, "\r\n", 2);
 }
 
-/* The app takes over the connection after this head, so the head does not say how content is framed. */
+/* The app takes over the connection after this head, so the head does not declare the framing of the content. */
 static VALUE head_text(const Call *call) {
     const Head *head = &call->head;
     const bool upgrade = head->protocol != Qfalse || head->status == 101;
@@ -227,13 +227,13 @@ static void *break_off(void *descriptor) {
     return oribi_break_off(*(int *)descriptor) == 0 ? descriptor : NULL;
 }
 
-/* Its content ends with the connection, so an orderly end would look like that of the content. */
+/* Resets the connection: the content ends with the connection, so an orderly end would look like that of the content. */
 static VALUE reset(VALUE io) {
     int descriptor;
     if (RTEST(rb_funcall(io, rb_intern("closed?"), 0)))
         return Qnil;
     descriptor = NUM2INT(rb_funcall(io, rb_intern("fileno"), 0));
-    /* It may wait for the client to take what was written. */
+    /* It may wait for the client to read the bytes that were written. */
     while (rb_thread_call_without_gvl(break_off, &descriptor, RUBY_UBF_IO, NULL) == NULL)
         rb_thread_check_ints();
     rb_io_close(io);

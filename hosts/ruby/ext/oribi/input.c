@@ -1,19 +1,19 @@
 /* input.c - rack.input: the content of a request, read from the server's memory or file; and oribi.data of a filter.
  *
  * While the app is called, content in memory belongs to the server. It is copied when the app reads it, or when the call ends
- * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied. When the response is
- * over, a large file is closed: it takes its place on the disk, and a collection may be far away.
+ * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied. When the
+ * response is over, a large file is closed: it takes its place on the disk, and a collection may be far away.
  */
 #include "ruby_host.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/* How many bytes of a file to search at once for the end of a line. */
+/* The number of bytes of a file to search at once for the end of a line. */
 #define WINDOW_BYTES 16384
 
-/* The least size of a file that Ruby's garbage collector is told. It starts a collection after 16 to 32 MiB, with some delay:
- * with this value, apps that do not close their input leave up to 160 open files instead of 800. */
+/* The least size of a file that is reported to Ruby's garbage collector. It starts a collection after 16 to 32 MiB, with some
+ * delay: with this value, apps that do not close their input leave up to 160 open files instead of 800. */
 #define LEAST_WEIGHT (512 << 10)
 
 typedef struct {
@@ -36,7 +36,7 @@ static void input_mark(void *pointer) {
     rb_gc_mark(((Input *)pointer)->string);
 }
 
-/* The size for the collector: a deleted file occupies its place on the disk as long as it is open. */
+/* The size that is reported to the collector: a deleted file occupies its place on the disk as long as it is open. */
 static ssize_t weight(const Input *input) {
     return input->size > LEAST_WEIGHT ? (ssize_t)input->size : LEAST_WEIGHT;
 }
@@ -116,7 +116,7 @@ static Input *open_input(VALUE self) {
     return input;
 }
 
-/* Reads from the file until `size` bytes are there. */
+/* Reads from the file until there are `size` bytes. */
 static void read_file(const Input *input, char *to, size_t size, uint64_t from) {
     while (size > 0) {
         const ssize_t count = pread(input->file, to, size, (off_t)from);
@@ -202,7 +202,7 @@ static VALUE input_read(int argc, VALUE *argv, VALUE self) {
     return read_at_most(input, buffer, (uint64_t)size);
 }
 
-/* readpartial(length [, buffer]), as IO#readpartial: IO.copy_stream asks for it. */
+/* readpartial(length [, buffer]), as IO#readpartial: IO.copy_stream calls it. */
 static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
     VALUE result, length, buffer;
     rb_scan_args(argc, argv, "11", &length, &buffer);

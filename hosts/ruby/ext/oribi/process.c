@@ -96,7 +96,8 @@ void process_set_title(void *data, const char *title, size_t size) {
         failure_log("the title of the process cannot be set", Qnil, NULL);
         return;
     }
-    /* A signal has come at this moment, such as the TERM that ends a reload. It concerns whatever is done next, so it comes again. */
+    /* A signal, such as the TERM that ends a reload, has arrived at this moment. It is meant for the next action, so it is
+     * sent again. */
     rb_set_errinfo(Qnil);
     VALUE number = rb_protect(signal_number, error, &state);
     if (state)

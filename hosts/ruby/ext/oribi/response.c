@@ -1,5 +1,5 @@
-/* response.c - reads the app's response and passes it to the server. An error in it is raised as a ResponseError that says what
- * was found instead. */
+/* response.c - reads the app's response and passes it to the server. An error in it is raised as a ResponseError that
+ * describes the value that was found instead. */
 #include "ruby_host.h"
 
 VALUE response_describe(VALUE value) {
@@ -18,7 +18,7 @@ static uint16_t read_status(VALUE status) {
     VALUE number = status;
     if (RB_UNLIKELY(!RB_FIXNUM_P(number)))
         number = NIL_P(status) ? Qundef : rb_check_funcall(status, names.to_i, 0, NULL);
-    /* A client would wait for another response behind one below 200, except 101 (RFC 9110, section 15.2). */
+    /* After a status below 200, except 101, a client would wait for another response (RFC 9110, section 15.2). */
     if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number)
                     || ((FIX2LONG(number) < 200 || FIX2LONG(number) > 999) && number != INT2FIX(101))))
         rb_raise(response_error, "the status must be a number from 200 to 999, or 101, not %" PRIsVALUE,
@@ -30,7 +30,7 @@ bool response_accepted(Call *call, oribi_result result) {
     if (RB_LIKELY(result == ORIBI_OK))
         return true;
     if (result != ORIBI_GONE) {
-        /* Before anything is allocated, because that may move what the fields point to. */
+        /* Before anything is allocated, because that may move the strings to which the fields point. */
         char culprit[192] = "";
         if (call->state != CALL_STARTED)
             head_culprit(&call->head, culprit, sizeof culprit);

@@ -1,17 +1,18 @@
 /* ruby_host.h - declarations shared by the C files of the Ruby host.
  *
- * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
- * and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads
- * the return value and passes it to the server. failure.c handles everything that goes wrong on the way, deadline.c requests
- * that take too long, deferred.c the work after the response has been sent. context.c makes the data of a thread that answers, crew.c starts those threads and has the
- * lock that they share, process.c (with fork.c and signals.c) handles the life of the processes.
+ * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c,
+ * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
+ * stream.c) reads the return value and passes it to the server. failure.c handles everything that goes wrong on the way,
+ * deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the data of a
+ * thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c and signals.c)
+ * handles the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
  * every function that the server calls runs Ruby code only below rb_protect. Functions of this header may raise unless stated
  * otherwise.
  *
- * Several Ruby threads of a process may be in here at once, interleaved wherever Ruby code runs. So the data of a request is on
- * the stack of the thread that answers it, where the garbage collector sees it.
+ * Several Ruby threads of a process may be in here at once, interleaved wherever Ruby code runs. So the data of a request is
+ * on the stack of the thread that answers it, where the garbage collector sees it.
  */
 #ifndef ORIBI_RUBY_HOST_H
 #define ORIBI_RUBY_HOST_H
@@ -65,7 +66,7 @@ static inline bool rack_is(int major, int minor) {
 
 /* Requests with more variables are laid out key by key. */
 #define ENVIRONMENT_VARIABLES 48
-/* How many lists of variables are remembered: browsers differ in what they send, and their first requests differ from later
+/* The most lists of variables that are remembered: browsers send different fields, and their first requests differ from later
  * ones. */
 #define SHAPES 16
 
@@ -73,7 +74,7 @@ static inline bool rack_is(int major, int minor) {
 typedef struct {
     size_t count; /* of variables; 0: no shape */
     bool has_input;
-    VALUE template; /* a Hash with the variables in front, then what else is a request's own */
+    VALUE template; /* a Hash with the variables in front, followed by the request's other entries */
     VALUE names;    /* an Array of the variables' names */
     uint32_t keys[ENVIRONMENT_VARIABLES];
 } Shape;
@@ -88,7 +89,7 @@ struct Call;
 
 /* The data of a thread that answers: the templates for environments, and deferred work. */
 typedef struct Context {
-    VALUE self; /* the Ruby object that marks what is in here */
+    VALUE self; /* the Ruby object that marks the values in here */
     VALUE thread;            /* the Ruby thread that uses it */
     uint32_t kernel_thread;  /* the kernel's number of that thread */
     struct Context *next;    /* of another thread */
@@ -101,10 +102,10 @@ typedef struct Context {
     /* A stream that its body has left open, to be checked: see stream.c. */
     uint64_t stream; /* its number, or 0 */
     VALUE stream_record;
-    VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
+    VALUE deferred; /* work to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
     unsigned forks; /* the value of fork_count in the process that serves */
-    bool retiring;  /* the app called exit: the server is to be told once */
+    bool retiring;  /* the app called exit, which is to be reported to the server once */
 } Context;
 
 void *context_open(void *data, int own);
@@ -125,7 +126,7 @@ typedef struct {
     bool copies;        /* the fields point to copies; else into the app's strings, until something is allocated */
     size_t field_count;
     size_t field_room;
-    oribi_field *fields; /* `few`, or what `memory` holds */
+    oribi_field *fields; /* `few`, or in `memory` */
     VALUE memory;        /* a String for more fields, or Qfalse */
     VALUE bytes;         /* a String that holds the copies, or Qfalse */
     VALUE hijack;        /* the value of rack.hijack, or Qfalse */
@@ -138,8 +139,8 @@ typedef enum {
     CALL_OPEN,    /* nothing has been sent */
     CALL_STARTED, /* the head has been handed over, content follows */
     CALL_OVER,    /* the response is complete, was refused, or the client has gone */
-    CALL_TAKEN,   /* the socket is the app's */
-    CALL_KEPT     /* a stream that outlives the call answers it */
+    CALL_TAKEN,   /* the app has hijacked the socket */
+    CALL_KEPT     /* a stream that outlives the call answers the request */
 } CallState;
 
 /* One request on its way through the app, on the stack of the thread that answers it. */
@@ -149,16 +150,16 @@ typedef struct Call {
     oribi_exchange exchange;
     const oribi_request *request;
     CallState state;
-    bool close_due;    /* the body wants to be closed */
-    bool bodiless;     /* the request's method is HEAD */
+    bool close_due;    /* the body must be closed */
+    bool bodiless;     /* the method of the request is HEAD */
     VALUE environment;
     VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
-    VALUE data;        /* the same over what is to be filtered */
+    VALUE data;        /* the same over the data for a filter */
     VALUE ticket;      /* the Oribi::Exchange of this request */
     VALUE finished;    /* the Array in rack.response_finished, or Qfalse */
     VALUE after_reply; /* the Array in rack.after_reply */
     VALUE response, status, headers, body;
-    VALUE error;       /* what went wrong, or nil */
+    VALUE error;       /* the exception, or nil */
     Head head;
 } Call;
 
@@ -166,18 +167,19 @@ typedef struct Call {
 void process_end_stray(int status) __attribute__((noreturn));
 /* Whether the app has forked this process. */
 bool process_is_stray(void);
-/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and its
- * at_exit handlers. */
+/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
+ * its at_exit handlers. */
 void process_end_as_program(int state) __attribute__((noreturn));
 
-/* Returns the lane to answer the call at. The app's code may fork anywhere and return in the child, too; the child ends here. */
+/* Returns the lane at which to answer the call. The app's code may fork anywhere and return in the child, too; the child ends
+ * here. */
 static inline oribi_lane *call_lane(const Call *call) {
     if (RB_UNLIKELY(call->context->forks != fork_count))
         process_end_stray(0);
     return call->lane;
 }
 
-/* Closes the body of the response, if that is still to be done. Never raises. */
+/* Closes the body of the response, unless that has been done. Never raises. */
 void call_close_body(Call *call);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 
@@ -198,8 +200,8 @@ void input_define(void);
 VALUE input_new(const oribi_content *content);
 /* The stream shared by requests without content. */
 VALUE input_empty(void);
-/* The server is about to free the content of a request: copies what has not been read. `over`: the response is over, and a
- * large file is closed. Never raises. */
+/* Copies the unread content of a request, which the server is about to free. `over`: the response is over, and a large file
+ * is closed. Never raises. */
 void input_detach(VALUE input, bool over);
 
 /* ---- errors.c -------------------------------------------------------------------------------------------------------- */
@@ -223,9 +225,9 @@ typedef struct {
 void hijack_define(void);
 VALUE ticket_new(const Call *call);
 void ticket_bind(VALUE ticket, VALUE environment);
-/* Whether the app has taken the socket. */
+/* Whether the app has hijacked the socket. */
 bool ticket_is_taken(VALUE ticket);
-/* Ends the connection of a socket that the app has taken, unless the app has closed it. */
+/* Resets the connection of a hijacked socket, unless the app has closed it. */
 void ticket_reset(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
@@ -239,7 +241,7 @@ bool head_point(Head *head, VALUE headers);
 void head_copy(Head *head, VALUE headers);
 /* Reads the app's Content-Length, if there is one. */
 bool head_find_length(Head *head);
-/* Reads what the body's trailers method returns, anew. False: it has none, or there are none. */
+/* Reads the result of the body's trailers method, anew. False: it has no such method, or there are no trailers. */
 bool head_of_trailers(Head *head, VALUE body);
 bool head_has(const Head *head, const char *name);
 bool field_is(const oribi_field *field, const char *name);
@@ -252,7 +254,7 @@ void head_culprit(const Head *head, char *text, size_t room);
 
 /* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
-/* The app has answered on the socket itself: takes from its response only the body, which is to be closed. */
+/* The app has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
 /* Handles the server's result of a send. False: stop producing. Raises if the response is invalid. */
 bool response_accepted(Call *call, oribi_result result);
@@ -288,7 +290,7 @@ bool stream_was_dropped(uint64_t serial);
 
 typedef enum {
     GUARD_FINE,
-    GUARD_FAILED, /* it was left by an exception or the like, which has been logged */
+    GUARD_FAILED, /* it was left by an exception or another jump, which has been logged */
     GUARD_EXITED  /* it called exit */
 } GuardResult;
 
@@ -311,42 +313,42 @@ VALUE failure_line(VALUE environment);
 
 /* Defines Oribi::RequestTimeout, and returns the object for oribi.deadline in all environments. */
 VALUE deadline_define(void);
-/* A worker begins. */
+/* Prepares a worker. */
 void deadline_begin(void);
-/* The calling thread begins or stops using a context. */
+/* Called when the calling thread begins or stops using a context. */
 void deadline_enter(void *context);
 void deadline_leave(void *context);
 /* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
 const Context *deadline_contexts(void);
-/* For signal handlers: has Ruby's main thread run the trap for orders and questions. */
+/* For signal handlers: makes Ruby's main thread run the trap for orders and requests. */
 void deadline_call_main(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
-/* Takes from the calling thread what was raised because of a request that has ended meanwhile. Never raises. */
+/* Takes exceptions from the calling thread that were raised because of a request that has ended meanwhile. Never raises. */
 void deadline_forget(Context *context);
 /* Whether an exception is that of a request that has taken too long. */
 bool deadline_is_over(VALUE error);
 
 /* ---- tracing.c ------------------------------------------------------------------------------------------------------- */
 
-/* In a worker that begins to serve. */
+/* Prepares a worker that begins to serve. */
 void tracing_begin(void);
-/* Called in a signal handler: somebody wants to know where the apps are. */
+/* Requests the backtraces of the apps. Called in a signal handler. */
 void tracing_ask(void *data, uint32_t question);
-/* Tells it, if it was asked; with Ruby's lock held. */
+/* Reports them if they were requested; with Ruby's lock held. */
 void tracing_see_to(void);
 
 /* ---- figures.c ------------------------------------------------------------------------------------------------------- */
 
 void figures_define(void);
-/* In a worker that begins to serve. */
+/* Prepares a worker that begins to serve. */
 void figures_begin(void);
-/* Whether figures are counted, and how many collections of garbage are known. */
+/* Whether metrics of apps are counted, and the number of garbage collections that are counted so far. */
 extern bool figures_counted;
 extern size_t figures_collections;
 void figures_note_collections(void);
 
-/* Looks whether garbage was collected. Never raises. */
+/* Checks whether garbage was collected. Never raises. */
 static inline void figures_see_to_collections(void) {
     if (RB_UNLIKELY(figures_counted) && rb_gc_count() != figures_collections)
         figures_note_collections();
@@ -363,9 +365,9 @@ VALUE page_text(VALUE error, VALUE environment);
 VALUE deferred_record(const Call *call);
 /* Runs deferred work now. Never raises. */
 void deferred_run_record(Context *context, VALUE record);
-/* The response has been sent or given up: records its deferred work. Never raises. */
+/* Records the deferred work of a response that has been sent or given up. Never raises. */
 void deferred_note(Call *call);
-/* What the server must do next. */
+/* The next step of the server. */
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* Asks for a check, after the call, whether anything still refers to the stream with this number. */
@@ -376,7 +378,7 @@ void deferred_begin(void);
 
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
-/* This process is the server's own, and serves or forks those that do. */
+/* Marks this process as the server's own, which serves or forks workers. */
 void process_belongs_to_server(void);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);

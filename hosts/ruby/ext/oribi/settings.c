@@ -23,7 +23,7 @@ const oribi_config *settings_of(VALUE object) {
     return (const oribi_config *)rb_check_typeddata(object, &settings_type);
 }
 
-/* The message of the server. */
+/* The error message of the server. */
 static VALUE last_error(void) {
     return rb_utf8_str_new_cstr(oribi_last_error());
 }

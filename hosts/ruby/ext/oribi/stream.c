@@ -1,17 +1,17 @@
-/* stream.c - Oribi::Stream, which a body with `call` writes to.
+/* stream.c - Oribi::Stream, to which a body with `call` writes.
  *
- * The app may keep the stream and write to it after the call; then the stream answers the exchange. Only the garbage collector
- * can tell whether it is kept. If a body has returned without closing its stream, and nothing else refers to the stream, the
- * response is complete. If a stream was written to after the call and is then dropped unfinished, the response is cut, so that
- * no client waits for ever and no truncated response looks complete.
+ * The app may keep the stream and write to it after the call; then the stream answers the exchange. Only the garbage
+ * collector can determine whether it is kept. If a body has returned without closing its stream, and nothing else refers to
+ * the stream, the response is complete. If a stream was written to after the call and is then dropped unfinished, the
+ * response is cut, so that no client waits for ever and no truncated response looks complete.
  */
 #include "ruby_host.h"
 
 typedef struct {
     VALUE context; /* Context.self */
-    VALUE input;   /* what read reads, or nil */
-    VALUE record;  /* to be done with the end of the stream once the call is over, see deferred.c; Qfalse before */
-    VALUE source;  /* the body, which is asked for trailers when the stream is closed; Qfalse afterwards */
+    VALUE input;   /* the source of read, or nil */
+    VALUE record;  /* work for the end of the stream once the call is over, see deferred.c; Qfalse before */
+    VALUE source;  /* the body, whose trailers are read when the stream is closed; Qfalse afterwards */
     Call *call;    /* the call whose head has not been sent yet; NULL afterwards, and when the call is over */
     oribi_lane *lane;
     oribi_exchange exchange;
@@ -103,8 +103,8 @@ static void accept(Stream *stream, oribi_result result) {
     rb_raise(response_error, "%s", oribi_last_error());
 }
 
-/* Sends the head if that has not been done: the response begins with its first byte, so that a body that fails before is answered
- * with a 500. */
+/* Sends the head unless that has been done: the response begins with its first byte, so that a body that fails before is
+ * answered with a 500. */
 static oribi_result begin(Stream *stream) {
     Call *call = stream->call;
     const Head *head;
@@ -160,7 +160,7 @@ static VALUE stream_flush(VALUE self) {
     return self;
 }
 
-/* The response is over, and so is the call that began it: does what the call would have done at its end. */
+/* Does the work at the end of a call, because the response is over, and so is the call that began it. */
 static void settle(Stream *stream) {
     VALUE record = stream->record;
     stream->record = Qfalse;
@@ -298,8 +298,8 @@ void stream_send(Call *call) {
             call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber goes on, or nothing refers to the stream. The body is closed now, on the thread of its request, where
-     * middleware has what it has set for this request, such as locks and thread locals. */
+    /* Another thread or fiber goes on, or nothing refers to the stream. The body is closed now, on the thread of its request,
+     * which has the state of middleware for this request, such as locks and thread locals. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
     stream->kept = true;
     call->state = CALL_KEPT;

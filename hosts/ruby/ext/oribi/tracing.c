@@ -1,29 +1,29 @@
-/* tracing.c - where apps are, for those who ask.
+/* tracing.c - backtraces of apps.
  *
- * A question comes in a signal handler, where Ruby must not be called. Whichever Ruby thread is the first to come to a moment
- * that is safe answers for all of them: the main thread, in the trap of deadline.c, which Ruby runs whatever that thread waits
- * for; or, since Ruby 3.3, a thread that runs Ruby code, in a job that Ruby has been asked to do soon. Before, such jobs cannot be
- * asked for safely in a signal handler, so the main thread must wait for its turn. Then Ruby goes on with what it has waited for.
+ * A request for backtraces comes in a signal handler, where Ruby must not be called. The first Ruby thread that reaches a
+ * safe moment reports for all of them: the main thread, in the trap of deadline.c, which Ruby runs even while that thread
+ * waits; or, since Ruby 3.3, a thread that runs Ruby code, in a job that Ruby was asked to run soon. Before 3.3 a signal
+ * handler cannot register such a job safely, so the main thread must wait for its turn. Afterwards Ruby resumes its wait.
  */
 #include "ruby_host.h"
 #include <ruby/debug.h>
 
-/* 0: nobody asks. */
+/* The question of the requested backtraces; 0: none. */
 static _Atomic uint32_t asked;
 
-/* As many as the server keeps. */
+/* The most frames: as many as the server keeps. */
 #define MOST_FRAMES 100
-/* Endless recursion has more; how many is no news. */
+/* The most frames that are counted. Endless recursion has more; their number is not informative. */
 #define MOST_COUNTED 20000
 
 /* ---- At a moment that is safe ------------------------------------------------------------------------------------------- */
 
-/* Nothing in this file may look for interrupts: an exception that another thread has sent to this one would be met here, where it is
- * not expected, and be lost to the app. Ruby looks for them whenever a method ends, one in C as well. The trap has all of them wait,
- * which a job cannot do; so what a job needs is asked for without a method. */
+/* Nothing in this file may check for interrupts: an exception that another thread has sent to this one would be raised here,
+ * where it is not expected, and be lost to the app. Ruby checks for them whenever a method ends, one in C as well. The trap
+ * defers all of them, which a job cannot do; so a job calls no method for its data. */
 
 #ifdef HAVE_RB_PROFILE_THREAD_FRAMES
-/* "file:line:in 'method'" for some frames of a thread, the innermost first. A function in C is where it was called. */
+/* "file:line:in 'method'" for some frames of a thread, the innermost first. A function in C has the position of its call. */
 static VALUE describe(const VALUE *frames, const int *numbers, int count) {
     VALUE lines = rb_ary_new_capa(count), place = Qnil;
     for (int i = count - 1; i >= 0; i--) {
@@ -48,7 +48,7 @@ static VALUE lines_of_other(VALUE thread, size_t *more) {
     return lines;
 }
 #else
-/* Only the trap comes here. */
+/* Only the trap calls this. */
 static VALUE lines_of_other(VALUE thread, size_t *more) {
     if (!rb_method_basic_definition_p(CLASS_OF(thread), names.backtrace))
         return Qnil;
@@ -56,7 +56,7 @@ static VALUE lines_of_other(VALUE thread, size_t *more) {
 }
 #endif
 
-/* Answers for a thread. False: it answers no request. */
+/* Reports for a thread. False: it answers no request. */
 static bool tell(const Context *context, uint32_t question) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
     VALUE lines, line;

@@ -1,10 +1,10 @@
-//! Where the app of a process is, instead of the tables.
+//! Renders the backtrace of a process, instead of the tables.
 
 use crate::top::controls::Controls;
 use crate::top::model::Model;
 use crate::top::picture::{Line, Style};
 
-/// All lines of the backtrace that is to be shown.
+/// All lines of the backtrace.
 pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
     let Some(pid) = controls.backtrace else { return Vec::new() };
     let Some(told) = model.backtrace.as_ref().filter(|told| told.pid == pid) else {
@@ -21,12 +21,12 @@ pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
     lines
 }
 
-/// Those that have room.
+/// The lines that have room.
 pub fn part(model: &Model, controls: &Controls, width: usize, room: usize) -> Vec<Line> {
     lines(model, controls, width).into_iter().skip(controls.lines_above).take(room).collect()
 }
 
-/// A text in as many lines as it needs, because the end of a frame says most.
+/// Wraps a text, because the end of a frame is its most important part.
 fn wrapped(text: &str, style: Style, width: usize) -> Vec<Line> {
     let letters: Vec<char> = text.chars().collect();
     letters.chunks(width.max(1)).map(|part| Line::of(part.iter().collect::<String>(), style)).collect()

@@ -1,4 +1,4 @@
-//! What the server is, and how its numbers grow.
+//! Renders the facts about the server, and the growth of its numbers.
 
 use crate::top::figures::{count, few, span};
 use crate::top::model::{Growth, Model};
@@ -6,7 +6,7 @@ use crate::top::picture::{Line, Style, wrapped};
 use crate::top::snapshot::{Numbers, Snapshot};
 use crate::top::table::{Column, Layout, Row};
 
-/// The columns of the table of growth. What a terminal of 80 columns has no room for goes first.
+/// The columns of the table of growth. Columns without room in a terminal of 80 columns are omitted first.
 const GROWTH: [Column; 17] = [
     Column::right("LAST", 9, 5),
     Column::right("REQ/S", 9, 5),
@@ -27,7 +27,7 @@ const GROWTH: [Column; 17] = [
     Column::right("RESTARTS", 6, 8),
 ];
 
-/// The first lines of the picture.
+/// Renders the first lines of the picture.
 pub fn lines(model: &Model, width: usize, height: Option<usize>) -> Vec<Line> {
     let Some(present) = &model.present else { return Vec::new() };
     let mut lines = Vec::new();
@@ -92,7 +92,7 @@ fn facts(present: &Snapshot) -> Vec<Line> {
     facts
 }
 
-/// How the numbers grow, in a row for each span.
+/// Renders the growth of the numbers, in a row for each span.
 fn growth(model: &Model, width: usize, spans: usize) -> Vec<Line> {
     let growth = model.growth();
     let rows: Vec<Row> = growth.iter().take(spans).map(|growth| growth.as_ref().map_or_else(unknown, row)).collect();
@@ -138,7 +138,7 @@ fn row(growth: &Growth) -> Row {
     Row { cells, selected: false }
 }
 
-/// The length of a span, which is nearly a whole number of seconds where it is not short.
+/// The length of a span; a long one is nearly a whole number of seconds.
 fn length(seconds: f64) -> String {
     match seconds.round() {
         whole @ 1.0..60.0 if (seconds - whole).abs() < 0.1 => format!("{whole}s"),

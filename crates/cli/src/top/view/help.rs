@@ -1,4 +1,4 @@
-//! What keys do.
+//! Renders the help for keys.
 
 use crate::top::controls::{Controls, Tables};
 use crate::top::picture::{Line, Style};
@@ -23,7 +23,7 @@ pub fn lines() -> Vec<Line> {
     KEYS.map(|(keys, what)| Line::of(format!("{keys:<10} "), Style::Strong).with(what, Style::Plain)).into()
 }
 
-/// The last line.
+/// Renders the last line.
 pub fn keys(controls: &Controls) -> Line {
     if controls.writing {
         return Line::of("filter: ", Style::Strong).with(controls.filter.clone(), Style::Plain).with("_", Style::Strong);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The answers of a server that has counted for so many seconds, with that many workers, of which the first two are busy.
+/// The responses of a server with this number of workers, the first two of which are busy; it has counted for `seconds`.
 fn answers(seconds: f64, workers: u32, target: &str) -> [Value; 3] {
     let counters = json!({ "seconds": seconds, "responses_2xx": seconds * 1000.0, "responses_5xx": seconds, "bytes_sent": seconds * 2e6,
         "requests_queued": seconds * 1000.0, "queue_wait_seconds": seconds * 12.0, "queue_longest_wait_seconds": 3.25 });

@@ -56,7 +56,7 @@ const MOST: usize = 65536;
 
 #[test]
 fn no_number_of_fields_reaches_other_variables() {
-    // When the numbers of fields were kept in 16 bits, they wrapped here to the places of the fixed variables.
+    // When the numbers of fields had 16 bits, they wrapped here to the indices of the fixed variables.
     let mut fields: Vec<_> = (0..MOST).map(|number| (format!("x-{number}"), number.to_string())).collect();
     for name in ["accept", "x-last", "accept", "cookie", "x-0", "cookie"] {
         fields.push((name.to_owned(), "evil".to_owned()));

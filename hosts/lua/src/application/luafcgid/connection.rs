@@ -1,4 +1,4 @@
-//! `con`, by which a script writes to its client and reads the content of the request.
+//! `con`, the object with which a script writes to its client and reads the content of the request.
 
 use crate::answer::LuafcgidAnswer;
 use crate::content;
@@ -18,7 +18,7 @@ const NAME: &[u8] = b"LuaFCGId.Request";
 
 /// Further upvalues of the methods; the first is the desk.
 const METATABLE: c_int = 2;
-/// An upvalue of `config` only: a table of what the script has set.
+/// An upvalue of `config` only: a table of the values that the script has set.
 const CHANGED: c_int = 3;
 
 /// The most bytes that `gets` returns at once unless the configuration (`maxpost`) says otherwise.
@@ -66,7 +66,8 @@ pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
 /// # Safety
 /// `l` is below a fence; the metatable is at `metatable`.
 pub(super) unsafe fn push(l: *mut lua_State, desk: &Desk, metatable: c_int) {
-    // SAFETY: as promised by the caller; the block is as large as what is written to it, and aligned for any type.
+    // SAFETY: as promised by the caller; the block has the size of the value that is written to it, and is aligned for any
+    // type.
     unsafe {
         ffi::lua_newuserdata(l, size_of::<Handle>()).cast::<Handle>().write(desk.serial.get());
         ffi::lua_pushvalue(l, metatable);
@@ -147,7 +148,8 @@ unsafe fn unless_panicked<R: Copy>(l: *mut lua_State, result: Option<R>) -> R {
 
 /// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`, or at once without buffering.
 unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The answer is borrowed by one function at a time.
+    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The answer is borrowed by one function at
+    // a time.
     unsafe {
         let (desk, exchange) = of(l);
         if ffi::lua_gettop(l) < 2 {
@@ -175,7 +177,7 @@ unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:data()`: the same for the data that a web server wants filtered; `nil` at its end, and in any other role.
+/// `con:data()`: the same for the data that a web server asks to be filtered; `nil` at its end, and in any other role.
 unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {

@@ -36,8 +36,8 @@ pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk, style: Style) {
 }
 
 unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The answer
-    // is borrowed by one function at a time.
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The
+    // answer is borrowed by one function at a time.
     unsafe {
         let desk = Desk::of_running(l);
         let Some(exchange) = desk.exchange() else { return 0 };

@@ -74,7 +74,7 @@ fn a_state_that_was_busy_during_a_reload_is_not_used_again() {
     let lease = pool.take(&mut cache, &script).unwrap_or_else(|_| panic!("no state"));
     fs::write(&script, "another").expect("written");
     assert_eq!(sweep(&pool), [Change::Reloaded]);
-    // Not even by the lane that has it: the next request gets a new one.
+    // Not even the lane that has it uses it again: the next request gets a new one.
     assert!(visit(&pool, &mut other, &script) > 1);
     pool.give_back(lease, Verdict::Keep, &[]);
     assert!(visit(&pool, &mut cache, &script) > 1);

@@ -1,4 +1,4 @@
-//! The slot of the Lua state that each thread is running now, so that signal handlers find it.
+//! The slots of all threads that run scripts, so that signal handlers find them.
 
 use super::Slot;
 use std::ptr::{from_ref, null_mut};
@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 use std::thread;
 
-/// Threads that may run scripts at the same time: more than a worker may have.
+/// The most threads that run scripts at the same time: more than a worker may have.
 const MOST: usize = 2048;
 
 static SLOTS: [AtomicPtr<Slot>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
 /// The places below this number have been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Handlers that are reading them.
+/// The number of handlers that are reading the slots.
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Handlers find the slot from now on. One for which there is no place is not found.
+/// Makes the slot known to handlers. If there is no place left, they do not find it.
 pub(super) fn enter(slot: &Slot) {
     let take = |place: &AtomicPtr<Slot>| place.compare_exchange(null_mut(), from_ref(slot).cast_mut(), SeqCst, SeqCst).is_ok();
     if let Some(index) = SLOTS.iter().position(take) {
@@ -23,7 +23,7 @@ pub(super) fn enter(slot: &Slot) {
     }
 }
 
-/// No handler uses the slot any more when this has returned.
+/// Removes the slot. When this returns, no handler uses it any more.
 pub(super) fn leave(slot: &Slot) {
     for place in SLOTS.iter().take(USED.load(SeqCst)) {
         if place.compare_exchange(from_ref(slot).cast_mut(), null_mut(), SeqCst, SeqCst).is_ok() {
@@ -35,11 +35,11 @@ pub(super) fn leave(slot: &Slot) {
     }
 }
 
-/// Passes each of them to `work`. May be called in a signal handler if `work` may.
+/// Passes each slot to `work`. May be called in a signal handler if `work` may.
 pub(in crate::vm) fn for_each_entered(mut work: impl FnMut(&Slot)) {
     READERS.fetch_add(1, SeqCst);
     for place in SLOTS.iter().take(USED.load(SeqCst)) {
-        // SAFETY: whoever drops a slot has it leave first, and that waits for this function.
+        // SAFETY: a slot leaves before it is dropped, and leaving waits for this function.
         if let Some(slot) = unsafe { place.load(SeqCst).as_ref() } {
             work(slot);
         }

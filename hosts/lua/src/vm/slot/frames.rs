@@ -1,25 +1,25 @@
-//! The frames of a state, as Lua's debug interface tells them: nothing of the script runs for it, and nothing is allocated in Lua.
+//! The frames of a state, from Lua's debug interface: no code of the script runs for this, and nothing is allocated in Lua.
 
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
-/// As many as the server keeps.
+/// The most frames: as many as the server keeps.
 const MOST: usize = 100;
 
-/// What this host's own Lua code is called; its frames are left out.
+/// The name of this host's own Lua code, whose frames are left out.
 const OWN: &[u8] = b"=[oribi";
 
 /// Frames, the innermost first.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) told: Vec<Vec<u8>>,
-    /// How many more there are.
+    /// The number of frames that were left out.
     pub(super) more: usize,
 }
 
 impl Frames {
-    /// Adds those of a coroutine.
+    /// Adds the frames of a coroutine.
     ///
     /// # Safety
     /// `l` is a live state of the calling thread, which runs in it, or in a coroutine that it has resumed.
@@ -51,8 +51,8 @@ unsafe fn frame(l: *mut lua_State, level: c_int) -> Option<lua_Debug> {
     unsafe { (ffi::lua_getstack(l, level, frame.as_mut_ptr()) != 0).then(|| frame.assume_init()) }
 }
 
-/// How many frames there are, `known` of which have been seen. Each look goes from the innermost frame to the one that is asked for, so
-/// it takes as few looks as possible.
+/// The number of frames, at least `known` of which exist. Each look walks from the innermost frame to the requested one, so
+/// this takes as few looks as possible.
 ///
 /// # Safety
 /// As for [`Frames::add`].
@@ -87,7 +87,7 @@ unsafe fn text(frame: &lua_Debug) -> Option<Vec<u8>> {
     }
     let mut text = match source {
         [b'@' | b'=', file @ ..] => file,
-        // A chunk from no file: the beginning of its text.
+        // A chunk without a file: the beginning of its text.
         _ => quoted,
     }
     .to_vec();

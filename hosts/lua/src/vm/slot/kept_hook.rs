@@ -1,7 +1,8 @@
-//! A hook of a script's own, kept while one of this host's stands in its place.
+//! A script's own hook, kept while it is replaced by one of this host.
 //!
-//! A signal handler replaces the hook at any moment, also while a module written in C is changing it. So nothing here relies on hook,
-//! mask and count fitting together. What is found when the hook is put back, and is not what was set, has been set meanwhile.
+//! A signal handler replaces the hook at any moment, also while a module written in C is changing it. So hook, mask and count
+//! need not match. A value that differs, when the hook is restored, from the value that was set here has been set by the
+//! script meanwhile.
 
 use mlua::ffi::{self, lua_Hook, lua_State};
 use std::os::raw::c_int;
@@ -9,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicPtr};
 
-/// The hook that a coroutine had, or a whole state where coroutines have no hooks of their own. Only one thread uses it, and signal
+/// The hook of a coroutine, or of a whole state if coroutines have no hooks of their own. Only one thread uses it, and signal
 /// handlers on this thread.
 #[derive(Debug, Default)]
 pub(super) struct KeptHook {
@@ -20,7 +21,8 @@ pub(super) struct KeptHook {
     count: AtomicI32,
 }
 
-/// A hook that is called before every instruction: the mask and the count for it, beside events that a script's own hook is for.
+/// The mask and the count of a hook that is called before every instruction, in addition to the events of a script's own
+/// hook.
 const MASK: c_int = ffi::LUA_MASKCOUNT;
 const COUNT: c_int = 1;
 
@@ -48,14 +50,15 @@ impl KeptHook {
             }
             self.owner.store(l, Relaxed);
             if is_own {
-                // It may have been set while LuaJIT was changing its tables of instructions, which have been left without it then.
+                // LuaJIT may have been changing its tables of instructions when the hook was set, and has left them without
+                // it then.
                 ffi::lua_sethook(l, None, 0, 0);
             }
             ffi::lua_sethook(l, Some(own), self.mask.load(Relaxed) | MASK, COUNT);
         }
     }
 
-    /// Puts the hook back that was replaced by `own`, if one was.
+    /// Restores the hook that was replaced by `own`, if there is one.
     ///
     /// # Safety
     /// As for [`KeptHook::replace`].
@@ -67,7 +70,7 @@ impl KeptHook {
         }
     }
 
-    /// The same for a coroutine that was made by the owner meanwhile, and so has `own`, too.
+    /// Restores it in a coroutine that the owner has made meanwhile, and that has therefore inherited `own`.
     ///
     /// # Safety
     /// As for [`KeptHook::replace`].
@@ -75,7 +78,7 @@ impl KeptHook {
         // SAFETY: as promised by the caller.
         unsafe {
             if !ffi::lua_gethook(l).is_some_and(|hook| ptr::fn_addr_eq(hook, own)) {
-                // The script has set another one.
+                // The script has set another hook.
                 return;
             }
             let (mut mask, mut count) = (ffi::lua_gethookmask(l), ffi::lua_gethookcount(l));
@@ -86,7 +89,7 @@ impl KeptHook {
         }
     }
 
-    /// Whether it is the hook of this coroutine that has been replaced.
+    /// Whether the replaced hook is that of this coroutine.
     pub(super) fn belongs_to(&self, l: *mut lua_State) -> bool {
         self.owner.load(Relaxed) == l
     }
@@ -96,14 +99,14 @@ impl KeptHook {
         self.hook().is_none()
     }
 
-    /// The script's hook, if it wants to be called for this event, too.
+    /// The script's hook, if it is for this event, too.
     pub(super) fn hook_for(&self, event: c_int) -> Option<lua_Hook> {
-        // An event of counting is ours, unless the script counts every instruction.
+        // A counting event is the host's, unless the script counts every instruction.
         let wanted = event != ffi::LUA_HOOKCOUNT || self.mask.load(Relaxed) & MASK != 0 && self.count.load(Relaxed) == COUNT;
         self.hook().filter(|_| wanted)
     }
 
-    /// Forgets a hook that has been put back.
+    /// Forgets a hook that has been restored.
     pub(super) fn forget(&self) {
         self.hook.store(ptr::null_mut(), Relaxed);
         self.mask.store(0, Relaxed);
