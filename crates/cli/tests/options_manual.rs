@@ -1,7 +1,9 @@
 //! docs/options.md is generated from the tables of settings of the server and of the Lua host; the Ruby host's table is
-//! generated from the server's. These tests compare the files with the tables, or write them with `ORIBI_WRITE_DOCS=1`.
+//! generated from the server's, and docs/counters.md from the rows of the counters. These tests compare the files with the
+//! tables, or write them with `ORIBI_WRITE_DOCS=1`.
 
 use oribi_lua::LuaSetting;
+use oribi_server::COUNTER_ROWS;
 use oribi_server::config::{Setting, table};
 use std::fmt::Write;
 
@@ -31,6 +33,31 @@ Flags of `oribi` for Lua scripts; [lua.md](lua.md) explains how they work togeth
 | `--lua VERSION` | jit | Which Lua: jit or 5.4 |
 | `--hooks FILE` |  | Call the hook functions that this file returns |
 ";
+
+const COUNTERS: &str = "\
+# Counters
+
+<!-- Made from the rows of counters by `make docs`; edit crates/stats/src/totals/rows.rs. -->
+
+The counters of a server, by their names in `oribi ctl status --json` ([control.md](control.md#counters)) and in metrics
+([observe.md](observe.md#counters)). They only grow, and outlive workers, edges, generations of the app and upgrades of the program. A
+name that ends in `_seconds` is a time, all others are numbers of events or bytes.
+
+| `oribi ctl` | metric | counts |
+|---|---|---|
+";
+
+/// The page of the counters as their rows define it.
+fn counters() -> String {
+    let mut text = COUNTERS.to_owned();
+    for row in &COUNTER_ROWS {
+        let labels: Vec<String> = row.labels().iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let total = if row.name.contains("longest") { "" } else { "_total" };
+        let _ = writeln!(text, "| `{}` | `oribi_{}{total}{labels}` | {} |", row.name, row.family(), row.meaning);
+    }
+    text
+}
 
 /// The manual as the tables define it.
 fn manual() -> String {
@@ -133,4 +160,9 @@ fn the_manual_says_what_the_table_says() {
 #[test]
 fn ruby_knows_what_the_table_knows() {
     keep("hosts/ruby/lib/oribi/setting/table.rb", &ruby_table());
+}
+
+#[test]
+fn counters_are_described_by_their_rows() {
+    keep("docs/counters.md", &counters());
 }

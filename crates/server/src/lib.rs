@@ -3,6 +3,7 @@
 
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
+pub use oribi_stats::totals::{COUNTER_ROWS, CounterRow};
 pub use oribi_stats::{backtrace, figures};
 
 /// The settings of the server, and the origin of each value.

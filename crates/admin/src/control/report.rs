@@ -2,7 +2,7 @@
 
 use super::json::{Array, Object, quoted};
 use oribi_stats::scoreboard::{Connections, Row};
-use oribi_stats::totals::{Counter, Counts, NAMES, Part, Times, Unit};
+use oribi_stats::totals::{COUNTER_ROWS, Counter, CounterRow, Counts, Part, Times, Unit};
 use std::time::Duration;
 
 /// The state of the server.
@@ -127,9 +127,9 @@ fn times(times: &Times) -> String {
 
 /// Formats all counters by their names, and the time since they began.
 pub(crate) fn counters(counts: &Counts, age: Duration) -> Object {
-    let one = |object: Object, &(counter, name): &(Counter, &str)| match counter.unit() {
+    let one = |object: Object, &CounterRow { counter, name, .. }: &CounterRow| match counter.unit() {
         Unit::Count => object.raw(name, counts.of(counter)),
         Unit::Time | Unit::Longest => object.seconds(name, Duration::from_micros(counts.of(counter))),
     };
-    NAMES.iter().fold(Object::new().seconds("seconds", age), one)
+    COUNTER_ROWS.iter().fold(Object::new().seconds("seconds", age), one)
 }

@@ -1,16 +1,15 @@
 //! The families of metrics.
 //!
-//! Their names begin with `oribi_`, and contain a base unit: seconds, bytes. Every counter of the server has its name of
-//! `oribi ctl status --json`; counters that are parts of a whole form one family with a label.
+//! Their names begin with `oribi_`, and contain a base unit: seconds, bytes. The rows of `oribi_stats::totals` give the
+//! families of counters.
 
 use super::of_apps;
-use super::parts::{LIMITS, LIMITS_ELSEWHERE, part_of};
 use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
 use crate::control::{GenerationReport, ProcessReport, Report};
 use oribi_config::Bound;
 use oribi_stats::figures::Figures;
-use oribi_stats::totals::{Counts, NAMES, Part, Unit};
+use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, Part, Unit};
 use std::time::{Duration, SystemTime};
 
 /// A sample of the state of a server.
@@ -38,52 +37,13 @@ pub struct Traffic {
     pub running: Option<usize>,
 }
 
-/// The help texts of the counters, by the names of their families.
-const COUNTERS: [(&str, &str); 44] = [
-    ("responses", "Final responses that have begun, by the class of their status."),
-    ("bytes_received", "Bytes received on the connections of clients."),
-    ("bytes_sent", "Bytes sent on the connections of clients."),
-    ("connections_accepted", "Connections of clients that were accepted."),
-    ("connections_closed", "Connections of clients that have ended."),
-    ("connections_handed_over", "Connections that an edge has given to one of the next program."),
-    ("connections_taken_over", "Connections that an edge has taken from one of the program before."),
-    ("connections_displaced", "Idle connections that were closed to make room for new ones."),
-    ("connections_refused", "Connections that came from none of the --fastcgi-clients."),
-    ("accepting_pauses", "How often nothing more was accepted for a while, because there was no room."),
-    ("requests_queued", "Requests that edges have put into the queue."),
-    ("queue_wait_seconds", "How long requests have waited for a worker, all together."),
-    ("queue_longest_wait_seconds", "The longest time that a request has waited for a worker."),
-    ("queue_refused", "Requests that got a 503 because of --queue-limit."),
-    ("queue_timeouts", "Requests that got a 503 because of --queue-timeout."),
-    ("request_timeouts", "Requests whose apps took longer than --request-timeout."),
-    ("head_timeouts", "Requests that got a 408 because of --head-timeout."),
-    ("content_timeouts", "Requests that got a 408 because of --content-timeout."),
-    ("requests_lost", "Requests whose workers have died, and that were not tried again."),
-    ("requests_retried", "Requests whose workers have died, and that were tried again."),
-    ("workers_started", "Workers that were started."),
-    ("workers_failed", "Workers that ended as they should not."),
-    ("workers_ended", "Workers that have ended, by the reason."),
-    ("edges_started", "Edges that were started."),
-    ("edges_failed", "Edges that ended as they should not."),
-    ("generations_loaded", "How often the app was loaded, or all workers were replaced."),
-    ("generations_failed", "How often that has failed."),
-    ("upgrades", "New programs that have taken over."),
-    ("upgrades_failed", "New programs that could not take over."),
-    ("requests", "Requests whose heads have been read, by their protocol."),
-    ("requests_misdirected", "Requests that came over a connection which was encrypted for another server (421)."),
-    ("connections_silent", "Connections that were closed because no request came within --header-timeout."),
-    ("limits_hit", "How often a limit refused a request, or closed a connection, by the setting."),
-    ("tls_handshakes", "Handshakes of TLS that were completed, by version, and whether a session was resumed."),
-    ("tls_handshakes_failed", "Handshakes of TLS that had begun and failed, by the reason."),
-    ("http2_connections", "Connections that have begun to speak HTTP/2."),
-    ("http2_streams", "Streams that clients of HTTP/2 have opened."),
-    ("http2_streams_reset", "Streams of HTTP/2 that were reset before they were answered, by whom."),
-    ("http2_stalled", "Streams of HTTP/2 that were reset because the client made no room for content."),
-    ("http2_connections_ended", "Connections of HTTP/2 that were ended because of what the client did, by the reason."),
-    ("certificates_ordered", "Certificates that were ordered or renewed by ACME."),
-    ("certificates_failed", "Attempts at that which have failed."),
-    ("spooled_responses", "Responses of which something waited for a slow client in a temporary file."),
-    ("spooled_bytes", "Bytes of responses that were written to temporary files."),
+/// Counters of limits with a family of their own, and their settings.
+const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
+    (Counter::QueueRefused, "queue-limit"),
+    (Counter::QueueTimeouts, "queue-timeout"),
+    (Counter::RequestTimeouts, "request-timeout"),
+    (Counter::HeadTimeouts, "header-timeout"),
+    (Counter::ContentTimeouts, "body-timeout"),
 ];
 
 /// The names and help texts of the histograms.
@@ -174,15 +134,13 @@ pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<
 
 fn counters(text: &mut Text, counts: &Counts) {
     let mut present = "";
-    for &(counter, name) in &NAMES {
-        let whole = part_of(name);
-        let family = whole.as_ref().map_or(name, |whole| whole.family);
+    for row in &COUNTER_ROWS {
+        let (counter, family) = (row.counter, row.family());
         if family != present {
             present = family;
             let kind = if counter.unit() == Unit::Longest { Kind::Gauge } else { Kind::Counter };
-            let help = COUNTERS.iter().find(|(named, _)| *named == family).map_or("", |(_, help)| *help);
-            text.family(kind, &format!("oribi_{family}"), help);
-            if family == LIMITS {
+            text.family(kind, &format!("oribi_{family}"), &row.help());
+            if family == LIMITS_HIT.name {
                 for (counter, setting) in LIMITS_ELSEWHERE {
                     text.sample(&[("limit", setting)], counts.of(counter));
                 }
@@ -193,8 +151,7 @@ fn counters(text: &mut Text, counts: &Counts) {
             Unit::Count => number.to_string(),
             Unit::Time | Unit::Longest => seconds(Duration::from_micros(number)),
         };
-        let labels = whole.map(|whole| whole.labels).unwrap_or_default();
-        text.sample(&labels.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>(), value);
+        text.sample(row.labels(), value);
     }
 }
 
@@ -211,7 +168,7 @@ mod tests {
     use super::*;
     use oribi_io::process::SharedLine;
     use oribi_stats::scoreboard::{Connections, Row};
-    use oribi_stats::totals::{Account, Counter, ROUTE_LINES, Tally};
+    use oribi_stats::totals::{Account, ROUTE_LINES, Tally};
     use std::collections::HashSet;
 
     fn process(
@@ -409,24 +366,33 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_told_and_every_help_is_used() {
+    fn every_counter_has_a_sample() {
         let text = render(&sample(), Format::Plain);
-        for (family, _) in COUNTERS {
-            assert!(text.contains(&format!("\n# TYPE oribi_{family}")), "{family}");
-        }
         let of_counters = text.split_once("# HELP oribi_responses_total").expect("they come last").1;
         let of_counters = of_counters.split_once("# HELP oribi_request_queue_seconds ").expect("histograms follow").0;
         let samples = of_counters.lines().filter(|line| line.starts_with("oribi_")).count();
-        assert_eq!(samples, NAMES.len() + LIMITS_ELSEWHERE.len());
+        assert_eq!(samples, COUNTER_ROWS.len() + LIMITS_ELSEWHERE.len());
+        // A limit is counted in one place.
+        for (_, setting) in LIMITS_ELSEWHERE {
+            assert!(!COUNTER_ROWS.iter().any(|row| row.labels().contains(&("limit", setting))), "{setting}");
+        }
     }
 
     #[test]
     fn every_family_is_explained() {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observe.md");
-        let docs = std::fs::read_to_string(docs).expect("it is in the repository");
+        let read = |page: &str| {
+            std::fs::read_to_string(format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR")))
+                .expect("it is in the repository")
+        };
+        let docs = read("observe.md");
         let text = render(&sample(), Format::Plain);
         for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
             let name = line.split(' ').next().expect("a name");
+            let of_counter =
+                |row: &&oribi_stats::totals::CounterRow| name.trim_end_matches("_total") == format!("oribi_{}", row.family());
+            if COUNTER_ROWS.iter().any(|row| of_counter(&row)) {
+                continue;
+            }
             let rows = docs.lines().filter(|row| row.starts_with("| `") && row.contains(&format!("`{name}")));
             let exact = rows.filter(|row| {
                 let names = row.split('|').nth(1).unwrap_or_default();

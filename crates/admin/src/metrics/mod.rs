@@ -17,7 +17,6 @@ mod inquiry;
 mod kind;
 mod native;
 mod of_apps;
-mod parts;
 mod protobuf;
 mod routes;
 mod text;

@@ -1,6 +1,7 @@
 //! Formats responses for people.
 
 use oribi_server::log::is_plain;
+use oribi_server::{COUNTER_ROWS, CounterRow};
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -53,132 +54,13 @@ fn status(answer: &Value) -> String {
         line("certificate", &format!("{}, {}", text(certificate, "name"), left(number(certificate, "expires"))));
     }
     let counters = answer.get("counters").unwrap_or(&Value::Null);
-    for (title, numbers) in COUNTERS {
-        line(title, &told(counters, numbers));
+    for rows in COUNTER_ROWS.chunk_by(|one, next| one.title.map(|(line, _)| line) == next.title.map(|(line, _)| line)) {
+        if let Some((title, _)) = rows[0].title {
+            line(title, &words(counters, rows));
+        }
     }
     lines
 }
-
-/// The counters that are shown, with their labels: see docs/control.md.
-const COUNTERS: [(&str, &[(&str, &str)]); 16] = [
-    (
-        "responses",
-        &[
-            ("1xx", "responses_1xx"),
-            ("2xx", "responses_2xx"),
-            ("3xx", "responses_3xx"),
-            ("4xx", "responses_4xx"),
-            ("5xx", "responses_5xx"),
-        ],
-    ),
-    ("bytes", &[("received", "bytes_received"), ("sent", "bytes_sent")]),
-    (
-        "connections",
-        &[
-            ("accepted", "connections_accepted"),
-            ("closed", "connections_closed"),
-            ("handed over", "connections_handed_over"),
-            ("displaced", "connections_displaced"),
-            ("refused", "connections_refused"),
-            ("silent", "connections_silent"),
-            ("pauses", "accepting_pauses"),
-        ],
-    ),
-    (
-        "protocols",
-        &[
-            ("HTTP/1.0", "protocol_http10"),
-            ("HTTP/1.1", "protocol_http11"),
-            ("HTTP/2", "protocol_http2"),
-            ("FastCGI", "protocol_fastcgi"),
-            ("misdirected", "requests_misdirected"),
-        ],
-    ),
-    (
-        "TLS",
-        &[
-            ("1.2 full", "tls_handshakes_12_full"),
-            ("1.2 resumed", "tls_handshakes_12_resumed"),
-            ("1.3 full", "tls_handshakes_13_full"),
-            ("1.3 resumed", "tls_handshakes_13_resumed"),
-        ],
-    ),
-    (
-        "TLS failed",
-        &[
-            ("incompatible", "tls_failures_incompatible"),
-            ("client certificate", "tls_failures_client_certificate"),
-            ("rejected", "tls_failures_rejected"),
-            ("not TLS", "tls_failures_not_tls"),
-            ("gone", "tls_failures_gone"),
-            ("timeout", "tls_failures_timeout"),
-            ("other", "tls_failures_other"),
-        ],
-    ),
-    (
-        "HTTP/2",
-        &[
-            ("connections", "http2_connections"),
-            ("streams", "http2_streams"),
-            ("reset by clients", "http2_resets_client"),
-            ("by the server", "http2_resets_server"),
-            ("stalled", "http2_stalled"),
-            ("ended for resets", "http2_ended_resets"),
-            ("for frames without use", "http2_ended_nuisances"),
-            ("for fields", "http2_ended_fields"),
-            ("for other faults", "http2_ended_other"),
-        ],
-    ),
-    (
-        "queue",
-        &[
-            ("queued", "requests_queued"),
-            ("refused", "queue_refused"),
-            ("timeouts", "queue_timeouts"),
-            ("waited", "queue_wait_seconds"),
-            ("longest", "queue_longest_wait_seconds"),
-        ],
-    ),
-    ("timeouts", &[("request", "request_timeouts"), ("head", "head_timeouts"), ("content", "content_timeouts")]),
-    (
-        "limits",
-        &[
-            ("max-header-size", "limit_max_header_size"),
-            ("max-headers", "limit_max_headers"),
-            ("max-uri-size", "limit_max_uri_size"),
-            ("max-body-size", "limit_max_body_size"),
-            ("temporary-directory", "limit_temporary_directory"),
-            ("descriptors", "limit_descriptors"),
-            ("max-connections", "limit_max_connections"),
-            ("max-keepalive-requests", "limit_max_keepalive_requests"),
-            ("keepalive-timeout", "limit_keepalive_timeout"),
-            ("write-timeout", "limit_write_timeout"),
-            ("http2-streams", "limit_http2_streams"),
-            ("max-fastcgi-requests", "limit_max_fastcgi_requests"),
-            ("output-spool-size", "limit_output_spool_size"),
-            ("body-memory-total", "limit_body_memory_total"),
-            ("body-files-total", "limit_body_files_total"),
-        ],
-    ),
-    ("spooled", &[("responses", "spooled_responses"), ("bytes", "spooled_bytes")]),
-    ("lost", &[("requests", "requests_lost"), ("tried again", "requests_retried"), ("edges", "edges_failed")]),
-    (
-        "ended",
-        &[
-            ("requests", "workers_ended_requests"),
-            ("lifetime", "workers_ended_lifetime"),
-            ("memory", "workers_ended_memory"),
-            ("failure", "workers_ended_failure"),
-            ("stuck", "workers_ended_stuck"),
-            ("reload", "workers_ended_reload"),
-            ("scale", "workers_ended_scale"),
-            ("stop", "workers_ended_stop"),
-        ],
-    ),
-    ("loads", &[("well", "generations_loaded"), ("failed", "generations_failed")]),
-    ("upgrades", &[("well", "upgrades"), ("failed", "upgrades_failed")]),
-    ("ACME", &[("ordered", "certificates_ordered"), ("failed", "certificates_failed")]),
-];
 
 /// The open connections by state; empty: there are none.
 fn open(answer: &Value) -> String {
@@ -200,14 +82,14 @@ fn left(expires: f64) -> String {
     if expires > now { format!("valid for {}", span(expires - now)) } else { "expired".to_owned() }
 }
 
-/// The counters that are not zero, each with its label.
-fn told(counters: &Value, numbers: &[(&str, &str)]) -> String {
-    let one = |(words, name): &(&str, &str)| {
-        let value = number(counters, name);
-        let shown = if name.ends_with("_seconds") { span(value) } else { text(counters, name) };
-        (value > 0.0).then(|| format!("{words} {shown}"))
+/// The counters of these rows that are not zero, each behind its word.
+fn words(counters: &Value, rows: &[CounterRow]) -> String {
+    let one = |row: &CounterRow| {
+        let value = number(counters, row.name);
+        let shown = if row.name.ends_with("_seconds") { span(value) } else { text(counters, row.name) };
+        row.title.filter(|_| value > 0.0).map(|(_, word)| format!("{word} {shown}"))
     };
-    numbers.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    rows.iter().filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn workers(answer: &Value) -> String {

@@ -1,7 +1,8 @@
 //! The counters of one process, in memory that its parent reads.
 
-use super::counter::{COUNTERS, Counter, Counts, in_words};
+use super::counter::{COUNTERS, Counter, Counts};
 use super::routes::{RouteCounts, RoutesAccount};
+use super::rows::in_words;
 use super::times::{TIMES_LINES, Times, TimesAccount};
 use oribi_io::process::SharedLine;
 use std::array;

@@ -1,4 +1,4 @@
-//! The counters of a server, with their names and units.
+//! The counters of a server, with their units.
 
 use super::routes::{RouteCounts, join_routes};
 use super::times::Times;
@@ -7,7 +7,7 @@ use super::times::Times;
 /// ones at their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-#[expect(missing_docs, reason = "their names say what they count; NAMES has the names for users")]
+#[expect(missing_docs, reason = "the rows of `rows` have their meanings")]
 pub enum Counter {
     // The counters that a `Tally` changes for each request. The first eight are in two lines.
     Responses2xx,
@@ -131,103 +131,21 @@ pub enum Unit {
 /// The number of counters.
 pub(super) const COUNTERS: usize = Counter::LimitBodyFilesTotal as usize + 1;
 
-/// The names of the counters for users.
-pub const NAMES: [(Counter, &str); COUNTERS] = [
-    (Counter::Responses1xx, "responses_1xx"),
-    (Counter::Responses2xx, "responses_2xx"),
-    (Counter::Responses3xx, "responses_3xx"),
-    (Counter::Responses4xx, "responses_4xx"),
-    (Counter::Responses5xx, "responses_5xx"),
-    (Counter::BytesReceived, "bytes_received"),
-    (Counter::BytesSent, "bytes_sent"),
-    (Counter::ConnectionsAccepted, "connections_accepted"),
-    (Counter::ConnectionsClosed, "connections_closed"),
-    (Counter::ConnectionsHandedOver, "connections_handed_over"),
-    (Counter::ConnectionsTakenOver, "connections_taken_over"),
-    (Counter::ConnectionsDisplaced, "connections_displaced"),
-    (Counter::ConnectionsRefused, "connections_refused"),
-    (Counter::AcceptingPauses, "accepting_pauses"),
-    (Counter::RequestsQueued, "requests_queued"),
-    (Counter::QueueWait, "queue_wait_seconds"),
-    (Counter::QueueLongestWait, "queue_longest_wait_seconds"),
-    (Counter::QueueRefused, "queue_refused"),
-    (Counter::QueueTimeouts, "queue_timeouts"),
-    (Counter::RequestTimeouts, "request_timeouts"),
-    (Counter::HeadTimeouts, "head_timeouts"),
-    (Counter::ContentTimeouts, "content_timeouts"),
-    (Counter::RequestsLost, "requests_lost"),
-    (Counter::RequestsRetried, "requests_retried"),
-    (Counter::WorkersStarted, "workers_started"),
-    (Counter::WorkersFailed, "workers_failed"),
-    (Counter::EndedByRequests, "workers_ended_requests"),
-    (Counter::EndedByLifetime, "workers_ended_lifetime"),
-    (Counter::EndedByMemory, "workers_ended_memory"),
-    (Counter::EndedByFailure, "workers_ended_failure"),
-    (Counter::EndedBecauseStuck, "workers_ended_stuck"),
-    (Counter::EndedByReload, "workers_ended_reload"),
-    (Counter::EndedByScale, "workers_ended_scale"),
-    (Counter::EndedByStop, "workers_ended_stop"),
-    (Counter::EdgesStarted, "edges_started"),
-    (Counter::EdgesFailed, "edges_failed"),
-    (Counter::GenerationsLoaded, "generations_loaded"),
-    (Counter::GenerationsFailed, "generations_failed"),
-    (Counter::Upgrades, "upgrades"),
-    (Counter::UpgradesFailed, "upgrades_failed"),
-    (Counter::RequestsHttp10, "protocol_http10"),
-    (Counter::RequestsHttp11, "protocol_http11"),
-    (Counter::RequestsHttp2, "protocol_http2"),
-    (Counter::RequestsFastCgi, "protocol_fastcgi"),
-    (Counter::Misdirected, "requests_misdirected"),
-    (Counter::ConnectionsSilent, "connections_silent"),
-    (Counter::LimitHeaderSize, "limit_max_header_size"),
-    (Counter::LimitHeaders, "limit_max_headers"),
-    (Counter::LimitUriSize, "limit_max_uri_size"),
-    (Counter::LimitBodySize, "limit_max_body_size"),
-    (Counter::LimitTemporaryDirectory, "limit_temporary_directory"),
-    (Counter::LimitDescriptors, "limit_descriptors"),
-    (Counter::LimitConnections, "limit_max_connections"),
-    (Counter::LimitKeepaliveRequests, "limit_max_keepalive_requests"),
-    (Counter::LimitKeepaliveTimeout, "limit_keepalive_timeout"),
-    (Counter::LimitWriteTimeout, "limit_write_timeout"),
-    (Counter::LimitHttp2Streams, "limit_http2_streams"),
-    (Counter::LimitFastCgiRequests, "limit_max_fastcgi_requests"),
-    (Counter::LimitOutputSpoolSize, "limit_output_spool_size"),
-    (Counter::LimitBodyMemoryTotal, "limit_body_memory_total"),
-    (Counter::LimitBodyFilesTotal, "limit_body_files_total"),
-    (Counter::Tls12Full, "tls_handshakes_12_full"),
-    (Counter::Tls12Resumed, "tls_handshakes_12_resumed"),
-    (Counter::Tls13Full, "tls_handshakes_13_full"),
-    (Counter::Tls13Resumed, "tls_handshakes_13_resumed"),
-    (Counter::TlsIncompatible, "tls_failures_incompatible"),
-    (Counter::TlsClientCertificate, "tls_failures_client_certificate"),
-    (Counter::TlsRejected, "tls_failures_rejected"),
-    (Counter::TlsPlain, "tls_failures_not_tls"),
-    (Counter::TlsGone, "tls_failures_gone"),
-    (Counter::TlsTimeout, "tls_failures_timeout"),
-    (Counter::TlsOther, "tls_failures_other"),
-    (Counter::Http2Connections, "http2_connections"),
-    (Counter::Http2Streams, "http2_streams"),
-    (Counter::Http2ResetsByClient, "http2_resets_client"),
-    (Counter::Http2ResetsByServer, "http2_resets_server"),
-    (Counter::Http2Stalled, "http2_stalled"),
-    (Counter::Http2EndedForResets, "http2_ended_resets"),
-    (Counter::Http2EndedForNuisances, "http2_ended_nuisances"),
-    (Counter::Http2EndedForFields, "http2_ended_fields"),
-    (Counter::Http2EndedOtherwise, "http2_ended_other"),
-    (Counter::CertificatesOrdered, "certificates_ordered"),
-    (Counter::CertificatesFailed, "certificates_failed"),
-    (Counter::ResponsesSpooled, "spooled_responses"),
-    (Counter::BytesSpooled, "spooled_bytes"),
-];
-
 impl Counter {
     /// Returns the unit of the counter.
     pub const fn unit(self) -> Unit {
-        match self {
-            Self::QueueWait => Unit::Time,
-            Self::QueueLongestWait => Unit::Longest,
-            _ => Unit::Count,
-        }
+        unit_at(self as usize)
+    }
+}
+
+/// Returns the unit of the counter at this index.
+const fn unit_at(index: usize) -> Unit {
+    const WAIT: usize = Counter::QueueWait as usize;
+    const LONGEST: usize = Counter::QueueLongestWait as usize;
+    match index {
+        WAIT => Unit::Time,
+        LONGEST => Unit::Longest,
+        _ => Unit::Count,
     }
 }
 
@@ -265,8 +183,8 @@ impl Counts {
         let times = self.times.with(&other.times, |one, other| join(Unit::Count, one, other));
         let routes = join_routes(&self.routes, &other.routes, |one, other| join(Unit::Count, one, other));
         let mut all = Self { counters: self.counters, times: Box::new(times), routes };
-        for (counter, number) in in_words().zip(&mut all.counters) {
-            *number = join(counter.unit(), *number, other.of(counter));
+        for (index, (number, other)) in all.counters.iter_mut().zip(other.counters).enumerate() {
+            *number = join(unit_at(index), *number, other);
         }
         all
     }
@@ -288,32 +206,9 @@ impl Counts {
     }
 }
 
-/// Returns all counters, in their order in memory.
-pub(super) fn in_words() -> impl Iterator<Item = Counter> {
-    const ORDERED: [Counter; COUNTERS] = {
-        let mut ordered = [Counter::Responses2xx; COUNTERS];
-        let mut index = 0;
-        while index < COUNTERS {
-            ordered[NAMES[index].0 as usize] = NAMES[index].0;
-            index += 1;
-        }
-        ordered
-    };
-    ORDERED.into_iter()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_counter_has_one_name() {
-        for counter in in_words() {
-            let names: Vec<&str> = NAMES.iter().filter(|(named, _)| *named == counter).map(|(_, name)| *name).collect();
-            assert_eq!(names.len(), 1, "{counter:?}: {names:?}");
-            assert_eq!(names[0].ends_with("_seconds"), counter.unit() != Unit::Count, "{names:?}");
-        }
-    }
 
     #[test]
     fn sums_do_not_overflow_and_the_longest_is_no_sum() {

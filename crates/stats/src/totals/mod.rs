@@ -17,20 +17,22 @@ mod counter;
 mod handshakes;
 mod route_totals;
 mod routes;
+mod rows;
 mod tally;
 mod times;
 
 pub use account::Account;
-pub use counter::{Counter, Counts, NAMES, Unit};
+pub use counter::{Counter, Counts, Unit};
 pub use handshakes::counter_of;
 pub use route_totals::RouteTotals;
 pub use routes::{CLASSES, ROUTE_LINES, RouteCounts};
+pub use rows::{COUNTER_ROWS, CounterRow, LIMITS_HIT};
 pub use tally::Tally;
 pub use times::{Histogram, Part, Times};
 
 use account::ACCOUNT_LINES;
-use counter::in_words;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
+use rows::in_words;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::io;
