@@ -27,61 +27,56 @@ export ORIBI_RUBY := $(RUBY)
 # Where rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# Which build the hosts are linked with, and is installed: release, or debug for tests.
+# What is built: `release`, or `debug`, which is sooner done, for tests. Programs and hosts of one build belong together: the programs
+# are in target/bin, and the hosts are linked with that build.
 BUILT   ?= release
 export ORIBI_LIB_DIR = $(CURDIR)/target/$(BUILT)
-built = [ target/$(BUILT)/oribi -ef target/bin/oribi ]
+built   = grep -qsx $(BUILT) target/bin/built
 
 installed = $(DESTDIR)$(PREFIX)
 libevent  = oribi-cli/libevent,liboribi/libevent
+of_release = --release --package oribi-cli --package liboribi
+# The tests are built next: they have these features in common with the whole workspace.
+of_debug   = --workspace
 # The program with Lua 5.4 shares all crates but three with the other one, in one folder of what cargo keeps (since 1.91).
 lua54     = --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
-with_shared = CARGO_BUILD_BUILD_DIR=$(CARGO_TARGET_DIR)
 
-.PHONY: build build-test hosts help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
+.PHONY: build help serve check test-fast test hunt load endure kubernetes sanitize leak bench study fuzz docs pictures install install-perl install-gem uninstall clean setup-build setup-check setup-test setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
-	cargo build --release --locked --package oribi-cli --package liboribi --features $(libevent)
-	$(with_shared) cargo build --release --locked $(lua54)
-	@$(MAKE) --no-print-directory hosts BUILT=release
-
-build-test: setup-build ## build the same for tests: sooner, and slower programs, in target/debug
-	cargo build --locked --workspace --features $(libevent)
-	$(with_shared) cargo build --locked $(lua54)
-	@$(MAKE) --no-print-directory hosts BUILT=debug
-
-# The hosts for the program in target/BUILT, which gets its name in target/bin: what stands there and the hosts are one build.
-hosts:
+	cargo build --locked $(of_$(BUILT)) --features $(libevent)
+	CARGO_BUILD_BUILD_DIR=$(CARGO_TARGET_DIR) cargo build --locked $(filter --release,$(of_$(BUILT))) $(lua54)
 	@mkdir -p target/bin
-	@ln -f target/lua54/$(BUILT)/oribi target/$(BUILT)/oribi-lua5.4
+	@ln -f target/$(BUILT)/oribi target/bin/oribi
 	@ln -f target/lua54/$(BUILT)/oribi target/bin/oribi-lua5.4
+	@ln -f target/lua54/$(BUILT)/oribi target/$(BUILT)/oribi-lua5.4
 	@cd hosts/perl && (grep -qsF 'target/$(BUILT)/liboribi.a' Makefile && [ Makefile -nt Makefile.PL ] && \
 		for source in src/*.c; do grep -qF "$${source%c}" Makefile || exit 1; done) || MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 	@$(RUBY) hosts/ruby/ext/oribi/build.rb
-	@ln -f target/$(BUILT)/oribi target/bin/oribi
+	@echo $(BUILT) >target/bin/built
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 until Ctrl-C
 	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
-	@exec $(PERL) setup/serve.pl target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
+	@exec $(PERL) setup/serve.pl target/bin/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
 check: setup-check ## format, lints, architecture and the tests of the small crates: before each commit (3 minutes, the first time 5)
 	@tests/run --set check
 
 test-fast: BUILT = debug
-test-fast: setup-test build-test ## the same, and what needs no whole application, in one shape of the processes (8 minutes)
+test-fast: setup-test build ## the same, and what needs no whole application, in one shape of the processes (8 minutes)
 	@tests/run --set fast
 
 test: BUILT = debug
-test: setup-test build-test ## build, then run every test and every linter (25 minutes)
+test: setup-test build ## build, then run every test and every linter (25 minutes)
 	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 
 hunt: BUILT = debug
-hunt: setup-test build-test ## run the test TEST=NAME a hundred times beside load (STEP=NAME for one step of tests/steps, TIMES=N)
+hunt: setup-test build ## run the test TEST=NAME a hundred times beside load (STEP=NAME for one step of tests/steps, TIMES=N)
 	@tests/hunt '$(TEST)' '$(STEP)' $(TIMES)
 
 load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, then 65536 idle ones

@@ -4,7 +4,6 @@
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Net::EmptyPort qw(empty_port);
 use POSIX          qw(SIGINT WIFEXITED WEXITSTATUS);
 use Test::Curl;
 use Test::Load;
@@ -67,21 +66,6 @@ subtest 'workers that are replaced leave no gap' => sub {
     my %before = map { $_ => 1 } @before;
     ok $server->wait_until(sub { !grep { $before{$_} } $server->workers }), 'by other workers than at first';
     is $server->stop, 0, 'TERM ends oribi with status 0';
-};
-
-subtest 'make serve' => sub {
-    my $port = empty_port();
-    chdir Test::Oribi::root() or die "chdir: $!";
-    # This may run below `make test`, whose flags are not for this make.
-    local @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
-    delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
-    my $server = Test::Oribi->run_on_port($port, 'make', 'serve', "PORT=$port");
-    is curl($server->url . '/')->{status}, 200, 'the example answers';
-    ok $server->wait_until(sub { $server->log_text =~ m{http://127\.0\.0\.1:$port\b} }), 'the address is printed';
-    $server->stop('-INT');
-    ok $server->wait_until(sub { !kill 0, -$server->pid }), 'Ctrl-C ends all of it';
-    is $server->connection, undef, 'nobody listens any more';
-    unlike $server->log_text, qr/panic|error|[*]{3}/i, 'without a complaint' or diag $server->log_text;
 };
 
 done_testing;

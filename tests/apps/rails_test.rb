@@ -126,7 +126,7 @@ class RailsTest < Minitest::Test
         end
       end
     end
-    assert_equal (0..5).map { |number| "line #{number}\n" }.join, received
+    assert_equal (0..5).map { |number| "line #{number}\n" }.join, received, @server.log_end
   end
 
   def test_a_page_beside_four_streams_that_wait

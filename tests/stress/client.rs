@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The longest time that a client waits for the next bytes.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A client that has waited for so long gives up.
-pub const PATIENCE: Duration = Duration::from_secs(4);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The server that clients speak to.
 pub struct Peer {

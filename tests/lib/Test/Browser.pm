@@ -15,7 +15,7 @@ use Test::More          ();
 
 # Test::Browser->new(URL, OTHER...): a browser for the application at URL, which has no slash at its end; it may be at other URLs, too.
 sub new ($class, $url, @others) {
-    my $self = $class->SUPER::new(keep_alive => 4, timeout => 60, autocheck => 1, strict_forms => 1, agent => 'Test::Browser');
+    my $self = $class->SUPER::new(keep_alive => 4, timeout => 120, autocheck => 1, strict_forms => 1, agent => 'Test::Browser');
     $self->{start}  = $url;
     $self->{places} = [$url, @others];
     $self->{strays} = [];

@@ -18,13 +18,20 @@ use Test::Certificate;
 use Time::HiRes    qw(sleep time);
 
 # How long a server may take to start or to stop before the test gives up: far longer than it needs on a busy machine.
-use constant PATIENCE => 60;
+use constant PATIENCE => 120;
 
 # The top folder of the repository.
 sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
 
 # The command, given by ORIBI for another build than the one in target/bin.
 sub command { return $ENV{ORIBI} // root() . '/target/bin/oribi' }
+
+# Which build that is: `release` or `debug`. A make that shall build nothing wants BUILT to be that.
+sub built () {
+    open my $in, '<', root() . '/target/bin/built' or croak "target/bin/built: $!";
+    chomp(my $built = <$in>);
+    return $built;
+}
 
 # Whether clients come over TLS where they can.
 sub over_tls () { return ($ENV{ORIBI_TEST_TLS} // 'off') eq 'on' }
