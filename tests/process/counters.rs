@@ -88,20 +88,6 @@ impl Client {
     }
 }
 
-#[test]
-fn every_counter_is_explained() {
-    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.md");
-    let text = std::fs::read_to_string(text).expect("it is in the repository");
-    let (_, table) = text.split_once("## Counters").expect("it has that section");
-    let (table, _) = table.split_once("\n## ").expect("others follow");
-    let explained: Vec<&str> =
-        table.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1)).collect();
-    for (name, _) in Site::start(&["--workers", "1"]).counters().0 {
-        let named = format!("`{name}`");
-        assert_eq!(explained.iter().filter(|names| names.contains(&named)).count(), 1, "{name}");
-    }
-}
-
 pub const SHAPES: [&str; 2] = ["off", "on"];
 
 #[test]

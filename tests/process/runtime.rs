@@ -273,11 +273,11 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
-/// Waits until `count` workers have their contexts, and gives the workers. A worker that only has been forked still looks whether
-/// it shall fail.
-fn wait_for_contexts(server: &Server, count: usize) -> Vec<u32> {
-    wait_until("contexts", || server.log().matches("context in ").count() == count);
-    server.wait_for_workers(count)
+/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just forked
+/// still looks whether it shall fail.
+fn wait_for_contexts(server: &Server, workers: usize, threads: usize) -> Vec<u32> {
+    wait_until("contexts", || server.log().matches("context in ").count() == workers * threads);
+    server.wait_for_workers(workers)
 }
 
 /// A server whose contexts cannot be made while `file` is there.
@@ -338,7 +338,7 @@ fn workers_stay_if_others_cannot_start() {
     let file = directory.path().join("broken");
     let mut server = start_failing_while(&file, "2", "1");
     let target = Target::Tcp(server.address());
-    let before = wait_for_contexts(&server, 2);
+    let before = wait_for_contexts(&server, 2, 1);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
     server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
@@ -386,7 +386,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     // Of several lanes, the first that fails tells the worker to end.
     let mut server = start("2", "2", &variables);
     server.address();
-    let before = wait_for_contexts(&server, 2);
+    let before = wait_for_contexts(&server, 2, 2);
     let count = |server: &Server, text: &str| server.log().matches(text).count();
     for file in [&fails, &lingers] {
         std::fs::write(file, "").expect("written");

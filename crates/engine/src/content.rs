@@ -368,7 +368,7 @@ mod tests {
         let bounds = bounds(std::env::temp_dir(), 0);
         let mut content = StoredContent::File(FileContent::new(u64::MAX, &bounds).expect("a file"));
         let sizes =
-            [1; 3 * GATHERED_BYTES].into_iter().chain([GATHERED_BYTES - 1, 2, 3 * GATHERED_BYTES, 5, GATHERED_BYTES, 7]);
+            std::iter::repeat_n(1, 3 * GATHERED_BYTES).chain([GATHERED_BYTES - 1, 2, 3 * GATHERED_BYTES, 5, GATHERED_BYTES, 7]);
         let (mut lengths, pieces) = (Vec::new(), pieces(sizes));
         for piece in &pieces {
             content.add(piece, &bounds).expect("there is room");
