@@ -12,6 +12,9 @@ use Test::Oribi;
 use Test::Proxy;
 use Test::Redmine;
 
+# A busy machine may need longer than half a minute to load Redmine, and the first requests wait for that.
+my @patience = ('--queue-timeout', 120);
+
 my $file = random_file(300_000);
 my $sent = content_of($file->filename);
 
@@ -79,7 +82,7 @@ sub ends_quietly ($server, $redmine) {
 subtest 'straight, in threads, with files sent by the server' => sub {
     my $redmine = Test::Redmine->new;
     $redmine->leave_files_to_server;
-    my @options = ('--threads', 3, '--workers', 1, '--sendfile-root', $redmine->files);
+    my @options = (@patience, '--threads', 3, '--workers', 1, '--sendfile-root', $redmine->files);
     my $server  = Test::Oribi->start($redmine->root . '/config.ru', @options);
     works($server->url, $server, substr $sent, 1000, 1000);
     ends_quietly($server, $redmine);
@@ -87,7 +90,7 @@ subtest 'straight, in threads, with files sent by the server' => sub {
 
 subtest 'behind nginx on a Unix socket, in processes' => sub {
     my $redmine = Test::Redmine->new;
-    my $server  = Test::Oribi->start_on_socket($redmine->root . '/config.ru', '--workers', 2);
+    my $server  = Test::Oribi->start_on_socket($redmine->root . '/config.ru', @patience, '--workers', 2);
     my $proxy   = Test::Proxy->before($server);
     works($proxy->url, $server, $sent);
     is $proxy->stop('QUIT'), 0, 'the proxy ends';

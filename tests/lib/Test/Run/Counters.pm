@@ -29,9 +29,10 @@ my %COUNTERS = (
         my $read = sub {
             return if !-f;
             for (split /\n/, content_of($_)) {
-                if    (/^\s*1[.][.]0\b/ || /^\s*(?:not )?ok\b.*#\s*(?:skip|todo)\b/i) { $counts[2]++ }
-                elsif (/^ok\b/)                                                      { $counts[0]++ }
-                elsif (/^not ok\b/)                                                  { $counts[1]++ }
+                # A subtest that died before its first test has a plan of none as well: it has failed.
+                if    (/^\s*(?:1[.][.]0|(?:not )?ok)\b.*#\s*(?:skip|todo)\b/i) { $counts[2]++ }
+                elsif (/^ok\b/)                                                { $counts[0]++ }
+                elsif (/^not ok\b/)                                            { $counts[1]++ }
             }
         };
         File::Find::find({ wanted => $read, no_chdir => 1 }, $folder) if -d $folder;
