@@ -63,15 +63,15 @@ serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 u
 	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
 	@exec $(PERL) setup/serve.pl target/bin/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
-check: setup-check ## format, lints, architecture and the tests of the small crates: before each commit (3 minutes, the first time 5)
+check: setup-check ## format, lints, architecture and the tests of the small crates: before each commit (2 minutes, then 20 seconds)
 	@tests/run --set check
 
 test-fast: BUILT = debug
-test-fast: setup-test build ## the same, and what needs no whole application, in one shape of the processes (8 minutes)
+test-fast: setup-test build ## the same, and what needs no whole application, in one shape of the processes (15 minutes, then 8)
 	@tests/run --set fast
 
 test: BUILT = debug
-test: setup-test build ## build, then run every test and every linter (25 minutes)
+test: setup-test build ## build, then run every test and every linter (50 minutes)
 	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 

@@ -15,6 +15,8 @@ use constant SMALL => qw(message host proto log listen ipc files config);
 sub prepare_environment () {
     # The tests start servers of their own; settings of the caller must not reach them.
     delete @ENV{qw(PORT HOST WEB_CONCURRENCY ORIBI_EDGE ORIBI_EDGE_SANDBOX PLACK_ENV PLACK_SERVER SERVER_STARTER_PORT LISTEN_FDS)};
+    # A shell that starts this in the background, and nohup, let these be ignored, which programs inherit; tests of signals want the default.
+    @SIG{qw(HUP INT QUIT)} = ('DEFAULT') x 3; ## no critic (RequireLocalizedPunctuationVars)
     my $processors = () = content_of('/proc/cpuinfo') =~ /^processor\s*:/gm;
     my %values     = (
         PERL => $ENV{PERL} // '/usr/bin/perl',
