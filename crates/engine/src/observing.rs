@@ -9,7 +9,7 @@ use oribi_config::{Settings, Timeouts};
 use oribi_log::{AccessLog, SlowLog};
 use std::time::Duration;
 
-/// What is observed of requests. Each part is off unless the settings ask for it.
+/// The observers of requests. Each is off unless the settings ask for it.
 pub(super) struct Observing {
     /// `None`: requests are not part of traces.
     pub(super) traces: Option<Traces>,

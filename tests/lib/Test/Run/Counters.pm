@@ -23,7 +23,7 @@ my %COUNTERS = (
         }
         return @counts;
     },
-    # What the test scripts said to prove is kept in a folder; a failure that is excused as TODO is a skip, too.
+    # A folder holds the output of the test scripts; a failure that is excused as TODO counts as a skip.
     tap => sub ($status, $log, $folder) {
         my @counts = (0, 0, 0);
         my $read = sub {

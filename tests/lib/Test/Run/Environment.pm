@@ -1,6 +1,6 @@
 package Test::Run::Environment;
 
-# What the commands in tests/steps find in their environment.
+# The environment of the commands in tests/steps.
 
 use v5.36;
 use Exporter qw(import);
@@ -30,7 +30,7 @@ sub prepare_environment () {
         # Programs of tests that only run when they are named.
         by_name => '--test stress --test edge --test adversity --test endure',
         small   => join(' ', map { "--package oribi-$_" } SMALL),
-        # What keeps cargo from running the tests that are not for TLS and HTTP/2.
+        # Options that leave out the tests that are not for TLS and HTTP/2.
         left_out => join(' ', map { "--skip $_" } content_of('tests/process/left_out') =~ /^([^#\s]\S*)/gm),
     );
     @ENV{keys %values} = values %values; ## no critic (RequireLocalizedPunctuationVars)
