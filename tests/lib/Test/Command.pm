@@ -5,7 +5,7 @@ package Test::Command;
 use v5.36;
 use Exporter   qw(import);
 use File::Temp ();
-use Test::Curl qw(content_of);
+use Test::Files qw(content_of write_file);
 use Test::More ();
 
 our @EXPORT_OK = qw(run runs write_file);
@@ -25,14 +25,6 @@ sub runs ($name, @command) {
     Test::More::ok(!$status, $name) and return 1;
     Test::More::diag("status $status:\n$written");
     return 0;
-}
-
-# Makes a file.
-sub write_file ($path, $content) {
-    open my $out, '>:raw', $path or die "$path: $!";
-    print {$out} $content;
-    close $out or die "$path: $!";
-    return;
 }
 
 sub _run (@command) {

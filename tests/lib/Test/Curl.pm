@@ -6,6 +6,7 @@ use v5.36;
 use Exporter   qw(import);
 use File::Temp ();
 use POSIX      ();
+use Test::Files qw(content_of);
 
 our @EXPORT = qw(curl body_of header_of random_file content_of);
 
@@ -58,13 +59,6 @@ sub random_file ($size) {
     print {$file} $bytes;
     $file->flush;
     return $file;
-}
-
-# What is in the file PATH.
-sub content_of ($path) {
-    open my $in, '<:raw', $path or die "$path: $!";
-    local $/ = undef;
-    return readline($in) // '';
 }
 
 1;

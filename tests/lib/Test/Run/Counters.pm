@@ -6,7 +6,7 @@ use v5.36;
 use Carp       qw(croak);
 use Exporter   qw(import);
 use File::Find ();
-use Test::Run::Files qw(content_of);
+use Test::Files qw(content_of);
 
 our @EXPORT = qw(count failed_tests has_crashed reasons);
 
@@ -23,7 +23,7 @@ my %COUNTERS = (
         }
         return @counts;
     },
-    # A folder holds the output of the test scripts; a failure that is excused as TODO counts as a skip.
+    # A folder holds the output of the test scripts. Failures of TODO tests count as skips.
     tap => sub ($status, $log, $folder) {
         my @counts = (0, 0, 0);
         my $read = sub {

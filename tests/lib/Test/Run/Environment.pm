@@ -4,7 +4,7 @@ package Test::Run::Environment;
 
 use v5.36;
 use Exporter qw(import);
-use Test::Run::Files qw(content_of);
+use Test::Files qw(content_of);
 
 our @EXPORT = qw(prepare_environment);
 

@@ -7,7 +7,7 @@ use Carp        qw(croak);
 use File::Path  qw(remove_tree);
 use Time::HiRes qw(time);
 use Test::Run::Counters;
-use Test::Run::Files qw(appended content_of written);
+use Test::Files qw(append_file content_of write_file);
 
 # Test::Run::Step->all(FILE, LOGS): the steps in the table FILE, whose logs belong into the folder LOGS.
 sub all ($class, $file, $logs) {
@@ -48,7 +48,7 @@ sub run ($self) {
         # cargo and minitest say what they run before they do.
         my @last = grep { /^ +Running |over 60 seconds/ } split /\n/, content_of($self->{log});
         my $line = "tests/run: $name took longer than $self->{limit} seconds, in: @last[-3 .. -1]\n" =~ tr/ //sr;
-        appended($self->{log}, $line);
+        append_file($self->{log}, $line);
         print $line;
     }
     my ($passed, $failed, $skipped) = count($self->{counter}, $status, $self->{log}, "$self->{logs}/$name.tap");
@@ -57,7 +57,7 @@ sub run ($self) {
     # A runner that found no test at all has proved nothing.
     if ($passed + $failed == 0) {
         $failed = 1;
-        appended($self->{log}, "tests/run: $name ran no test\n");
+        append_file($self->{log}, "tests/run: $name ran no test\n");
     }
     $self->keep($passed, $failed, $skipped, int(time - $begin + 0.5), int(_cpu() - $cpu + 0.5));
     return;
@@ -83,7 +83,7 @@ sub again_log ($self) { return "$self->{logs}/$self->{name}.again.log" }
 
 # Keeps what a run has come to; rows are processes, so that it is a file.
 sub keep ($self, @result) {
-    written("$self->{logs}/$self->{name}.result", "@result\n");
+    write_file("$self->{logs}/$self->{name}.result", "@result\n");
     return;
 }
 

@@ -1,4 +1,4 @@
-package Test::Run::Files;
+package Test::Files;
 
 # Whole files.
 
@@ -6,26 +6,26 @@ use v5.36;
 use Carp     qw(croak);
 use Exporter qw(import);
 
-our @EXPORT_OK = qw(appended content_of written);
+our @EXPORT_OK = qw(append_file content_of write_file);
 
 # The bytes of a file.
 sub content_of ($file) {
-    open my $in, '<', $file or croak "$file: $!";
+    open my $in, '<:raw', $file or croak "$file: $!";
     local $/ = undef;
     return scalar <$in> // q{};
 }
 
 # Writes a file anew.
-sub written ($file, $content) {
-    open my $out, '>', $file or croak "$file: $!";
+sub write_file ($file, $content) {
+    open my $out, '>:raw', $file or croak "$file: $!";
     print {$out} $content;
     close $out or croak "$file: $!";
     return;
 }
 
 # Writes behind the end of a file.
-sub appended ($file, $content) {
-    open my $out, '>>', $file or croak "$file: $!";
+sub append_file ($file, $content) {
+    open my $out, '>>:raw', $file or croak "$file: $!";
     print {$out} $content;
     close $out or croak "$file: $!";
     return;
