@@ -1,7 +1,7 @@
 //! The life of the server's processes.
 //!
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
-//! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
+//! [`molds::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
 //! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets
 //! its commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
@@ -28,9 +28,9 @@ mod inheritable;
 mod inheritance;
 mod io_model;
 mod load_error;
-pub mod master;
 mod member;
 mod memory_use;
+pub mod molds;
 mod notices;
 mod notify;
 mod pace;
@@ -44,11 +44,11 @@ mod restart_file;
 mod scaled;
 mod scaling;
 mod signals;
-mod supervisor;
 mod title;
 mod upgrade;
 mod watch;
 mod worker;
+mod workers;
 
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
@@ -58,7 +58,7 @@ pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
 pub use oribi_io::process::{
     end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, survive_own_signals,
 };
-pub use supervisor::{supervise, supervise_program};
+pub use workers::{supervise, supervise_program};
 
 use oribi_config::Settings;
 use oribi_listen::Listener;
