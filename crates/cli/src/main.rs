@@ -192,7 +192,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         ::log::warn!("{note}");
     }
     let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
-    Ok(exit_status(process::molds::run(&resolved.settings, mold, lanes)))
+    Ok(exit_status(process::master::run(&resolved.settings, mold, lanes)))
 }
 
 /// Goes to the background if requested, opens the logs, and logs the name of the app.

@@ -59,7 +59,7 @@ pub mod lane {
 pub mod process {
     pub use oribi_supervise::{
         Directory, claim_environment, claim_inheritance, detach, end_when_told_while_loading, is_loaded_anew,
-        keep_standard_error, molds, report_failed_start, report_load_failure, reset_signals, serve_alone, supervise,
+        keep_standard_error, master, report_failed_start, report_load_failure, reset_signals, serve_alone, supervise,
         supervise_program, survive_failing_writes_while_loading, survive_own_signals,
     };
 }

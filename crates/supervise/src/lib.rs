@@ -1,7 +1,7 @@
 //! The life of the server's processes.
 //!
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
-//! [`molds::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
+//! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
 //! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets
 //! its commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
@@ -11,7 +11,6 @@ mod allowance;
 mod alone;
 mod books;
 mod certificate_files;
-mod certificates;
 mod certifier;
 mod closing;
 mod companion;
@@ -23,14 +22,17 @@ mod edges;
 mod environment;
 mod exporter;
 mod farewell;
+mod first_process;
 mod foreground;
 mod inheritable;
 mod inheritance;
 mod io_model;
 mod load_error;
+pub mod master;
 mod member;
 mod memory_use;
-pub mod molds;
+mod mold;
+mod molds;
 mod notices;
 mod notify;
 mod pace;
@@ -43,12 +45,16 @@ mod requests;
 mod restart_file;
 mod scaled;
 mod scaling;
+mod server;
 mod signals;
+mod supervisor;
 mod title;
 mod upgrade;
+mod wait;
 mod watch;
 mod worker;
 mod workers;
+mod workforce;
 
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
@@ -58,13 +64,19 @@ pub use inheritance::{claim_inheritance, is_loaded_anew, report_load_failure};
 pub use oribi_io::process::{
     end_when_told_while_loading, reset_signals, survive_failing_writes_while_loading, survive_own_signals,
 };
-pub use workers::{supervise, supervise_program};
+pub use supervisor::{supervise, supervise_program};
 
 use oribi_config::Settings;
+use oribi_engine::shortage::explain;
 use oribi_listen::Listener;
 use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 use std::time::Duration;
+
+/// Returns the message about an error at the start.
+fn failed_to(act: &str, error: &std::io::Error) -> String {
+    format!("cannot {act}: {}", explain(error))
+}
 
 /// Logs the addresses of the server.
 fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {

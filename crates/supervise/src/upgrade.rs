@@ -1,5 +1,5 @@
 //! The upgrade of the program itself: a server starts another one from the file that is now at its path, and hands over to
-//! it. The first process does that: a master, or a supervisor that is the `oribi` command.
+//! it. The first process does that, a master or a supervisor that is the `oribi` command: see `first_process/upgrading.rs`.
 //!
 //! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners,
 //!    and a socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It continues the counters of the
@@ -21,13 +21,12 @@
 mod guardian;
 mod predecessor;
 mod program;
-mod replaceable;
 mod succession;
 mod successor;
 
 pub(super) use predecessor::{figures, metrics, totals};
-pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, keep_scale, note_end, obey_signals};
-pub(super) use succession::Succession;
+pub(super) use succession::{Ended, Succession, exit_status};
+pub(super) use successor::Progress;
 
 use oribi_ipc::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;

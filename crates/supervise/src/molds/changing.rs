@@ -1,8 +1,8 @@
 //! Changes the number of workers: the master sends it to the serving generation, which reports when it has that many.
 
-use super::super::edges::Edges;
 use super::super::scaling::{self, Change};
-use super::{Generation, Master, Stage};
+use super::super::server::Server;
+use super::{Generation, Molds};
 use oribi_admin::control::Progress;
 
 /// The last change, and the generation that got it.
@@ -13,17 +13,16 @@ pub(super) struct Changing {
     told: Option<u64>,
 }
 
-impl Master<'_> {
+impl Molds<'_> {
     /// Returns the highest number of workers that may be set.
-    pub(super) fn most_workers(&self) -> usize {
-        let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
-        let places = pools.first().map(|memory| memory.shape().workers as usize);
+    pub(super) fn most(&self, server: &Server<'_>) -> usize {
+        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
         scaling::most_with(self.settings, places, self.lanes)
     }
 
-    /// Sets the target number of workers of each generation; returns a number for [`Master::change_progress`].
-    pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
-        self.wanted = scaling::check(self.settings, workers, self.most_workers())?;
+    /// Sets the target number of workers of each generation; returns a number for [`Molds::change_progress`].
+    pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
+        self.wanted = scaling::check(self.settings, workers, self.most(server))?;
         self.change.told = None;
         // During a rolling reload, the generations change their numbers until the new one has that many.
         if self.rolling.is_none() {
@@ -59,9 +58,6 @@ impl Master<'_> {
 
     /// Returns the progress of that change.
     pub(super) fn change_progress(&self, number: u64) -> Progress {
-        match self.change.last.progress(number, self.wanted) {
-            Progress::Pending if self.stage != Stage::Serving => Progress::Failed("the server is stopping".to_owned()),
-            progress => progress,
-        }
+        self.change.last.progress(number, self.wanted)
     }
 }

@@ -1,5 +1,6 @@
 //! A generation: all workers started from one load of the app, and the mold that forks them.
 
+use super::super::books::Books;
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
@@ -8,10 +9,10 @@ use oribi_ipc::spans::Way;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use oribi_stats::figures;
-use oribi_stats::scoreboard::Board;
-use oribi_stats::totals::Seen;
+use oribi_stats::scoreboard::{Board, Prospect};
+use oribi_stats::totals::{Counter, Seen};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
@@ -122,6 +123,29 @@ impl Generation {
             seen,
             seen_figures,
         })
+    }
+
+    /// Announces whether the server is about to end.
+    pub(super) fn foretell(&self, prospect: Prospect) {
+        match prospect {
+            Prospect::Stays => {}
+            Prospect::Ends => self.link.say(Word::Announce),
+            Prospect::Parts => self.link.say(Word::Part),
+        }
+    }
+
+    /// Adds its counters since the last time to `books`. Behind edges, workers only count what edges count already.
+    pub(super) fn enter_counts(&self, books: &Books, own_connections: bool) {
+        books.enter(&self.seen, &self.board.counts(own_connections));
+        books.enter_figures(&self.seen_figures, &self.board);
+    }
+
+    /// Adds its last counters, after its mold has ended. If that could not wait for its workers, these end without it.
+    pub(super) fn enter_last_counts(&self, books: &Books, own_connections: bool, status: WaitStatus) {
+        self.enter_counts(books, own_connections);
+        if status.exit_status().is_none() {
+            (0..self.board.workers_left()).for_each(|_| books.count(Counter::EndedByFailure));
+        }
     }
 
     /// Whether it has not been told to finish.

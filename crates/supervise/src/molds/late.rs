@@ -1,11 +1,11 @@
 //! Kills molds that take too long to load the app.
 
 use super::super::describe_end;
-use super::{Generation, Master};
+use super::{Generation, Molds};
 use rustix::process::{Signal, WaitStatus, kill_process};
 use std::time::{Duration, Instant};
 
-impl Master<'_> {
+impl Molds<'_> {
     /// Kills molds that take too long to load the app. Nothing else would: an app that waits during its load, for a lock or
     /// for a database that does not answer, does not know that a reload waits for it.
     pub(super) fn end_late_loads(&mut self) {

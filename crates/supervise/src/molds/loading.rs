@@ -1,11 +1,11 @@
 //! Loads the app: at the start, at a reload, and after the death of the process that has loaded it.
 
-use super::super::certificates;
-use super::super::edges::Edges;
+use super::super::announce;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
 use super::super::scaling;
-use super::{Generation, Master, Stage, entitle};
+use super::super::server::{Server, Stage};
+use super::{Generation, Molds};
 use oribi_admin::control::Control;
 use oribi_engine::shortage::explain;
 use oribi_stats::scoreboard::Board;
@@ -13,9 +13,9 @@ use oribi_stats::totals::Counter;
 use std::io;
 use std::time::Instant;
 
-impl Master<'_> {
+impl Molds<'_> {
     /// Loads the app again. The present generation serves until the new one is ready.
-    pub(super) fn reload(&mut self) -> u64 {
+    pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
         self.roll_back(Outcome::GivenUp);
         let patience = self.patience();
         // A load in progress began before this request, so it is abandoned.
@@ -25,9 +25,9 @@ impl Master<'_> {
         }
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
-        self.notifier.reloading();
-        certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
-        match self.start_generation() {
+        server.notifier.reloading();
+        server.renew_certificates();
+        match self.start_generation(server) {
             Ok(number) => {
                 self.reloads.begin(number);
                 log::info!("loading the app anew, as generation {number}");
@@ -36,16 +36,17 @@ impl Master<'_> {
             Err(error) => {
                 let why = format!("{}: {}", self.mold.get_program().display(), explain(&error));
                 log::error!("cannot load the app anew: {why}");
-                self.books.count(Counter::GenerationsFailed);
+                server.books.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
                 self.reloads.end(self.started, Outcome::Failed(why));
-                self.notifier.reloaded("the app could not be loaded anew; serving the one before");
+                server.notifier.reloaded("the app could not be loaded anew; serving the one before");
                 self.started
             }
         }
     }
 
-    pub(super) fn listen_to_molds(&mut self) {
+    /// Handles the messages of the molds.
+    pub(super) fn listen_to_molds(&mut self, server: &mut Server<'_>) {
         let mut newest = None;
         let mut told = false;
         let mut fresh = Vec::new();
@@ -56,7 +57,7 @@ impl Master<'_> {
                 continue;
             }
             fresh.push(generation.number);
-            self.books.count(Counter::GenerationsLoaded);
+            server.books.count(Counter::GenerationsLoaded);
             if generation.end_by.is_some() {
                 // The stop was requested before this generation could receive messages.
                 generation.retire();
@@ -64,60 +65,59 @@ impl Master<'_> {
                 newest = Some(generation.number);
             } else {
                 self.served = true;
-                self.notifier.ready("serving");
-                entitle(self.settings, "");
-                if !self.succession.is_not_ready() {
-                    super::super::announce(&self.listeners, self.settings, self.wanted);
-                    self.control.iter_mut().for_each(Control::take_name);
+                server.notifier.ready("serving");
+                server.entitle("");
+                if !server.succession.is_not_ready() {
+                    announce(&server.listeners, self.settings, self.wanted);
+                    server.control.iter_mut().for_each(Control::take_name);
                 }
             }
         }
-        self.give_up_incomplete();
-        if told && self.stage == Stage::Serving && self.farewell.is_none() {
-            self.reload();
+        self.give_up_incomplete(server);
+        if told && server.stays() {
+            self.load_again(server);
         }
         for generation in self.generations.iter().filter(|generation| fresh.contains(&generation.number)) {
-            self.tell_of_farewell(generation);
+            server.farewell.iter().for_each(|farewell| generation.foretell(farewell.told()));
         }
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();
         let present = self.generations.iter().filter(before).map(|generation| generation.number).max();
-        if self.stage != Stage::Serving || !self.begin_rolling(newest, present) {
-            self.take_over(newest);
+        if server.stage != Stage::Serving || !self.begin_rolling(server, newest, present) {
+            self.take_over(server, newest);
         }
     }
 
     /// While serving: starts a mold if none serves or loads.
-    pub(super) fn keep_running(&mut self) {
+    pub(super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
         if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
             return;
         }
-        match self.start_generation() {
+        match self.start_generation(server) {
             Ok(number) => log::debug!("generation {number} started"),
             Err(error) => {
                 log::error!("cannot start {}: {}", self.mold.get_program().display(), explain(&error));
                 self.pace.refused(Instant::now());
                 if !self.served {
-                    self.fail_to_start();
+                    self.fail_to_start(server);
                 }
             }
         }
     }
 
     /// Starts a generation and returns its number.
-    pub(super) fn start_generation(&mut self) -> io::Result<u64> {
+    fn start_generation(&mut self, server: &mut Server<'_>) -> io::Result<u64> {
         self.started += 1;
-        let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
         // The directory may lead to a new release by now.
         self.directory.enter();
         self.directory.describe_to(&mut self.mold);
-        let mut generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;
+        let mut generation = Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(), board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
-        let workers = if serves && self.rolls() { 1 } else { self.wanted };
+        let workers = if serves && self.rolls(server) { 1 } else { self.wanted };
         self.pace.started(generation.born);
-        if self.succession.is_not_ready() {
+        if server.succession.is_not_ready() {
             generation.link.say(Word::Complete);
         }
         if workers != self.settings.workers.max(1) {

@@ -1,8 +1,9 @@
 //! A rolling reload: one worker of the new generation starts, one of the present generation ends, and so on, so that there is
-//! never more than one extra worker. The master leads; a mold reports when it has reached its target number of workers.
+//! never more than one extra worker. The first process leads; a mold reports when it has reached its target number of workers.
 
 use super::super::reloads::Outcome;
-use super::{Master, Stage};
+use super::super::server::{Server, Stage};
+use super::Molds;
 use oribi_config::ReloadMode;
 use oribi_stats::totals::Counter;
 
@@ -17,17 +18,17 @@ pub(super) struct Rolling {
     up: usize,
 }
 
-impl Master<'_> {
+impl Molds<'_> {
     /// Whether a reload starts one worker at a time.
-    pub(super) fn rolls(&self) -> bool {
-        let own_sockets = self.edges.is_none() && self.settings.sockets_of_address() > 1;
+    pub(super) fn rolls(&self, server: &Server<'_>) -> bool {
+        let own_sockets = server.edges.is_none() && self.settings.sockets_of_address() > 1;
         self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
     }
 
     /// Begins a rolling reload if `present` serves and reloads roll; returns whether it does. Called when the first worker of
     /// generation `number` takes requests.
-    pub(super) fn begin_rolling(&mut self, number: u64, present: Option<u64>) -> bool {
-        let Some(present) = present.filter(|_| self.rolls()) else { return false };
+    pub(super) fn begin_rolling(&mut self, server: &Server<'_>, number: u64, present: Option<u64>) -> bool {
+        let Some(present) = present.filter(|_| self.rolls(server)) else { return false };
         for generation in &mut self.generations {
             (generation.settled, generation.incomplete) = (false, false);
         }
@@ -39,15 +40,15 @@ impl Master<'_> {
 
     /// During a rolling reload: takes the next step after the messages of the molds, and gives up if the new generation
     /// cannot continue.
-    pub(super) fn roll(&mut self) {
-        if self.stage != Stage::Serving {
+    pub(super) fn roll(&mut self, server: &mut Server<'_>) {
+        if server.stage != Stage::Serving {
             self.rolling = None;
         }
         let Some(Rolling { number, present, up }) = self.rolling else { return };
         let stays = |wanted: u64| self.generations.iter().any(|one| one.number == wanted && one.stays());
         let has_settled = |wanted: u64| self.generations.iter().any(|one| one.number == wanted && one.settled);
         if !stays(number) || self.generations.iter().any(|one| one.number == number && one.incomplete) {
-            return self.give_up_rolling();
+            return self.give_up_rolling(server);
         }
         // If the present generation has died, the new one takes all the work.
         let grown = has_settled(number);
@@ -55,7 +56,7 @@ impl Master<'_> {
         if !stays(present) || up >= self.wanted {
             self.rolling = None;
             self.scale_one(number, self.wanted);
-            self.take_over(number);
+            self.take_over(server, number);
         } else if grown {
             self.rolling = Some(Rolling { number, present, up });
             self.scale_one(present, self.wanted - up);
@@ -66,13 +67,13 @@ impl Master<'_> {
     }
 
     /// Gives up, because the new generation cannot get all its workers.
-    fn give_up_rolling(&mut self) {
+    fn give_up_rolling(&mut self, server: &mut Server<'_>) {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
         let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
         let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
         log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
-        self.notifier.reloaded("the app could not be loaded anew; serving the one before");
-        self.books.count(Counter::GenerationsFailed);
+        server.notifier.reloaded("the app could not be loaded anew; serving the one before");
+        server.books.count(Counter::GenerationsFailed);
         self.roll_back(Outcome::Failed(why));
     }
 

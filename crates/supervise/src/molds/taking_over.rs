@@ -1,13 +1,13 @@
 //! Lets one generation take over from another, or gives it up.
 
 use super::super::reloads::Outcome;
-use super::{Master, Stage};
+use super::super::server::{Server, Stage};
+use super::Molds;
 use oribi_stats::totals::Counter;
-use std::time::Instant;
 
-impl Master<'_> {
+impl Molds<'_> {
     /// Makes generation `number` serve alone.
-    pub(super) fn take_over(&mut self, number: u64) {
+    pub(super) fn take_over(&mut self, server: &mut Server<'_>, number: u64) {
         let patience = self.patience();
         for generation in self.generations.iter_mut().filter(|generation| generation.number < number && generation.stays()) {
             generation.leave(patience);
@@ -20,38 +20,35 @@ impl Master<'_> {
         }
         log::info!("generation {number} has taken over{}", pid.map_or_else(String::new, |pid| format!(" (pid {pid})")));
         self.reloads.end(number, Outcome::TakenOver);
-        self.notifier.ready(&format!("serving, generation {number}"));
+        server.notifier.ready(&format!("serving, generation {number}"));
     }
 
     /// Retires generations of which some workers cannot start, if another one serves.
-    pub(super) fn give_up_incomplete(&mut self) {
+    pub(super) fn give_up_incomplete(&mut self, server: &mut Server<'_>) {
         let patience = self.patience();
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
-        let Some(present) = serving.map(|generation| generation.number) else { return self.leave_it_to_server_before() };
+        let Some(present) = serving.map(|generation| generation.number) else { return self.leave_it_to_server_before(server) };
         for generation in self.generations.iter_mut().filter(|generation| generation.stays() && !generation.ready) {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
                 let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
                 log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
-                self.notifier.reloaded("the app could not be loaded anew; serving the one before");
+                server.notifier.reloaded("the app could not be loaded anew; serving the one before");
                 self.reloads.end(number, Outcome::Failed(why));
-                self.books.count(Counter::GenerationsFailed);
+                server.books.count(Counter::GenerationsFailed);
                 generation.leave(patience);
             }
         }
     }
 
     /// Ends this server if it is replacing another one and not all of its workers can start.
-    fn leave_it_to_server_before(&mut self) {
-        if self.stage != Stage::Serving || !self.succession.is_not_ready() {
+    fn leave_it_to_server_before(&mut self, server: &mut Server<'_>) {
+        if server.stage != Stage::Serving || !server.succession.is_not_ready() {
             return;
         }
         let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };
         let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
         log::error!("this server cannot take over from the old one: {why}");
-        let patience = self.patience();
-        self.generations.iter_mut().for_each(|generation| generation.leave(patience));
-        self.edges.iter_mut().for_each(|edges| edges.end_now("another server serves on"));
-        self.stage = Stage::Stopping { deadline: Instant::now() + patience, cut: true };
+        self.fail_to_start(server);
     }
 }

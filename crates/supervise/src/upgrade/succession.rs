@@ -21,25 +21,25 @@ pub(in super::super) struct Succession {
     /// The program; `None`: this server cannot be started again.
     program: Option<Program>,
     /// The previous server, until it has ended.
-    pub(super) before: Option<Predecessor>,
+    pub(in super::super) before: Option<Predecessor>,
     /// The first process of this server, if that is another one.
-    pub(super) guardian: Option<GuardianLink>,
+    pub(in super::super) guardian: Option<GuardianLink>,
     /// The next server, until it serves.
-    pub(super) successor: Option<Successor>,
+    pub(in super::super) successor: Option<Successor>,
     /// The socket on which later servers report to this process, if it becomes the guardian.
     reports: Option<OwnedFd>,
     /// Intended successors that were given up and must end.
     dismissed: Vec<Dismissed>,
     /// The outcome of the last upgrade.
-    pub(super) outcome: Progress,
+    pub(in super::super) outcome: Progress,
     /// The server that serves instead of this one, and the socket by which it notices the end of this one.
-    pub(super) after: Option<Successor>,
-    pub(super) ward: Option<Ward>,
+    pub(in super::super) after: Option<Successor>,
+    pub(in super::super) ward: Option<Ward>,
     /// The exit status of the server, if its guardian, this process, has no master left to watch; in another process that of
     /// the server that serves instead of this one, if that has ended.
-    pub(super) ended: Option<i32>,
+    pub(in super::super) ended: Option<i32>,
     /// The number of workers that the previous server has left, until it is set here.
-    pub(super) scaled: Option<Scaled>,
+    pub(in super::super) scaled: Option<Scaled>,
 }
 
 impl Succession {
@@ -122,7 +122,7 @@ impl Succession {
     }
 
     /// Starts the program again.
-    pub(super) fn start_successor(
+    pub(in super::super) fn start_successor(
         &mut self,
         listeners: &[Listener],
         books: &Books,
@@ -154,26 +154,26 @@ impl Succession {
     }
 
     /// Gives up the new server, which has not taken over.
-    pub(super) fn dismiss(&mut self, why: String, patience: Duration) {
+    pub(in super::super) fn dismiss(&mut self, why: String, patience: Duration) {
         self.reports = None;
         self.dismissed.extend(self.successor.take().map(|successor| successor.dismiss(patience)));
         self.outcome = Progress::Failed(why);
     }
 
     /// Kills given-up servers that have not ended by themselves.
-    pub(super) fn end_dismissed(&mut self, now: Instant) {
+    pub(in super::super) fn end_dismissed(&mut self, now: Instant) {
         self.dismissed.iter_mut().for_each(|dismissed| dismissed.end_if_late(now));
     }
 
     /// Waits for given-up servers, before this process ends.
-    pub(super) fn wait_for_dismissed(&mut self) {
+    pub(in super::super) fn wait_for_dismissed(&mut self) {
         for dismissed in std::mem::take(&mut self.dismissed) {
             dismissed.wait();
         }
     }
 
     /// Records that the new server serves; returns its process id.
-    pub(super) fn yield_to_successor(&mut self) -> Option<Pid> {
+    pub(in super::super) fn yield_to_successor(&mut self) -> Option<Pid> {
         let after = self.successor.take()?;
         let pid = after.pid;
         self.after = Some(after);
@@ -190,7 +190,7 @@ impl Succession {
     }
 
     /// Records the end of a process.
-    pub(super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> Ended {
+    pub(in super::super) fn note_end(&mut self, pid: Pid, status: WaitStatus) -> Ended {
         if self.successor.take_if(|successor| successor.pid == pid).is_some() {
             self.reports = None;
             return Ended::Successor;
@@ -222,7 +222,7 @@ impl Succession {
 
 /// The process that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(in super::super) enum Ended {
     /// A server that was to take over, and had not.
     Successor,
     /// Another server before or after this one.
@@ -231,6 +231,6 @@ pub(super) enum Ended {
     Stranger,
 }
 
-pub(super) fn exit_status(status: WaitStatus) -> i32 {
+pub(in super::super) fn exit_status(status: WaitStatus) -> i32 {
     status.exit_status().unwrap_or(1)
 }

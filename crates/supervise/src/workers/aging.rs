@@ -3,7 +3,7 @@
 
 use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
-use super::Supervisor;
+use super::Workers;
 use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 use std::io;
@@ -27,7 +27,7 @@ pub(super) fn draw_lifetime(most: Duration) -> Duration {
     most - most.mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX) / 4.0)
 }
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Requests the replacement of workers that are too old or too large.
     pub(super) fn replace_aged(&mut self) {
         let now = Instant::now();

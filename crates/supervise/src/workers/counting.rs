@@ -1,16 +1,16 @@
 //! The reasons for the ends of workers, for the counters.
 
-use super::super::books::Books;
 use super::super::member::Member;
-use super::{Stage, Supervisor};
+use super::super::server::{Server, Stage};
+use super::Workers;
 use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Counts the end of a worker that was last in this `state`. Ends that were not requested are failures, whatever came
     /// before.
-    pub(super) fn count_end(&self, member: &Member, state: WorkerState, failed: bool) {
-        let stops = matches!(self.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
+    pub(super) fn count_end(&self, server: &Server<'_>, member: &Member, state: WorkerState, failed: bool) {
+        let stops = matches!(server.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
         let cause = match member.cause {
             Some(Counter::EndedBecauseStuck) => Counter::EndedBecauseStuck,
             _ if failed => Counter::EndedByFailure,
@@ -35,13 +35,5 @@ impl Supervisor<'_> {
             None if member.outdated => Counter::EndedByReload,
             None => Counter::EndedByScale,
         }
-    }
-
-    /// Returns the counters, up to date.
-    pub(super) fn books(&self) -> &Books {
-        self.books.enter_edges(self.edges.as_ref());
-        self.books.enter_certifier(self.certifier.as_ref());
-        self.books.enter_workers(&self.scoreboard.counts(!self.has_edges()), &self.scoreboard);
-        &self.books
     }
 }

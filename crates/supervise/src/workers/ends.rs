@@ -1,10 +1,8 @@
 //! Handles the ends of workers.
 
-use super::super::certifier::Certifier;
-use super::super::edges::{Edges, End};
-use super::super::exporter::Exporter;
-use super::super::{describe_end, upgrade};
-use super::{Stage, Supervisor};
+use super::super::describe_end;
+use super::super::server::{Server, Stage};
+use super::Workers;
 use oribi_config::counted;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
 use rustix::io::Errno;
@@ -12,54 +10,23 @@ use rustix::process::{WaitOptions, WaitStatus, waitpid};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Records workers that have ended.
-    pub(super) fn reap(&mut self) {
-        if rustix::process::getpid().is_init() || self.succession.is_possible() {
-            self.reap_all();
-        }
-        self.certifier.iter_mut().for_each(Certifier::reap);
-        self.exporter.iter_mut().for_each(Exporter::reap);
-        if self.edges.as_mut().is_some_and(Edges::reap) {
-            self.fail_without_edge();
-        }
+    pub(super) fn reap_workers(&mut self, server: &mut Server<'_>) {
         let mut index = 0;
         while index < self.members.len() {
             match waitpid(Some(self.members[index].pid), WaitOptions::NOHANG) {
                 Ok(None) => index += 1,
-                Ok(Some((_, status))) => self.worker_ended(index, Some(status)),
+                Ok(Some((_, status))) => self.worker_ended(server, index, Some(status)),
                 Err(Errno::INTR) => {}
                 // An app may have set SIGCHLD to be ignored: then the exit status is lost.
-                Err(_) => self.worker_ended(index, None),
+                Err(_) => self.worker_ended(server, index, None),
             }
         }
     }
 
-    /// Waits for other servers, and for orphans: process 1 inherits all those of the system, and a guardian those of this
-    /// server.
-    fn reap_all(&mut self) {
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if upgrade::note_end(self, pid, status) {
-                continue;
-            }
-            if self.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status))) {
-                continue;
-            }
-            if self.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status))) {
-                continue;
-            }
-            match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
-                End::NoEdge => {}
-                End::Usual => continue,
-                End::CannotServe => self.fail_without_edge(),
-            }
-            if let Some(index) = self.members.iter().position(|member| member.pid == pid) {
-                self.worker_ended(index, Some(status));
-            }
-        }
-    }
-
-    pub(super) fn worker_ended(&mut self, index: usize, status: Option<WaitStatus>) {
+    /// Records that a worker has ended. `None`: its exit status is lost.
+    pub(super) fn worker_ended(&mut self, server: &mut Server<'_>, index: usize, status: Option<WaitStatus>) {
         let member = self.members.remove(index);
         let given_up = member.was_given_up();
         let (state, command) = (member.slot.state(), member.slot.command());
@@ -69,10 +36,10 @@ impl Supervisor<'_> {
         let well = status.is_none_or(|status| status.exit_status() == Some(0));
         let as_told = well && (state != WorkerState::Starting || command != WorkerCommand::Serve);
         let ended_here = command == WorkerCommand::Quit && !member.late || given_up;
-        self.count_end(&member, state, !as_told && !ended_here);
+        self.count_end(server, &member, state, !as_told && !ended_here);
         let (now, started) = (Instant::now(), state != WorkerState::Starting);
         if started && matches!(command, WorkerCommand::Serve | WorkerCommand::Quit) {
-            self.replace_at_once(now);
+            self.replace_at_once(server, now);
         }
         if as_told {
             log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
@@ -99,7 +66,7 @@ impl Supervisor<'_> {
             }
             log::error!("worker {number} (pid {pid}) {end}");
         }
-        match &mut self.stage {
+        match &mut server.stage {
             Stage::Serving | Stage::Draining => {}
             Stage::Leaving { .. } | Stage::Failed => return,
             Stage::Stopping { cut, .. } => {
@@ -113,7 +80,7 @@ impl Supervisor<'_> {
         }
         // The death of a worker by a signal does not predict the fate of its replacement.
         let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
-        if failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
+        if failed && self.start_has_failed(server, member.outdated, &format!("worker {number} {end}")) {
             return;
         }
         if self.lacks_workers()
@@ -125,8 +92,8 @@ impl Supervisor<'_> {
 
     /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that ends its worker does not
     /// keep others waiting.
-    fn replace_at_once(&mut self, now: Instant) {
-        let serves = matches!(self.stage, Stage::Serving | Stage::Draining);
+    fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
+        let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
         if serves && self.lacks_workers() && self.pace.lost(now) {
             log::warn!("workers end so often that some replacements wait: after twenty at once, ten are started in a second");
         }

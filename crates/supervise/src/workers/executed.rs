@@ -2,17 +2,16 @@
 //! worker's program has ended, and the process has not. The clients of the worker get their error at once, another worker is
 //! started, and the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
 
-use super::super::edges::Edges;
 use super::super::member::Member;
-use super::Supervisor;
+use super::super::server::Server;
+use super::Workers;
 use oribi_stats::totals::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Finds workers that have become other programs.
-    pub(super) fn look_for_other_programs(&mut self) {
-        let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
+    pub(super) fn look_for_other_programs(&mut self, server: &Server<'_>) {
         for member in self.members.iter_mut().filter(|member| !member.left && has_left(member)) {
             member.left = true;
             let process = member.pid.as_raw_nonzero().get().unsigned_abs();
@@ -24,7 +23,7 @@ impl Supervisor<'_> {
                  requests that it had are lost, and it is replaced",
                 member.number
             );
-            for pool in pools {
+            for pool in server.pools() {
                 if let Err(error) = pool.report_executed(process) {
                     log::error!("the clients of worker {} wait until pid {process} ends: {error}", member.number);
                 }

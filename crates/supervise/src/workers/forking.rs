@@ -1,14 +1,14 @@
 //! Starts workers.
 
-use super::super::edges::Edges;
 use super::super::foreground::leave_report;
 use super::super::member::Member;
 use super::super::places::Pools;
+use super::super::server::Server;
 use super::super::worker::{self, Post};
-use super::{Supervisor, aging, lanes_of_worker};
+use super::{Workers, aging, lanes_of_worker};
 use oribi_config::counted;
 use oribi_config::directory::Directory;
-use oribi_io::process::{Fork, Heirs, fork};
+use oribi_io::process::{Fork, Heirs};
 use oribi_listen::Seat;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_stats::totals::Counter;
@@ -19,9 +19,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Starts a worker. `ResourceBusy`: there are too many already, which are finishing.
-    pub(super) fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
+    pub(super) fn start_worker(&mut self, server: &mut Server<'_>, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
         let full = || format!("{} not ended yet", counted(slots.len(), "worker"));
@@ -32,9 +32,7 @@ impl Supervisor<'_> {
         let supervisor = rustix::process::getpid();
         slot.occupy(command);
         let heirs = Heirs::begin();
-        // The language runtime may have threads that need care at a fork.
-        let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
-        match forked {
+        match server.fork() {
             Err(error) => {
                 slot.vacate();
                 Err(error)
@@ -53,33 +51,28 @@ impl Supervisor<'_> {
             }
             Ok(Fork::Child) => {
                 leave_report();
-                self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs)
+                self.become_worker(server, (slot, number, seat), (wake, waker), supervisor, heirs)
             }
         }
     }
 
-    /// In a new worker: releases the descriptors of the supervisor.
-    pub(super) fn become_worker(
+    /// In a new worker: closes the descriptors of its parent.
+    fn become_worker(
         &mut self,
-        slot: WorkerSlot,
-        number: usize,
-        seat: Seat,
+        server: &mut Server<'_>,
+        (slot, number, seat): (WorkerSlot, usize, Seat),
         (wake, waker): (OwnedFd, OwnedFd),
         supervisor: Pid,
         heirs: Heirs,
     ) -> ! {
-        let generation = self.generation_told();
         self.directory.iter().for_each(Directory::enter);
         self.members.clear();
-        (self.master, self.watch, self.control, self.metrics) = (None, None, None, None);
-        (self.certifier, self.exporter) = (None, None);
-        self.succession.close();
-        self.books.leave();
-        let own = self.edges.take().map(Edges::into_pools);
-        let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
+        self.master = None;
+        server.release();
+        let pools = server.take_pools();
         if !pools.is_empty() {
             // The app of a worker behind edges must not have access to client connections.
-            self.listeners.clear();
+            server.listeners.clear();
         }
         self.reasons.keep_writer();
         let notice = std::mem::take(&mut self.notices).into_writer().unwrap_or_else(|error| {
@@ -89,10 +82,10 @@ impl Supervisor<'_> {
         let post = Post {
             settings: self.settings,
             runtime: self.runtime,
-            listeners: &self.listeners,
+            listeners: &server.listeners,
             pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
-            privileges: &self.privileges,
-            generation,
+            privileges: &server.privileges,
+            generation: server.role.generation(),
             seat,
             slot,
             number,
@@ -104,6 +97,6 @@ impl Supervisor<'_> {
             supervisor,
         };
         post.entitle("");
-        worker::live(&post, &mut self.signals, heirs)
+        worker::live(&post, &mut server.signals, heirs)
     }
 }

@@ -1,10 +1,10 @@
 //! While serving: maintains the target number of workers, and replaces workers that are due.
 
-use super::super::certificates;
-use super::super::edges::Edges;
 use super::super::inheritance::Word;
+use super::super::member::Member;
 use super::super::scaling;
-use super::{Stage, Supervisor, lanes_of_worker};
+use super::super::server::Server;
+use super::{Workers, lanes_of_worker};
 use oribi_config::{ReloadMode, ReplaceOrder};
 use oribi_engine::shortage::explain;
 use oribi_listen::Seat;
@@ -26,10 +26,10 @@ struct Staff {
     changing: bool,
 }
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Sets the target number of workers; returns the number of this change.
-    pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
-        let workers = scaling::check(self.settings, workers, self.most_workers())?;
+    pub(super) fn have_workers(&mut self, server: &Server<'_>, workers: usize) -> Result<u64, String> {
+        let workers = scaling::check(self.settings, workers, self.most(server))?;
         let number = self.change.begin();
         if workers != self.wanted {
             self.wanted = workers;
@@ -39,20 +39,14 @@ impl Supervisor<'_> {
     }
 
     /// Returns the highest number of workers that may be set.
-    pub(super) fn most_workers(&self) -> usize {
-        let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
-        let places = pools.first().map(|memory| memory.shape().workers as usize);
+    pub(super) fn most(&self, server: &Server<'_>) -> usize {
+        let places = server.pools().first().map(|memory| memory.shape().workers as usize);
         scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
     }
 
     /// Begins to replace all present workers.
-    pub(super) fn replace_all(&mut self) {
-        if !matches!(self.stage, Stage::Serving) {
-            return;
-        }
-        if self.master.is_none() {
-            certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
-        }
+    pub(super) fn replace_all(&mut self, server: &mut Server<'_>) {
+        server.renew_certificates();
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;
         for member in &mut self.members {
@@ -68,23 +62,23 @@ impl Supervisor<'_> {
         self.failed_starts = 0;
         // The cause of earlier failures may have been fixed.
         self.pace.forgive();
-        self.notifier.reloading();
+        server.notifier.reloading();
         let how = if self.replaces_whole() { "" } else { ", one after the other" };
         log::info!("replacing the workers{how}");
     }
 
     /// Starts missing workers, and retires workers that have been replaced.
-    pub(super) fn keep_staffed(&mut self) {
+    pub(super) fn keep_staffed(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
             self.scoreboard.keeper.count(Counter::GenerationsLoaded);
-            self.notifier.reloaded("serving");
+            server.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }
         let mut staff = self.staff();
         self.tell_if_settled(&staff);
         while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
-            match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
+            match self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
                 Ok(()) => staff.staying += 1,
                 Err(error) => {
                     let why = explain(&error);
@@ -95,7 +89,7 @@ impl Supervisor<'_> {
                         // There is room again when the workers that finish have ended.
                         self.tell_of_shortage(&why);
                     } else {
-                        self.fork_has_failed(&why);
+                        self.fork_has_failed(server, &why);
                     }
                     staff = self.staff();
                     break;
@@ -215,46 +209,46 @@ impl Supervisor<'_> {
         let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
         let rolls = self.replacing && !self.replaces_whole();
         asking.or_else(|| {
-            let outdated = |member: &super::Member| member.outdated && member.serving().is_some();
+            let outdated = |member: &Member| member.outdated && member.serving().is_some();
             rolls.then(|| self.members.iter().position(outdated)).flatten()
         })
     }
 
     /// Whether each lane of a worker accepts from sockets of its own.
-    pub(super) fn workers_have_sockets(&self) -> bool {
-        !self.has_edges() && self.settings.sockets_of_address() > 1
+    pub(super) fn workers_have_sockets(&self, server: &Server<'_>) -> bool {
+        !server.has_edges() && self.settings.sockets_of_address() > 1
     }
 
     /// Returns the number of seats; 1 if all lanes share the sockets.
-    fn seats(&self) -> usize {
-        if self.workers_have_sockets() { self.wanted } else { 1 }
+    fn seats(&self, server: &Server<'_>) -> usize {
+        if self.workers_have_sockets(server) { self.wanted } else { 1 }
     }
 
     /// Returns the seat with the fewest workers that will stay.
-    pub(super) fn vacant_seat(&self) -> Seat {
-        let stays = |member: &&super::Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
+    pub(super) fn vacant_seat(&self, server: &Server<'_>) -> Seat {
+        let stays = |member: &&Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
         let taken = |number: usize| {
             let here = self.members.iter().filter(stays).filter(|member| member.seat == number);
             let fresh = here.clone().filter(|member| !member.outdated).count();
             (fresh, here.count())
         };
-        let of = self.seats();
+        let of = self.seats(server);
         Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
     }
 
     /// Whether another worker accepts connections in this worker's seat.
-    fn is_covered(&self, member: &super::Member) -> bool {
-        let same = |other: &&super::Member| other.seat == member.seat && other.pid != member.pid;
-        self.members.iter().filter(same).any(super::Member::accepts)
+    fn is_covered(&self, member: &Member) -> bool {
+        let same = |other: &&Member| other.seat == member.seat && other.pid != member.pid;
+        self.members.iter().filter(same).any(Member::accepts)
     }
 
     /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
     /// the newest.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
-        let covered = |member: &super::Member, state| member.serving() == Some(state) && self.is_covered(member);
+        let covered = |member: &Member, state| member.serving() == Some(state) && self.is_covered(member);
         let asking = members.clone().position(|member| covered(member, WorkerState::Retiring));
-        let ready = |member: &super::Member| covered(member, WorkerState::Ready);
+        let ready = |member: &Member| covered(member, WorkerState::Ready);
         asking
             .or_else(|| members.clone().position(|member| member.outdated && ready(member)))
             .or_else(|| members.clone().rposition(ready))

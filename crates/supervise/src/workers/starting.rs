@@ -1,16 +1,20 @@
 //! The start of workers: reports it, and decides about further attempts if one cannot start.
 
+use super::super::announce;
 use super::super::inheritance::Word;
 use super::super::member::Member;
-use super::{Stage, Supervisor};
+use super::super::server::Server;
+use super::super::workforce::Workforce;
+use super::Workers;
 use oribi_admin::control::Control;
-use oribi_stats::scoreboard::WorkerState;
+use oribi_engine::shortage::explain;
+use oribi_stats::scoreboard::{WorkerCommand, WorkerState};
 use oribi_stats::totals::Counter;
 use std::time::{Duration, Instant};
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Reports once that connections are accepted: to the app and to the master or, without a master, in the log.
-    pub(super) fn announce(&mut self) {
+    pub(super) fn report_start(&mut self, server: &mut Server<'_>) {
         if self.announced {
             return;
         }
@@ -18,24 +22,24 @@ impl Supervisor<'_> {
         let ready = self.members.iter().filter(accepts).count();
         if ready > 0 && !self.served {
             self.served = true;
-            self.entitle("");
+            server.entitle("");
             self.runtime.server_ready();
         }
         if !self.served {
             return;
         }
         // The previous workers retire when those here serve, which must be all by then.
-        if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || self.succession.is_not_ready()) {
+        if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || server.succession.is_not_ready()) {
             return;
         }
         match &self.master {
             // The service manager is notified when this server takes over.
-            None if self.succession.is_not_ready() => {}
+            None if server.succession.is_not_ready() => {}
             None => {
                 self.scoreboard.keeper.count(Counter::GenerationsLoaded);
-                self.notifier.ready("serving");
-                super::super::announce(&self.listeners, self.settings, self.wanted);
-                self.control.iter_mut().for_each(Control::take_name);
+                server.notifier.ready("serving");
+                announce(&server.listeners, self.settings, self.wanted);
+                server.control.iter_mut().for_each(Control::take_name);
             }
             Some(master) => master.say(Word::Ready),
         }
@@ -46,7 +50,7 @@ impl Supervisor<'_> {
     /// started: at the very start the server ends, and the first failure of a replacement leaves the present workers in
     /// place. Returns whether that is so. An `outdated` worker was started before the replacement was requested, and does not
     /// predict its result.
-    pub(super) fn start_has_failed(&mut self, outdated: bool, why: &str) -> bool {
+    pub(super) fn start_has_failed(&mut self, server: &mut Server<'_>, outdated: bool, why: &str) -> bool {
         if !self.served {
             self.failed_starts += 1;
             // A few may be slower than the first one that fails.
@@ -57,14 +61,14 @@ impl Supervisor<'_> {
             if let Some(master) = &self.master {
                 master.tell_trouble(why);
             }
-            self.fail();
+            self.fail(server);
             return true;
         }
-        if self.succession.is_not_ready() && !self.announced {
+        if server.succession.is_not_ready() && !self.announced {
             self.failed_starts += 1;
             if self.failed_starts >= self.wanted {
                 log::error!("this server cannot take over from the old one: {why}");
-                self.fail();
+                self.fail(server);
                 return true;
             }
             return false;
@@ -88,24 +92,24 @@ impl Supervisor<'_> {
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
-            self.give_up_replacing(why);
+            self.give_up_replacing(server, why);
         }
         gives_up
     }
 
     /// Gives up the replacement; the present workers stay.
-    fn give_up_replacing(&mut self, why: &str) {
+    fn give_up_replacing(&mut self, server: &mut Server<'_>, why: &str) {
         self.replacing = false;
         self.scoreboard.keeper.count(Counter::GenerationsFailed);
         self.members.iter_mut().for_each(|member| member.outdated = false);
-        self.notifier.reloaded("the workers could not be replaced; serving with those before");
+        server.notifier.reloaded("the workers could not be replaced; serving with those before");
         log::error!("the present workers stay: fix the errors above, then send HUP again");
         self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
     }
 
     /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting clients. Missing workers are
     /// started later.
-    pub(super) fn fork_has_failed(&mut self, why: &str) {
+    pub(super) fn fork_has_failed(&mut self, server: &mut Server<'_>, why: &str) {
         self.tell_of_shortage(why);
         match &self.master {
             // The master knows whether another generation or another server serves.
@@ -113,22 +117,29 @@ impl Supervisor<'_> {
                 master.tell_trouble(why);
                 master.say(Word::Incomplete);
             }
-            None if !self.announced && self.succession.is_not_ready() => {
+            None if !self.announced && server.succession.is_not_ready() => {
                 log::error!("this server cannot take over from the old one: {why}");
-                self.fail();
+                self.fail(server);
             }
-            _ if self.replacing => self.give_up_replacing(why),
+            _ if self.replacing => self.give_up_replacing(server, why),
             _ => {}
         }
     }
 
-    /// Ends the server, which cannot continue.
-    pub(super) fn fail(&mut self) {
-        self.stage = Stage::Failed;
-        self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
-        for member in &self.members {
-            member.end();
+    /// Starts the first worker. An error that prevents the first fork would prevent all others.
+    pub(super) fn start_first(&mut self, server: &mut Server<'_>) {
+        if let Err(error) = self.start_worker(server, WorkerCommand::Serve, self.vacant_seat(server)) {
+            let why = explain(&error);
+            log::error!("cannot start a worker: {why}");
+            self.master.iter().for_each(|master| master.tell_trouble(&format!("a worker cannot be started: {why}")));
+            self.fail(server);
         }
+    }
+
+    /// Ends the server, which cannot continue.
+    fn fail(&mut self, server: &mut Server<'_>) {
+        server.fail();
+        self.give_up();
     }
 
     /// Kills workers that take too long to start.

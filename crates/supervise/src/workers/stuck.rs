@@ -4,7 +4,8 @@
 //! The reaction of an interrupted app depends on its language; C code that never returns does not react at all. Then the
 //! process ends, and its other threads get a moment to finish their requests.
 
-use super::{Stage, Supervisor};
+use super::super::server::Server;
+use super::Workers;
 use oribi_config::AppDeadlines;
 use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
 use oribi_stats::scoreboard::WorkerCommand;
@@ -25,7 +26,7 @@ fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
     }
 }
 
-impl Supervisor<'_> {
+impl Workers<'_> {
     /// Returns the interval of checks.
     pub(super) fn look_for_stuck(&self) -> Duration {
         (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
@@ -33,10 +34,10 @@ impl Supervisor<'_> {
 
     /// Checks the threads of all workers, leaves orders for apps that take too long, and ends workers whose apps do not obey.
     /// Replacements start at once.
-    pub(super) fn keep_app_deadlines(&mut self) {
+    pub(super) fn keep_app_deadlines(&mut self, server: &mut Server<'_>) {
         let deadlines = AppDeadlines::of(self.settings);
         let now = Instant::now();
-        let has_edges = self.has_edges();
+        let has_edges = server.has_edges();
         let mut ended = false;
         for member in &mut self.members {
             if member.slot.command() == WorkerCommand::Quit {
@@ -96,8 +97,6 @@ impl Supervisor<'_> {
                 member.end_soon(now, self.settings.timeouts.graceful);
             }
         }
-        if let Stage::Stopping { cut, .. } = &mut self.stage {
-            *cut |= ended;
-        }
+        server.note_cut(ended);
     }
 }

@@ -1,0 +1,150 @@
+//! The first process of a server, with its workforce.
+
+mod edges;
+mod ends;
+mod farewell;
+mod helper_processes;
+mod orders;
+mod stopping;
+mod upgrading;
+mod waiting;
+
+use super::edges::Edges;
+use super::server::{Server, Stage};
+use super::signals::{self, Wishes};
+use super::watch;
+use super::workforce::Workforce;
+use oribi_admin::control;
+use oribi_admin::metrics::{self, Metrics};
+use oribi_listen::Listener;
+use rustix::process::Signal;
+use std::time::Instant;
+
+pub(super) struct FirstProcess<'a, W> {
+    server: Server<'a>,
+    workforce: W,
+    wishes: Wishes,
+}
+
+impl<'a, W: Workforce> FirstProcess<'a, W> {
+    pub(super) fn new(server: Server<'a>, workforce: W) -> Self {
+        Self { server, workforce, wishes: Wishes::default() }
+    }
+
+    /// Serves until told to stop. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
+    /// cut off.
+    pub(super) fn serve(mut self) -> i32 {
+        self.keep_scale();
+        let status = self.run();
+        self.end_exporter();
+        let status = self.conclude(status);
+        self.server.listeners.iter_mut().for_each(Listener::end);
+        self.server.metrics.iter_mut().for_each(Metrics::end);
+        status
+    }
+
+    fn run(&mut self) -> i32 {
+        self.keep_edges();
+        self.workforce.begin(&mut self.server);
+        loop {
+            self.server.signals.rearm();
+            self.workforce.rearm();
+            self.obey_signals();
+            self.go_on_with_farewell();
+            self.reap();
+            self.workforce.step(&mut self.server);
+            self.obey_edges();
+            self.keep_watchdog();
+            self.go_on_with_upgrade();
+            if self.server.succession.has_yielded() {
+                // The other server displays them.
+                self.enter_counts();
+            }
+            self.keep_exporter();
+            if self.server.stage != Stage::Serving {
+                self.end_certifier();
+            }
+            if let Some(status) = self.act() {
+                control::say_end(self, status);
+                return status;
+            }
+            metrics::attend(self);
+            if !control::steer(self) {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Does what the stage demands. Returns the exit status if everything has ended.
+    fn act(&mut self) -> Option<i32> {
+        match self.server.stage {
+            Stage::Serving => {
+                self.keep_edges();
+                self.keep_certifier();
+                self.workforce.keep_running(&mut self.server);
+            }
+            Stage::Draining => {
+                self.workforce.keep_running(&mut self.server);
+                self.drain_edges();
+            }
+            Stage::Leaving { .. } => {
+                if self.workforce.let_next_leave(&mut self.server) {
+                    self.stop();
+                }
+            }
+            Stage::Stopping { .. } => return self.finish_up(),
+            Stage::Failed => return (self.workforce.is_gone() && self.server.is_alone()).then_some(1),
+        }
+        None
+    }
+
+    fn obey_signals(&mut self) {
+        let server = &mut self.server;
+        if server.succession.pass_signals_on() {
+            return;
+        }
+        self.obey_stops();
+        let server = &mut self.server;
+        let told = signals::take(Signal::HUP) > 0;
+        let touched = server.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        let changed = watch::look(server.watch.as_mut());
+        let renewed = server.certificates.have_changed(Instant::now());
+        // Workers without an edge are given certificates when they start.
+        let renews = renewed && server.edges.is_none();
+        if server.stays() {
+            if told || touched || changed || renews {
+                self.reload();
+            } else if renewed {
+                server.renew_certificates();
+            }
+        }
+        if signals::take(Signal::USR1) > 0 && !self.leave_slowly() {
+            self.reopen_logs();
+        }
+        self.obey_signals_for_upgrade();
+    }
+
+    /// Loads the app again, or replaces the workers; returns the number of the reload.
+    fn reload(&mut self) -> u64 {
+        self.workforce.reload(&mut self.server)
+    }
+
+    /// Reopens the log files in all processes.
+    fn reopen_logs(&self) {
+        self.server.reopen_logs();
+        self.workforce.reopen_logs();
+    }
+
+    /// Adds the counters of all processes since the last time to the totals.
+    fn enter_counts(&self) {
+        self.server.enter_counts();
+        self.workforce.enter_counts(&self.server.books, !self.server.has_edges());
+    }
+
+    /// Reports to the service manager that this server is alive, while its edges and its app are there.
+    fn keep_watchdog(&mut self) {
+        let Self { server: Server { notifier, edges, stage, .. }, workforce, .. } = self;
+        let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_turning);
+        notifier.keep_watchdog(Instant::now(), alive);
+    }
+}

@@ -1,0 +1,57 @@
+//! The edges of the first process.
+
+use super::super::edges::{Birth, Drained, Edges};
+use super::super::server::fork_from;
+use super::super::title::Title;
+use super::super::workforce::{Finish, Workforce};
+use super::FirstProcess;
+use oribi_edge::keeper::Plea;
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    /// Starts the edges that are missing.
+    pub(super) fn keep_edges(&mut self) {
+        let server = &mut self.server;
+        // While another server serves, clients must not wait here until the app can serve.
+        let serves = self.workforce.has_served() || !server.succession.is_not_ready();
+        if let Some(edges) = server.edges.as_mut().filter(|_| serves)
+            && let Some(birth) = edges.keep_running(|| fork_from(server.runtime))
+        {
+            self.become_edge(birth);
+        }
+    }
+
+    /// While the edges finish: stops the workforce when all edges have ended.
+    pub(super) fn drain_edges(&mut self) {
+        let server = &mut self.server;
+        let ended = match &mut server.edges {
+            Some(edges) => edges.finish_up(&server.listeners, || fork_from(server.runtime)),
+            None => (Drained::Done { cut: false }, None),
+        };
+        match ended {
+            (_, Some(birth)) => self.become_edge(birth),
+            (Drained::NotYet, None) => {}
+            (Drained::Done { cut }, None) => {
+                self.workforce.stop(server, Finish::AfterEdges);
+                server.note_cut(cut);
+            }
+        }
+    }
+
+    /// In a new edge: closes the descriptors of the first process.
+    fn become_edge(&mut self, birth: Birth) -> ! {
+        // If an edge kept the sockets to molds, these would not notice the death of the master.
+        self.workforce.release();
+        let server = &mut self.server;
+        server.release();
+        let pools = server.take_pools();
+        let (settings, runtime) = (server.settings, server.runtime);
+        let entitle = |role: &str| Title { role, generation: None, state: "" }.show(settings, runtime);
+        birth.live(settings, &server.listeners, pools, &server.privileges, &mut server.signals, entitle)
+    }
+
+    /// Handles the requests of edges about workers.
+    pub(super) fn obey_edges(&mut self) {
+        let pleas: Vec<Plea> = self.server.edges.iter().flat_map(Edges::pleas).collect();
+        pleas.into_iter().for_each(|plea| self.workforce.hear_plea(&self.server, plea));
+    }
+}

@@ -1,0 +1,46 @@
+//! Collects the exit status of processes that have ended.
+
+use super::super::certifier::Certifier;
+use super::super::edges::{Edges, End};
+use super::super::exporter::Exporter;
+use super::super::workforce::Workforce;
+use super::FirstProcess;
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    /// Records the processes that have ended.
+    pub(super) fn reap(&mut self) {
+        // Process 1 inherits all orphans of the system, and a first process those of this server.
+        if rustix::process::getpid().is_init() || self.server.succession.is_possible() {
+            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+                self.ended(pid, status);
+            }
+        }
+        self.server.certifier.iter_mut().for_each(Certifier::reap);
+        self.server.exporter.iter_mut().for_each(Exporter::reap);
+        if self.server.edges.as_mut().is_some_and(Edges::reap) {
+            self.fail_without_edge();
+        }
+        self.workforce.reap(&mut self.server);
+    }
+
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        let is_helper = self.note_end_of_server(pid, status)
+            || self.server.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status)))
+            || self.server.exporter.as_mut().is_some_and(|exporter| exporter.ended(pid, Some(status)));
+        if is_helper {
+            return;
+        }
+        match self.server.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
+            End::NoEdge => self.workforce.ended(&mut self.server, pid, status),
+            End::Usual => {}
+            End::CannotServe => self.fail_without_edge(),
+        }
+    }
+
+    /// Ends the server, because no edge has ever begun to serve.
+    fn fail_without_edge(&mut self) {
+        log::error!("no edge could start: fix the errors above, then start the server again");
+        self.fail();
+    }
+}

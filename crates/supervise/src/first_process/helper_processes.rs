@@ -1,0 +1,63 @@
+//! The helpers of the first process: the certifier and the exporter.
+
+use super::super::certifier::Certifier;
+use super::super::exporter::Exporter;
+use super::super::server::{Stage, fork_from};
+use super::super::title::Title;
+use super::super::workforce::Workforce;
+use super::FirstProcess;
+use std::time::{Duration, Instant};
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    /// While serving: starts the certifier, if one is wanted and missing. Before the app serves there may be no process to
+    /// answer an authority's challenge.
+    pub(super) fn keep_certifier(&mut self) {
+        if !self.workforce.has_served() {
+            return;
+        }
+        let runtime = self.server.runtime;
+        let certifier = self.server.certifier.as_mut();
+        let Some(birth) = certifier.and_then(|certifier| certifier.keep_running(|| fork_from(runtime))) else { return };
+        self.become_helper("certifier");
+        birth.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+    }
+
+    /// Ends the certifier, because the server stops or another one takes its place.
+    pub(super) fn end_certifier(&mut self) {
+        self.server.books.enter_certifier(self.server.certifier.as_ref());
+        self.server.certifier.take().into_iter().for_each(Certifier::end);
+    }
+
+    /// Starts the exporter, if one is wanted and missing. There are spans as long as requests are answered.
+    pub(super) fn keep_exporter(&mut self) {
+        let runtime = self.server.runtime;
+        let exporter = self.server.exporter.as_mut();
+        let Some(newborn) = exporter.and_then(|exporter| exporter.keep_running(|| fork_from(runtime))) else { return };
+        self.become_helper("exporter");
+        newborn.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
+    }
+
+    /// Ends the exporter, after everything else has ended.
+    pub(super) fn end_exporter(&mut self) {
+        self.server.exporter.take().into_iter().for_each(Exporter::finish);
+    }
+
+    /// In a new helper process: closes the descriptors of the first process.
+    fn become_helper(&mut self, role: &str) {
+        self.workforce.release();
+        let server = &mut self.server;
+        server.release();
+        server.edges = None;
+        server.listeners.clear();
+        Title { role, generation: None, state: "" }.show(server.settings, server.runtime);
+    }
+
+    /// Returns the longest time that this process may sleep because of its helpers; `None`: until something happens.
+    pub(super) fn helpers_patience(&self, now: Instant) -> Option<Duration> {
+        let Self { server, workforce, .. } = self;
+        let starts = workforce.has_served() && server.stage == Stage::Serving;
+        let certifier = server.certifier.as_ref().filter(|_| starts).and_then(|certifier| certifier.patience(now));
+        let exporter = server.exporter.as_ref().and_then(|exporter| exporter.patience(now));
+        certifier.into_iter().chain(exporter).min()
+    }
+}

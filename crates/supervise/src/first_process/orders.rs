@@ -1,0 +1,151 @@
+//! Implements the orders of `oribi ctl`, and the data of metrics.
+
+use super::super::edges::Edges;
+use super::super::server::Stage;
+use super::super::workforce::Workforce;
+use super::super::{memory_use, requests};
+use super::FirstProcess;
+use oribi_admin::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
+use oribi_admin::metrics::{Measured, Metrics, Traffic};
+use oribi_listen::expiries;
+use oribi_stats::figures::Figures;
+use oribi_stats::scoreboard::{Connections, Row};
+use std::time::Instant;
+
+/// The answer to orders that cannot be carried out any more.
+const STOPPING: &str = "the server is stopping";
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    fn state(&self) -> &'static str {
+        match self.server.stage {
+            Stage::Serving if self.server.farewell.is_some() => "draining",
+            Stage::Serving if self.workforce.has_served() => "serving",
+            Stage::Serving => "loading",
+            Stage::Draining => "draining",
+            Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed => "stopping",
+        }
+    }
+
+    /// Returns the connections of clients by state: those of edges, or of workers if there are none.
+    fn connections(&self) -> Connections {
+        let standing = |row: Row| row.standing;
+        match &self.server.edges {
+            Some(edges) => edges.rows().into_iter().map(standing).sum(),
+            None => self.workforce.processes().into_iter().map(|process| standing(process.row)).sum(),
+        }
+    }
+
+    /// Returns the progress of an order that only a serving server carries out.
+    fn while_serving(&self, progress: Progress) -> Progress {
+        match progress {
+            Progress::Pending if self.server.stage != Stage::Serving => Progress::Failed(STOPPING.to_owned()),
+            progress => progress,
+        }
+    }
+}
+
+impl<W: Workforce> Steered for FirstProcess<'_, W> {
+    fn control(&mut self) -> Option<&mut Control> {
+        self.server.control.as_mut()
+    }
+
+    fn report(&self) -> Report {
+        self.enter_counts();
+        let Self { server, workforce, .. } = self;
+        Report {
+            app: server.settings.app_name.clone(),
+            state: self.state(),
+            uptime: server.born.elapsed(),
+            addresses: server.listeners.iter().map(|listener| listener.display.clone()).collect(),
+            generations: workforce.generations(),
+            edges: server.settings.edges_wanted(),
+            workers: workforce.wanted(),
+            threads: server.settings.threads,
+            connections: self.connections(),
+            certificates: expiries(&server.listeners),
+            counted: server.books.read(),
+        }
+    }
+
+    fn processes(&self) -> Vec<ProcessReport> {
+        let edges = self.server.edges.iter().flat_map(Edges::rows);
+        let edges = edges.map(|row| ProcessReport { kind: "edge", generation: None, row });
+        edges.chain(self.workforce.processes()).collect()
+    }
+
+    fn requests(&self) -> Result<Requests, String> {
+        let processes = self.processes();
+        match &self.server.edges {
+            Some(edges) => requests::in_pools(edges.pools(), self.server.settings, &processes),
+            None => requests::in_workers(&self.workforce.running(), self.server.settings, &processes),
+        }
+    }
+
+    fn keeper(&self, generation: Option<u64>) -> Option<u32> {
+        self.workforce.keeper(generation)
+    }
+
+    fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
+        self.workforce.backtraces(generation, number, lines)
+    }
+
+    fn begin_reload(&mut self) -> Result<u64, String> {
+        if !self.server.stays() {
+            return Err(STOPPING.to_owned());
+        }
+        Ok(self.reload())
+    }
+
+    fn reload_progress(&self, number: u64) -> Progress {
+        self.while_serving(self.workforce.reload_progress(number))
+    }
+
+    fn begin_stop(&mut self) {
+        self.say_farewell(Instant::now());
+    }
+
+    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
+        if self.server.stage != Stage::Serving {
+            return Err(STOPPING.to_owned());
+        }
+        let before = self.workforce.wanted();
+        Ok((before, self.workforce.scale(&self.server, workers)?))
+    }
+
+    fn scale_progress(&self, number: u64) -> Progress {
+        self.while_serving(self.workforce.scale_progress(number))
+    }
+
+    fn reopen_all_logs(&mut self) {
+        self.reopen_logs();
+    }
+
+    fn begin_upgrade(&mut self) -> Result<(), String> {
+        self.upgrade()
+    }
+
+    fn upgrade_progress(&self) -> Progress {
+        self.server.succession.outcome()
+    }
+}
+
+impl<W: Workforce> Measured for FirstProcess<'_, W> {
+    fn metrics(&mut self) -> Option<&mut Metrics> {
+        self.server.metrics.as_mut()
+    }
+
+    fn traffic(&self) -> Traffic {
+        match &self.server.edges {
+            Some(edges) => requests::traffic_in_pools(edges.pools()),
+            None => requests::traffic_in_workers(self.workforce.running().len(), self.server.settings),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        self.server.books.figures(self.workforce.contexts().into_iter())
+    }
+
+    fn memory_of(process: u32) -> Option<u64> {
+        memory_use::of(process)
+    }
+}

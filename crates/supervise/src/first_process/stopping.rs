@@ -1,0 +1,62 @@
+//! Stops the edges first, then the workforce.
+
+use super::super::edges::Edges;
+use super::super::server::Stage;
+use super::super::workforce::{Finish, Workforce};
+use super::FirstProcess;
+use std::time::Instant;
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    /// Begins to stop.
+    pub(super) fn stop(&mut self) {
+        let Self { server, workforce, .. } = self;
+        if server.is_stopping() {
+            return;
+        }
+        server.entitle("stopping");
+        server.notifier.stopping();
+        let graceful = server.settings.timeouts.graceful;
+        let Some(edges) = &mut server.edges else { return workforce.stop(server, Finish::Last) };
+        log::info!("stopping: the edges finish what they have begun");
+        let deadline = *server.stop_by.get_or_insert_with(|| Instant::now() + graceful);
+        edges.drain(&mut server.listeners, deadline);
+        server.stage = Stage::Draining;
+        if !workforce.answers_those_waiting() {
+            edges.await_nobody();
+            workforce.stop(server, Finish::AfterEdges);
+        }
+    }
+
+    /// Begins to let workers leave one after the other, if the settings say so; returns whether they do.
+    pub(super) fn leave_slowly(&mut self) -> bool {
+        let wanted = !self.server.settings.spawn_interval.is_zero();
+        wanted && self.workforce.leave_slowly(&mut self.server)
+    }
+
+    /// While stopping: returns the exit status when everything has ended.
+    pub(super) fn finish_up(&mut self) -> Option<i32> {
+        let Self { server, workforce, .. } = self;
+        if !workforce.finish_up(server) {
+            return None;
+        }
+        if !server.is_alone() {
+            // No process is left that could answer.
+            server.edges.iter_mut().for_each(|edges| edges.end_now("there is no app any more"));
+            return None;
+        }
+        Some(i32::from(matches!(server.stage, Stage::Stopping { cut: true, .. })))
+    }
+
+    /// Kills everything without waiting for requests.
+    pub(super) fn end_now(&mut self, reason: &str) {
+        let Self { server, workforce, .. } = self;
+        server.edges.iter_mut().for_each(|edges: &mut Edges| edges.end_now(reason));
+        workforce.end_now(server, reason);
+    }
+
+    /// Ends the server, which cannot continue.
+    pub(super) fn fail(&mut self) {
+        self.server.fail();
+        self.workforce.give_up();
+    }
+}

@@ -1,0 +1,276 @@
+//! The steps of an upgrade, in a first process that starts its successor or that was started as one.
+
+use super::super::certificate_files::CertificateFiles;
+use super::super::edges::Edges;
+use super::super::notify::Notifier;
+use super::super::pid_file::PidFile;
+use super::super::scaled::Scaled;
+use super::super::scaling;
+use super::super::server::Stage;
+use super::super::signals;
+use super::super::title::Title;
+use super::super::upgrade::{Ended, Progress, exit_status};
+use super::super::workforce::{Finish, Workforce};
+use super::super::{announce, describe_end};
+use super::FirstProcess;
+use oribi_admin::control::{self, Control, Steered};
+use oribi_admin::metrics::{self, Metrics};
+use oribi_ipc::handover::Sender;
+use oribi_listen::Listener;
+use oribi_stats::totals::Counter;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
+use std::time::{Duration, Instant};
+
+/// The time that a new server has to end after it was given up, beyond that for running requests.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The state of a server with regard to an upgrade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    /// A part of it does not serve yet.
+    Starts,
+    Serves,
+    /// It stops, or has been told to.
+    Ends,
+}
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    fn condition(&self) -> Condition {
+        if !self.server.stays() {
+            Condition::Ends
+        } else if self.workforce.is_complete() {
+            Condition::Serves
+        } else {
+            Condition::Starts
+        }
+    }
+
+    /// Starts a new server from the program's file. It takes over as soon as it serves; if it cannot, the log says why, and
+    /// this one continues.
+    ///
+    /// # Errors
+    /// No new server was started; the message says why.
+    pub(super) fn upgrade(&mut self) -> Result<(), String> {
+        let (condition, wanted) = (self.condition(), self.workforce.wanted());
+        let server = &mut self.server;
+        if server.succession.is_possible() && condition != Condition::Serves {
+            return Err("not upgraded: the server is starting or stopping".to_owned());
+        }
+        let (has_manager, limit) = (Notifier::is_wanted(), server.settings.life.upgrade_timeout);
+        let (scaled, metrics) = (Scaled::of(server.settings, wanted), server.metrics.as_ref());
+        let books = &server.books;
+        let pid = server.succession.start_successor(&server.listeners, books, metrics, has_manager, limit, scaled)?;
+        log::info!("upgrading: a new server is starting (pid {pid})");
+        server.notifier.reloading();
+        Ok(())
+    }
+
+    /// Sets the number of workers that was set in the previous server, unless the configuration has changed.
+    pub(super) fn keep_scale(&mut self) {
+        let Some(scaled) = self.server.succession.scaled.take() else { return };
+        let (configured, Scaled { configured: before, wanted }) = (self.server.settings.workers.max(1), scaled);
+        if configured != before {
+            log::info!(
+                "workers: {configured}: the configuration has changed from {before}, so the {wanted} that were set since are \
+                 given up"
+            );
+        } else if let Err(why) = self.scale(wanted) {
+            log::warn!("the number of workers that was set in the old server, {wanted}, cannot be kept: {why}");
+        }
+    }
+
+    /// Handles signals that correspond to orders on the control socket: an upgrade, or another number of workers.
+    pub(super) fn obey_signals_for_upgrade(&mut self) {
+        if signals::take(Signal::USR2) > 0
+            && let Err(why) = self.upgrade()
+        {
+            log::warn!("{why}");
+        }
+        let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
+        if more + fewer > 0 {
+            let (present, most) = (self.workforce.wanted(), self.workforce.most_workers(&self.server));
+            if let Err(why) = self.scale(scaling::changed(most, present, more, fewer)) {
+                log::warn!("{why}");
+            }
+        }
+    }
+
+    /// Takes the next step, if one is due.
+    pub(super) fn go_on_with_upgrade(&mut self) {
+        self.take_over_when_ready();
+        let (now, condition) = (Instant::now(), self.condition());
+        let server = &mut self.server;
+        server.succession.end_dismissed(now);
+        let Some(successor) = &mut server.succession.successor else { return };
+        let patience = server.settings.timeouts.graceful.saturating_add(GRACE);
+        if condition == Condition::Ends {
+            log::info!("the upgrade is given up, because the server stops");
+            return server.succession.dismiss("the upgrade was given up, because the server stops".to_owned(), patience);
+        }
+        match successor.progress(now) {
+            Progress::Loading => {}
+            Progress::Serves(edges) => self.yield_to(&edges),
+            Progress::Late => {
+                let (pid, limit) = (successor.pid, server.settings.life.upgrade_timeout.as_secs_f64());
+                let why = format!(
+                    "the new server (pid {pid}) does not serve after {limit} s (--upgrade-timeout) and is ended; this one \
+                     serves on"
+                );
+                log::error!("{why}");
+                server.succession.dismiss(why, patience);
+                server.books.count(Counter::UpgradesFailed);
+                server.notifier.reloaded("the program could not be upgraded; serving with the one before");
+            }
+        }
+    }
+
+    /// Finishes everything here, because the new server serves. Connections may go to its `edges`; if there are none, it
+    /// takes no connections, or has no edges.
+    fn yield_to(&mut self, edges: &[Sender]) {
+        let server = &mut self.server;
+        let Some(pid) = server.succession.yield_to_successor() else { return };
+        log::info!("the new server (pid {pid}) has taken over; this one finishes what it has");
+        if server.edges.is_some() && edges.is_empty() {
+            log::warn!("the new server takes no connections from this one: they close after their next responses");
+        }
+        server.notifier.yields_to(pid);
+        self.enter_counts();
+        self.server.listeners.iter_mut().for_each(Listener::lend);
+        self.finish_for_successor(edges);
+        // The new server has a socket at the same path, but some clients may have connected to this one before.
+        control::steer(self);
+        control::say_replaced(self);
+        self.server.control = None;
+        self.server.metrics.iter_mut().for_each(Metrics::pass_on);
+    }
+
+    fn finish_for_successor(&mut self, edges: &[Sender]) {
+        let server = &mut self.server;
+        (server.restart_file, server.watch, server.certificates) = (None, None, CertificateFiles::default());
+        match &mut server.edges {
+            Some(own) => {
+                let deadline = Instant::now() + server.settings.timeouts.graceful;
+                own.hand_over(edges, deadline);
+                server.stop_by = Some(deadline);
+                server.stage = Stage::Draining;
+            }
+            None => self.workforce.stop(server, Finish::Replaced),
+        }
+        self.server.entitle("handing over");
+    }
+
+    /// Takes over from the previous server as soon as this one serves, and records its end.
+    fn take_over_when_ready(&mut self) {
+        let condition = self.condition();
+        let server = &mut self.server;
+        let known_as = server.succession.known_as();
+        let Some(before) = &mut server.succession.before else { return };
+        if !before.serves() {
+            return self.note_end_of_predecessor();
+        }
+        if condition != Condition::Serves {
+            if before.has_ended(None) {
+                log::error!("the old server has ended before this one has taken over");
+                self.fail();
+            }
+            return;
+        }
+        let Some(receivers) = server.edges.as_mut().map_or(Some(Vec::new()), Edges::successors) else { return };
+        server.control = Control::take_place(server.settings, known_as).unwrap_or_else(|why| {
+            log::error!("`oribi ctl` cannot reach this server: {why}");
+            None
+        });
+        server.metrics.iter_mut().for_each(Metrics::take_over);
+        before.take_over(&receivers, &mut server.listeners, server.succession.guardian.as_ref());
+        server.books.count(Counter::Upgrades);
+        if !server.listeners.iter().any(|listener| listener.lent) {
+            self.workforce.own_listeners();
+        }
+        if server.succession.guardian.is_none() {
+            // From now on the server is known by the id of this process.
+            match server.settings.pid_file.as_deref().map(PidFile::write).transpose() {
+                Ok(file) => server.pid_file = file,
+                Err(message) => log::error!("{message}"),
+            }
+        }
+        server.notifier = Notifier::of_environment();
+        server.notifier.ready("serving, upgraded");
+        announce(&server.listeners, server.settings, self.workforce.wanted());
+    }
+
+    fn note_end_of_predecessor(&mut self) {
+        let succession = &mut self.server.succession;
+        if !succession.before.as_ref().is_some_and(|before| before.has_ended(succession.guardian.as_ref())) {
+            return;
+        }
+        succession.before = None;
+        let Some(guardian) = &succession.guardian else { return };
+        if guardian.follow() {
+            log::info!("the old server has ended; this server follows the first process, which passes signals on");
+        } else {
+            log::error!("the first process of this server has died");
+            self.stop();
+        }
+    }
+
+    /// Records the end of a process; `false`: it was not another server.
+    pub(super) fn note_end_of_server(&mut self, pid: Pid, status: WaitStatus) -> bool {
+        let server = &mut self.server;
+        match server.succession.note_end(pid, status) {
+            Ended::Stranger => false,
+            Ended::Other => true,
+            Ended::Successor => {
+                let why = format!("the new server (pid {pid}) {}, so this one serves on", describe_end(status));
+                log::error!("{why}");
+                server.succession.outcome = control::Progress::Failed(why);
+                server.books.count(Counter::UpgradesFailed);
+                server.notifier.reloaded("the program could not be upgraded; serving with the one before");
+                true
+            }
+        }
+    }
+
+    /// Returns the exit status for the process, when everything of this server has ended. The guardian of a server waits for
+    /// the last one.
+    pub(super) fn conclude(&mut self, status: i32) -> i32 {
+        self.server.succession.wait_for_dismissed();
+        if !self.server.succession.has_yielded() {
+            return status;
+        }
+        metrics::finish(self);
+        let server = &mut self.server;
+        if server.succession.ward.is_none() {
+            // If this process has collected the exit status of the next server, it must pass it on: the guardian learns it in
+            // no other way.
+            return server.succession.ended.unwrap_or(0);
+        }
+        Title { role: "guardian", generation: None, state: "" }.show(server.settings, server.runtime);
+        server.listeners.clear();
+        (server.edges, server.metrics) = (None, None);
+        // This shows the new server that nothing is left here.
+        server.succession.after = None;
+        let succession = &mut server.succession;
+        let Some(ward) = &mut succession.ward else { return 0 };
+        loop {
+            server.signals.rearm();
+            // Otherwise a log that was rotated away would take space as long as this process has it open.
+            if ward.pass_signals_on()
+                && let Err(error) = oribi_log::reopen_error_log(server.settings)
+            {
+                log::error!("cannot open the error log again: {error}");
+            }
+            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+                succession.ended = ward.note_end(pid, exit_status(status)).or(succession.ended);
+            }
+            if let Some(status) = succession.ended {
+                return status;
+            }
+            // Only a signal that must be handled can interrupt it.
+            let arrival = server.signals.arrival();
+            let mut polled: Vec<_> =
+                arrival.map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).into_iter().collect();
+            let _ = poll(&mut polled, None);
+        }
+    }
+}

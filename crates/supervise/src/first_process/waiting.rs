@@ -1,0 +1,60 @@
+//! Waits until there is something to do.
+
+use super::super::certifier::Certifier;
+use super::super::edges::Edges;
+use super::super::exporter::Exporter;
+use super::super::server::Stage;
+use super::super::wait::{until, wake_by};
+use super::super::workforce::Workforce;
+use super::FirstProcess;
+use oribi_admin::control::Control;
+use oribi_admin::metrics::Metrics;
+use std::time::{Duration, Instant};
+
+/// The interval at which process 1, which inherits all orphans, collects them. Nothing depends on a shorter one.
+const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
+
+impl<W: Workforce> FirstProcess<'_, W> {
+    /// Sleeps until something happens.
+    pub(super) fn sleep(&self) {
+        let mut polled = Vec::new();
+        let server = &self.server;
+        wake_by(&mut polled, server.signals.arrival());
+        wake_by(&mut polled, server.watch.iter().map(super::super::watch::Watch::descriptor));
+        wake_by(&mut polled, server.succession.descriptors());
+        wake_by(&mut polled, server.edges.iter().flat_map(Edges::descriptors));
+        wake_by(&mut polled, server.certifier.iter().filter_map(Certifier::descriptor));
+        wake_by(&mut polled, server.exporter.iter().filter_map(Exporter::descriptor));
+        polled.extend(server.control.iter().flat_map(Control::polled));
+        polled.extend(server.metrics.iter().flat_map(Metrics::polled));
+        self.workforce.polled(&mut polled);
+        until(&mut polled, self.patience(Instant::now()));
+    }
+
+    /// Returns the longest time that this process may sleep; `None`: until something happens.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        let Self { server, workforce, .. } = self;
+        let stage = match server.stage {
+            Stage::Leaving { next } => Some(next),
+            Stage::Stopping { deadline, .. } => Some(deadline),
+            Stage::Serving | Stage::Draining | Stage::Failed => None,
+        };
+        let restart_file = server.restart_file.as_ref().filter(|_| server.stage == Stage::Serving);
+        let waits = [
+            stage.map(|moment| moment.saturating_duration_since(now)),
+            server.farewell.as_ref().map(|farewell| farewell.wait(now)),
+            restart_file.map(|file| file.wait(now)),
+            server.watch.as_ref().and_then(|watch| watch.wait(now)),
+            server.certificates.wait(now),
+            server.edges.as_ref().and_then(|edges| edges.patience(now)),
+            server.control.as_ref().and_then(|control| control.patience(now)),
+            server.metrics.as_ref().and_then(|metrics| metrics.patience(now)),
+            server.notifier.patience(now),
+            server.succession.patience(workforce.has_served(), now),
+            self.helpers_patience(now),
+            workforce.patience(server, now),
+            rustix::process::getpid().is_init().then_some(LOOK_FOR_ORPHANS),
+        ];
+        waits.into_iter().flatten().min()
+    }
+}

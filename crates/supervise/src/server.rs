@@ -1,0 +1,213 @@
+//! A server process without its workforce: the listeners, edges and helper processes, the control interface, metrics, the
+//! drain period, and its place in a chain of upgrades. A mold is such a process, too, and has few of these.
+
+mod opening;
+
+use super::books::Books;
+use super::certificate_files::CertificateFiles;
+use super::certifier::Certifier;
+use super::edges::Edges;
+use super::exporter::Exporter;
+use super::farewell::Farewell;
+use super::notify::Notifier;
+use super::pid_file::PidFile;
+use super::privileges::Privileges;
+use super::restart_file::RestartFile;
+use super::signals::Signals;
+use super::title::Title;
+use super::upgrade::Succession;
+use super::watch::Watch;
+use oribi_admin::control::Control;
+use oribi_admin::metrics::Metrics;
+use oribi_config::Settings;
+use oribi_host::Runtime;
+use oribi_io::process::{Fork, fork};
+use oribi_listen::{Listener, read_again};
+use oribi_pool::Memory;
+use std::io;
+use std::time::Instant;
+
+/// The phase of a server process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Serving,
+    /// Workers are told to finish one after the other, the next one at `next`; none is replaced.
+    Leaving {
+        next: Instant,
+    },
+    /// The edges of this process finish their requests. The workforce serves as before.
+    Draining,
+    /// The workforce finishes.
+    Stopping {
+        /// The time when processes that have not finished are killed.
+        deadline: Instant,
+        /// Whether requests had to be cut off.
+        cut: bool,
+    },
+    /// The server cannot serve, and ends as soon as its processes have.
+    Failed,
+}
+
+/// The kind of a server process, as its title shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The first process, which leads molds.
+    Master,
+    /// The first process, which forks workers.
+    Supervisor,
+    /// The process that has loaded the app for a master, as the load with this number.
+    Mold(u64),
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Master => "master",
+            Self::Supervisor => "supervisor",
+            Self::Mold(_) => "mold",
+        }
+    }
+
+    /// The number of the load of the app, if there may be others.
+    pub(super) fn generation(self) -> Option<u64> {
+        match self {
+            Self::Mold(generation) => Some(generation),
+            Self::Master | Self::Supervisor => None,
+        }
+    }
+}
+
+pub(super) struct Server<'a> {
+    pub(super) settings: &'a Settings,
+    /// The language, if this process has one.
+    pub(super) runtime: Option<&'a dyn Runtime>,
+    pub(super) role: Role,
+    pub(super) stage: Stage,
+    /// The drain period, during which it still serves. A master handles that for its molds.
+    pub(super) farewell: Option<Farewell>,
+    /// The time when everything must have ended, if a stop has begun here or the master has sent it.
+    pub(super) stop_by: Option<Instant>,
+    pub(super) born: Instant,
+    /// Empty in a mold of a server with edges.
+    pub(super) listeners: Vec<Listener>,
+    /// The edges, if this process forks them.
+    pub(super) edges: Option<Edges<'a>>,
+    /// The memory that workers share with the edges of the master. Empty unless this process is a mold.
+    pools: Vec<Memory>,
+    pub(super) privileges: Privileges,
+    pub(super) signals: Signals,
+    pub(super) books: Books,
+    /// Does nothing in a mold.
+    pub(super) notifier: Notifier,
+    /// The files of the app, if it is loaded again when one of them changes.
+    pub(super) watch: Option<Watch>,
+    pub(super) restart_file: Option<RestartFile<'a>>,
+    /// Empty in a mold, and if nothing is encrypted.
+    pub(super) certificates: CertificateFiles,
+    pub(super) certifier: Option<Certifier>,
+    pub(super) exporter: Option<Exporter>,
+    pub(super) control: Option<Control>,
+    pub(super) metrics: Option<Metrics>,
+    pub(super) pid_file: Option<PidFile>,
+    /// The servers before and after this one.
+    pub(super) succession: Succession,
+}
+
+impl Server<'_> {
+    /// Sets the title of this process.
+    pub(super) fn entitle(&self, state: &str) {
+        Title { role: self.role.name(), generation: self.role.generation(), state }.show(self.settings, self.runtime);
+    }
+
+    /// Whether it serves, and will go on: otherwise it takes no orders.
+    pub(super) fn stays(&self) -> bool {
+        self.stage == Stage::Serving && self.farewell.is_none()
+    }
+
+    /// Whether it has begun to finish, by edges or without.
+    pub(super) fn is_stopping(&self) -> bool {
+        !matches!(self.stage, Stage::Serving | Stage::Leaving { .. })
+    }
+
+    /// Whether edges have the connections.
+    pub(super) fn has_edges(&self) -> bool {
+        self.edges.is_some() || !self.pools.is_empty()
+    }
+
+    /// Returns the memory that workers share with edges.
+    pub(super) fn pools(&self) -> &[Memory] {
+        self.edges.as_ref().map_or(&self.pools, Edges::pools)
+    }
+
+    /// Returns that memory in a new process, which keeps nothing else of the edges.
+    pub(super) fn take_pools(&mut self) -> Vec<Memory> {
+        self.edges.take().map_or_else(|| std::mem::take(&mut self.pools), Edges::into_pools)
+    }
+
+    /// Forks this process.
+    ///
+    /// # Errors
+    /// The system or the language refuses.
+    pub(super) fn fork(&self) -> io::Result<Fork> {
+        fork_from(self.runtime)
+    }
+
+    /// In a new process: closes the descriptors that belong to its parent alone. Edges and listeners stay.
+    pub(super) fn release(&mut self) {
+        (self.control, self.metrics, self.certifier, self.exporter, self.watch) = (None, None, None, None, None);
+        self.succession.close();
+        self.books.leave();
+    }
+
+    /// Reads the certificates again, and passes them to the edges. If one is unusable, all stay as they are.
+    pub(super) fn renew_certificates(&mut self) {
+        self.certificates.were_read();
+        match read_again(&self.listeners) {
+            Ok(false) => {}
+            Ok(true) => {
+                log::info!("the certificates were read again");
+                if let Some(edges) = &self.edges {
+                    edges.give_certificates(&self.listeners);
+                }
+            }
+            Err(why) => log::error!("{why}; the present certificates stay"),
+        }
+    }
+
+    /// Reopens the logs of this process, its edges and its helpers.
+    pub(super) fn reopen_logs(&self) {
+        super::reopen_error_log(self.settings, &self.privileges);
+        self.edges.iter().for_each(Edges::reopen_logs);
+        self.certifier.iter().for_each(Certifier::reopen_logs);
+        self.exporter.iter().for_each(Exporter::reopen_logs);
+    }
+
+    /// Adds the counters of edges and helpers since the last time to the totals.
+    pub(super) fn enter_counts(&self) {
+        self.books.enter_edges(self.edges.as_ref());
+        self.books.enter_certifier(self.certifier.as_ref());
+    }
+
+    /// Kills the edges, because nothing can answer their requests.
+    pub(super) fn fail(&mut self) {
+        self.stage = Stage::Failed;
+        self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
+    }
+
+    /// Whether no process of it is left, its workforce aside.
+    pub(super) fn is_alone(&self) -> bool {
+        self.edges.as_ref().is_none_or(Edges::are_gone)
+    }
+
+    /// While stopping: records that requests were cut off.
+    pub(super) fn note_cut(&mut self, requests_cut: bool) {
+        if let Stage::Stopping { cut, .. } = &mut self.stage {
+            *cut |= requests_cut;
+        }
+    }
+}
+
+/// Forks by the language runtime, which may have threads that need care at a fork.
+pub(super) fn fork_from(runtime: Option<&dyn Runtime>) -> io::Result<Fork> {
+    runtime.and_then(Runtime::fork).map_or_else(fork, |forked| forked.map(Fork::from_return))
+}

@@ -1,0 +1,146 @@
+//! The start of a server process: opens or inherits everything that it has before its workforce starts.
+
+use super::super::adoption::{adopt_or_open, secured};
+use super::super::books::Books;
+use super::super::certificate_files::CertificateFiles;
+use super::super::certifier::{self, Certifier};
+use super::super::edges::Edges;
+use super::super::exporter::Exporter;
+use super::super::notify::Notifier;
+use super::super::pid_file::PidFile;
+use super::super::privileges::Privileges;
+use super::super::restart_file::RestartFile;
+use super::super::signals::Signals;
+use super::super::upgrade::{self, Succession};
+use super::super::{failed_to, raise_descriptor_limit, watch};
+use super::{Role, Server, Stage};
+use oribi_admin::control::Control;
+use oribi_admin::metrics::Metrics;
+use oribi_config::Settings;
+use oribi_host::Runtime;
+use oribi_listen::{Listener, is_any_lent};
+use oribi_pool::Memory;
+use oribi_stats::totals::Totals;
+use std::time::Instant;
+
+impl<'a> Server<'a> {
+    /// Opens what the first process of a server has, whose workers have `lanes` threads that take requests by themselves.
+    /// `is_program`: the process can be executed again, and all its children are its own.
+    ///
+    /// # Errors
+    /// Something cannot be opened; the message says what and why. Nothing is left behind.
+    pub(in super::super) fn open(
+        settings: &'a Settings,
+        runtime: Option<&'a dyn Runtime>,
+        role: Role,
+        is_program: bool,
+        lanes: usize,
+    ) -> Result<Self, String> {
+        let mut privileges = Privileges::of(settings)?;
+        privileges.look_up_edges(settings)?;
+        let (succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
+        let is_first = before.is_none();
+        let signals = Signals::watch(is_program).map_err(|error| failed_to("watch signals", &error))?;
+        raise_descriptor_limit();
+        let totals =
+            if is_program { upgrade::totals(settings, is_first) } else { Ok(Totals::of_this_process(&settings.route_names())) };
+        let counted = totals.and_then(|totals| Ok((totals, upgrade::figures(settings, is_first)?)));
+        let (totals, figures) = counted.map_err(|error| failed_to("share memory with later servers", &error))?;
+        let answers = certifier::prepare(settings)?;
+        let mut listeners = before.map_or_else(|| adopt_or_open(settings), secured)?;
+        certifier::answer_challenges(&mut listeners, answers);
+        let now = Instant::now();
+        let mut server = Self {
+            certificates: CertificateFiles::of(&listeners, now),
+            certifier: Certifier::new(settings),
+            restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, now)),
+            watch: watch::begin(settings),
+            succession,
+            ..Self::without_extras(settings, runtime, role, listeners, privileges, signals, Books::new(totals, figures))
+        };
+        if let Err(message) = server.open_rest(is_first, lanes) {
+            server.listeners.iter_mut().for_each(Listener::remove_file);
+            server.metrics.iter_mut().for_each(Metrics::end);
+            return Err(message);
+        }
+        if is_first {
+            server.notifier = Notifier::of_environment();
+            server.notifier.store(&mut server.listeners, settings);
+            server.notifier.loading();
+        } else {
+            server.edges.iter_mut().for_each(Edges::succeed);
+        }
+        Ok(server)
+    }
+
+    /// Opens what needs the listeners.
+    fn open_rest(&mut self, is_first: bool, lanes: usize) -> Result<(), String> {
+        let settings = self.settings;
+        self.privileges.hand_over(settings, &self.listeners)?;
+        self.edges = Edges::new(settings, lanes)?;
+        self.exporter = Exporter::new(settings)?;
+        self.metrics = upgrade::metrics(settings, is_first, &self.listeners)?;
+        // The control socket and the pid file belong to the previous server until this one takes over.
+        if is_first {
+            self.control = Control::open(settings, is_any_lent(&self.listeners))?;
+            self.pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Returns what a mold has: it inherits `listeners`, or `pools` in their place if there are edges.
+    ///
+    /// # Errors
+    /// The system refuses, or the workers' user does not exist.
+    pub(in super::super) fn of_mold(
+        settings: &'a Settings,
+        runtime: &'a dyn Runtime,
+        generation: u64,
+        listeners: Vec<Listener>,
+        pools: Vec<Memory>,
+    ) -> Result<Self, String> {
+        let privileges = Privileges::of(settings)?;
+        let signals = Signals::watch(false).map_err(|error| failed_to("watch signals", &error))?;
+        raise_descriptor_limit();
+        // The master has the app metrics of its molds.
+        let books = Books::new(Totals::of_this_process(&settings.route_names()), None);
+        let role = Role::Mold(generation);
+        Ok(Self { pools, ..Self::without_extras(settings, Some(runtime), role, listeners, privileges, signals, books) })
+    }
+
+    fn without_extras(
+        settings: &'a Settings,
+        runtime: Option<&'a dyn Runtime>,
+        role: Role,
+        listeners: Vec<Listener>,
+        privileges: Privileges,
+        signals: Signals,
+        books: Books,
+    ) -> Self {
+        Self {
+            settings,
+            runtime,
+            role,
+            stage: Stage::Serving,
+            farewell: None,
+            stop_by: None,
+            born: Instant::now(),
+            listeners,
+            edges: None,
+            pools: Vec::new(),
+            privileges,
+            signals,
+            books,
+            notifier: Notifier::default(),
+            watch: None,
+            restart_file: None,
+            certificates: CertificateFiles::default(),
+            certifier: None,
+            exporter: None,
+            control: None,
+            metrics: None,
+            pid_file: None,
+            succession: Succession::none(),
+        }
+    }
+}

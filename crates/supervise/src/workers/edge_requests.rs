@@ -1,0 +1,40 @@
+//! The requests of edges about workers.
+
+use super::super::member::Member;
+use super::Workers;
+use oribi_edge::keeper::{Plea, Reason};
+use oribi_io::process::orders::{WARN, tell_of_orders};
+use oribi_stats::scoreboard::WorkerCommand;
+use oribi_stats::totals::Counter;
+use std::time::Instant;
+
+impl Workers<'_> {
+    /// Handles the request of an edge about a process, if it is one of these workers. A worker that is killed is replaced. If
+    /// an app is stuck, the requests of the worker's other threads may finish.
+    pub(super) fn obey_plea(&mut self, Plea { process, reason }: Plea) {
+        let is_it = |member: &&mut Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
+        let Some(member) = self.members.iter_mut().find(is_it) else {
+            return log::debug!("an edge has asked for something about process {process}, which is no worker here");
+        };
+        if member.slot.command() == WorkerCommand::Quit {
+            return;
+        }
+        let (why, cause) = match reason {
+            Reason::Slow => {
+                if let Err(error) = tell_of_orders(member.pid, WARN) {
+                    log::error!("worker {} (pid {process}) cannot be asked where its app is: {error}", member.number);
+                }
+                return;
+            }
+            Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
+            Reason::Broken => ("it has written nonsense into the memory of its edge", Counter::EndedByFailure),
+        };
+        member.cause = Some(cause);
+        log::error!("worker {} (pid {process}) is ended: {why}", member.number);
+        if reason == Reason::Stuck && self.settings.threads > 1 {
+            member.end_soon(Instant::now(), self.settings.timeouts.graceful);
+        } else {
+            member.end();
+        }
+    }
+}
