@@ -36,6 +36,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     pub(super) fn serve(mut self) -> i32 {
         self.keep_scale();
         let status = self.run();
+        self.end_certifier();
         self.end_exporter();
         let status = self.conclude(status);
         self.server.listeners.iter_mut().for_each(Listener::end);
@@ -75,9 +76,20 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
     }
 
-    /// Does what the stage demands. Returns the exit status if everything has ended.
+    /// Does what the stage demands, and then what the next one does if that begins. Returns the exit status if everything has
+    /// ended.
     fn act(&mut self) -> Option<i32> {
-        match self.server.stage {
+        loop {
+            let stage = self.server.stage;
+            let status = self.act_in(stage);
+            if status.is_some() || self.server.stage == stage {
+                return status;
+            }
+        }
+    }
+
+    fn act_in(&mut self, stage: Stage) -> Option<i32> {
+        match stage {
             Stage::Serving => {
                 self.keep_edges();
                 self.keep_certifier();
