@@ -502,11 +502,16 @@ static TABLE: &[Setting] = &[
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app again, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
-    Setting::new("temporary-directory", Section::Logs, "PATH", "Directory for request bodies that are too large for memory, and for responses to slow clients")
-        .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
-        .environment("TMPDIR")
-        .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
-        .show(|settings| settings.temporary_directory.display().to_string()),
+    Setting::new(
+        "temporary-directory",
+        Section::Logs,
+        "PATH",
+        "Directory for request bodies that are too large for memory, and for responses to slow clients",
+    )
+    .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
+    .environment("TMPDIR")
+    .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
+    .show(|settings| settings.temporary_directory.display().to_string()),
 ];
 
 /// Adds a listener unless it exists already: plackup passes some of them twice, as `socket` and as `listen`.
