@@ -49,7 +49,7 @@ fn keys_are_obeyed_and_the_terminal_is_given_back() {
     terminal.press("p", "q quit");
     terminal.press("s", "PID^");
     terminal.press("\u{1b}[F", "b backtrace");
-    terminal.press("b", ": its language cannot tell where its app is");
+    terminal.press("b", ": its language has no backtraces");
     terminal.press("\u{1b}", "PROCESS");
     terminal.press("\u{1b}", "Tab tables");
     terminal.press("-", "every 0.1 s");
