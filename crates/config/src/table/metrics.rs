@@ -64,8 +64,8 @@ pub(super) const METRICS_ROUTE: Setting = Setting::new(
 .apply(|draft, text| Route::parse(text).and_then(|route| route.join(&mut draft.settings.metrics_routes)))
 .shows_each(|settings| settings.metrics_routes.iter().map(ToString::to_string).collect());
 
-const EXPECTED: &str = "expected off, on or requests, perhaps followed by host names, with commas between them, as in \
-                        on,stats.example.org";
+const EXPECTED: &str =
+    "expected off, on or requests, perhaps followed by host names, with commas between them, as in on,stats.example.org";
 
 /// Parses `off`, `on`, `requests`; the latter two with names behind commas.
 fn dashboard(text: &str) -> Result<Dashboard, String> {
