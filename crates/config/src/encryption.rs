@@ -102,7 +102,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     let asks = |(_, offer): &(_, Offer)| offer.options.clients != Verify::None;
     if settings.tls.clients != Verify::None && !offers.iter().any(asks) {
-        let why = "no connection is encrypted: give --ssl-cert FILE, too, or write https://HOST:PORT?cert=FILE&key=FILE";
+        let why = "no connection is encrypted: also give --ssl-cert FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
         return Err(SettingError::bad("ssl-verify-client", show_verify(settings.tls.clients), why));
     }
     match &settings.tls.authorities {

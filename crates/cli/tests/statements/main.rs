@@ -57,7 +57,7 @@ const STATEMENTS: &[Statement] = &[
         file: "docs/logs.md",
         sentence: "this is refused, with the reason: `%A`",
         command: &["--native", "hello", "--access-log-format", "%A"],
-        answers: &["%A cannot be told"],
+        answers: &["%A is not supported"],
     },
     Statement {
         file: "docs/lua.md",
