@@ -43,7 +43,7 @@ const STATEMENTS: &[Statement] = &[
     },
     Statement {
         file: "docs/observe.md",
-        sentence: "Who may connect to a Unix socket is said by its mode instead; `allow=` is refused there.",
+        sentence: "For a Unix socket its mode decides instead; `allow=` is refused there.",
         command: &["--native", "hello", "--metrics", "/nowhere/metrics.sock?allow=127.0.0.1"],
         answers: &["allow"],
     },
