@@ -45,7 +45,7 @@ fn generations_that_have_served_are_replaced_at_once(language: Language, edge: E
     if language.has_mold() {
         assert!(log.contains("the app is loaded again in 0.0 s"), "{log}");
     }
-    assert!(!log.contains("in a row") && !log.contains("the next one starts in"), "{log}");
+    assert!(!log.contains("in a row") && !log.contains("the next worker starts in"), "{log}");
     site.set_load(None);
     // Those that run already are doomed, too, but HUP does not wait for anything.
     site.reload();

@@ -223,7 +223,7 @@ fn a_folder_of_logs_may_vanish(language: Language, edge: Edge) {
     pressure.go_on();
     pressure.must_have_been_perfect("while there was no folder for logs");
     kill_all(&site, edge);
-    wait_for("a word about it", || text(&moved.join("error")).contains("serving on without it").then_some(()));
+    wait_for("a word about it", || text(&moved.join("error")).contains("continuing without it").then_some(()));
     std::fs::create_dir(&logs).expect("it is gone");
     site.server.signal(Signal::USR1);
     wait_until("lines in the new files", || {

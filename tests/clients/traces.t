@@ -157,7 +157,7 @@ my ($caller)  = ask($trusting, '/');
 is(scalar $encrypted->spans_below($caller), 4, 'a collector is trusted for whom an authority of its own vouches');
 my $doubting = server("$folder/app.psgi", $encrypted->url);
 my ($other)  = ask($doubting, '/');
-ok($doubting->wait_until(sub { $doubting->log_text =~ /name the file that vouches for it by --trace-export-ca/ }), 'no other is');
+ok($doubting->wait_until(sub { $doubting->log_text =~ /give its CA certificate by --trace-export-ca/ }), 'no other is');
 is(scalar(grep { $_->{parentSpanId} eq $other } $encrypted->spans), 0, 'and is told nothing');
 
 done_testing;

@@ -252,7 +252,7 @@ fn an_authority_that_is_down_is_asked_again(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
     let mut site = authority.site(language, &[]);
-    site.server.wait_for_log("nobody listens there (connection refused). The present one stays; the next try is in");
+    site.server.wait_for_log("nothing listens there (connection refused). The current one stays; the next attempt is in");
     assert!(authority.shown().contains("Oribi's placeholder"));
     authority.start(3600, HTTP);
     wait_until("the authority's certificate is offered", || authority.ask("a.example").0);
@@ -277,7 +277,7 @@ fn a_challenge_that_fails_changes_nothing(language: Language) {
     let mut site = authority.site(language, &[]);
     site.server.wait_for_log("(connection); port 80 of this name must reach");
     let log = site.server.log();
-    assert!(log.contains("the authority has refused to believe that ") && log.contains("the next try is in"), "{log}");
+    assert!(log.contains("the authority has refused to accept that ") && log.contains("the next attempt is in"), "{log}");
     assert!(authority.shown().contains("Oribi's placeholder"));
     assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
     // Settings that cannot work are refused.

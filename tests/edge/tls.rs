@@ -222,7 +222,7 @@ fn certificates_are_exchanged_by_hup(language: Language) {
     std::fs::copy(&second, &file).expect("the folder is ours");
     site.server.signal(Signal::HUP);
     wait_until("the new certificate is shown", || shown(&site) == "CN=second");
-    site.server.wait_for_log("the certificates were exchanged");
+    site.server.wait_for_log("the certificates were replaced");
 }
 
 fn certificates_are_exchanged_when_files_change(language: Language) {

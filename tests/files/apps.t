@@ -96,7 +96,7 @@ sub perl_names_files ($server, $url) {
         unlike $refused->{body}, qr/secret|root:|not wanted/, 'and no word of it';
         is header_of($refused, $_), undef, "$_ stays here" for qw(X-Sendfile X-Accel-Redirect);
     }
-    like $server->log_text, qr{named a file that is not there.*\Q$outside\E/secret\.txt}, 'the log tells';
+    like $server->log_text, qr{named a file that does not exist.*\Q$outside\E/secret\.txt}, 'the log tells';
     is body_of('--header', "X-Sendfile: $files/small.txt", '--header', 'X-Accel-Redirect: /internal/small.txt', "$url/"), "app\n",
         'a client that says the same is not heard';
     is curl("$url/internal/small.txt")->{body}, "app\n", 'what is internal is nowhere';

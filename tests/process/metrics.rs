@@ -167,7 +167,7 @@ fn a_server_that_follows_another_has_the_address_as_soon_as_it_is_free() {
     let began = || Scrape::ask(&place).map(|scrape| scrape.get("oribi_start_time_seconds"));
     let first = began().expect("it answers");
     server.signal(Signal::HUP);
-    server.wait_for_log("this is tried again until it works");
+    server.wait_for_log("retrying twice a second");
     wait_until("the metrics of the next server", || began().is_some_and(|began| began > first));
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
@@ -199,7 +199,7 @@ fn metrics_and_the_dashboard_are_only_for_those_in_the_networks_that_are_let_in(
             let answer = place.request(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{networks}: {answer}");
         }
-        let told = server.log().matches("127.0.0.1 is not given metrics").count();
+        let told = server.log().matches("refused metrics to 127.0.0.1").count();
         assert_eq!(told, usize::from(status != "200 OK"), "the log is told once: {}", server.log());
     }
 }

@@ -133,7 +133,7 @@ fn a_worker_whose_app_is_stuck_is_ended_and_replaced() {
     let load = Load::start(&target, 4, Manner::KeepAlive);
     load.wait_for_more(500);
     assert_eq!(load.stop(), Vec::<String>::new());
-    assert!(!server.log().contains("the next one starts in"), "{}", server.log());
+    assert!(!server.log().contains("the next worker starts in"), "{}", server.log());
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
 }

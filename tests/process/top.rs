@@ -49,7 +49,7 @@ fn keys_are_obeyed_and_the_terminal_is_given_back() {
     terminal.press("p", "q quit");
     terminal.press("s", "PID^");
     terminal.press("\u{1b}[F", "b backtrace");
-    terminal.press("b", ": its language cannot tell where its app is");
+    terminal.press("b", ": its language has no backtraces");
     terminal.press("\u{1b}", "PROCESS");
     terminal.press("\u{1b}", "Tab tables");
     terminal.press("-", "every 0.1 s");
@@ -79,13 +79,13 @@ fn a_backtrace_says_when_its_process_has_ended_and_when_the_server_has() {
     terminal.wait_for(&format!(" {pid} "));
     terminal.press(&format!("/{pid}\r\u{1b}[B\r"), &format!("worker 2, pid {pid}, "));
     send(pid, Signal::KILL);
-    terminal.wait_for(&format!("No backtrace: there is no worker {pid}; this is where it was"));
+    terminal.wait_for(&format!("No backtrace: there is no worker {pid}; the last one follows"));
     terminal.press("p", "paused");
     server.signal(Signal::TERM);
     server.wait();
     // A picture that is paused changes when a key asks.
     terminal.press("b", "No backtrace: /");
-    terminal.press("\u{1b}p", "No answer; this is how it was.");
+    terminal.press("\u{1b}p", "No answer: these are the last numbers.");
     terminal.keyboard.write_all(b"q").expect("somebody reads");
     assert_eq!(terminal.end(), 0);
 }
@@ -122,7 +122,7 @@ fn a_server_is_followed_through_its_upgrade_and_its_end() {
     terminal.wait_for(&format!("pid {next} "));
     server.signal(Signal::TERM);
     server.wait();
-    terminal.wait_for("No answer; this is how it was.");
+    terminal.wait_for("No answer: these are the last numbers.");
     terminal.forget();
     let server = served(&path);
     terminal.wait_for(&format!("pid {} ", server.pid()));
@@ -135,7 +135,7 @@ fn without_a_terminal_one_picture_is_printed_or_it_is_said_how() {
     let (server, path, folder) = controlled();
     let output = command(&path).output().expect("it was built");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("`oribi top --once` prints one picture"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`oribi top --once` prints the numbers once"), "{output:?}");
     for flag in ["--once", "--batch"] {
         let output = command(&path).arg(flag).output().expect("it was built");
         let text = String::from_utf8(output.stdout).expect("it is text");

@@ -69,7 +69,7 @@ impl<'a> Client<'a> {
                 Ok(Some(right)) => self.right = Some(right),
                 Ok(None) => {
                     if !std::mem::replace(&mut self.said, true) {
-                        log::info!("another server orders certificates into {}", self.settings.folder().display());
+                        log::info!("another server orders the certificates in {}", self.settings.folder().display());
                     }
                     return LOOK;
                 }
@@ -135,7 +135,7 @@ impl Kept<'_> {
         let pause = pause(failure, self.failures);
         self.not_before = Some(Instant::now() + pause);
         let names = self.names;
-        log::error!("{names}: no certificate: {trouble}. The present one stays; the next try is in {} s", pause.as_secs());
+        log::error!("{names}: no certificate: {trouble}. The current one stays; the next attempt is in {} s", pause.as_secs());
         pause
     }
 }

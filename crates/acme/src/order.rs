@@ -71,12 +71,12 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
         let challenges = authorization.value["challenges"].as_array();
         let challenge = challenges.into_iter().flatten().find(|challenge| challenge["type"] == kind.name());
         let Some(challenge) = challenge else {
-            let why = format!("it lets nobody prove by {} that {name} is theirs; there is --acme-challenge", kind.name());
+            let why = format!("it offers no {} challenge for {name}; see --acme-challenge", kind.name());
             return Err(nonsense(url, &why));
         };
         let place = link(&challenge["url"]).ok_or_else(|| nonsense(url, "a challenge has no URL"))?.to_owned();
         let Some(token) = challenge["token"].as_str().filter(|token| is_token(token)) else {
-            return Err(nonsense(url, "the token of a challenge is none"));
+            return Err(nonsense(url, "the token of a challenge is invalid"));
         };
         if kind == Challenge::TlsAlpn {
             let Some(name) = names.all().iter().find(|ordered| **ordered == name) else {
@@ -95,7 +95,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
     let challenges = authorization.value["challenges"].as_array();
     let error = challenges.into_iter().flatten().map(|challenge| &challenge["error"]).find(|error| error.is_object());
     let problem = Problem::of(error.unwrap_or(&Value::Null));
-    let what = format!("to believe that {name} is this server's");
+    let what = format!("to accept that {name} belongs to this server");
     Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 

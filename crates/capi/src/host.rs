@@ -70,7 +70,7 @@ impl Runtime for CRuntime {
         let fork = self.table.fork?;
         // SAFETY: as in `moment`.
         let pid = unsafe { fork(self.table.data) };
-        Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its words")))
+        Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its message")))
     }
 
     fn global_lock(&self) -> Option<&dyn GlobalLock> {

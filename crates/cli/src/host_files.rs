@@ -91,7 +91,7 @@ impl HostFiles {
                      the module directories of {name} and in{looked}"
                 ))
             }
-            Err(error) => Err(format!("cannot run {name}: {error}; say which with {} PATH", self.flag)),
+            Err(error) => Err(format!("cannot run {name}: {error}; name another with {} PATH", self.flag)),
         }
     }
 }

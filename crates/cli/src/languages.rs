@@ -28,7 +28,7 @@ pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> 
         let endings: Vec<String> = LANGUAGES.iter().copied().map(describe_endings).collect();
         let known = endings.join(", ");
         format!(
-            "cannot tell the language of {} by its name or its first line; known are {known}; or say --language NAME",
+            "cannot tell the language of {} from its name or its first line; known are {known}; or give --language NAME",
             path.display()
         )
     })?;

@@ -128,7 +128,7 @@ impl Runner for Ruby {
         if !output.status.success() {
             return Err(format!("the configuration file {} cannot be used", file.display()));
         }
-        let said = read_report(&output.stdout).ok_or_else(|| format!("{} said something unexpected", self.program()))?;
+        let said = read_report(&output.stdout).ok_or_else(|| format!("{} printed something unexpected", self.program()))?;
         Ok(Some(Configuration { file, said }))
     }
 

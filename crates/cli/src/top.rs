@@ -46,11 +46,11 @@ const TOP: &str = "top";
 const USAGE: &str = "oribi top [--control PATH | --pid PID] [--interval SECONDS] [--once]";
 
 const AFTER: &str = "\
-Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the only one of this user that runs.
-The key ? tells of the others. Colours are not used if NO_COLOR is set.
+Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
+The key ? lists all keys. Colours are not used if NO_COLOR is set.
 
 Exit status:
-  0  left; 1  the server cannot be reached; 2  invalid command line, or several servers run";
+  0  quit; 1  the server cannot be reached; 2  invalid command line, or several servers are running";
 
 /// The width of a picture that is not for a terminal, in columns.
 const PAGE: usize = 132;
@@ -73,7 +73,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let once = matches.get_flag("once");
     if !once && !terminal::is_there() {
         return Err(Trouble::usage(
-            "there is no terminal to show a live picture: `oribi top --once` prints one picture as text",
+            "there is no terminal for a live display: `oribi top --once` prints the numbers once, as text",
         ));
     }
     let interval = matches.get_one::<Duration>("interval").copied().unwrap_or(Duration::from_secs(1));
@@ -233,7 +233,7 @@ fn command() -> Command {
     };
     let command = Command::new("oribi top")
         .bin_name("oribi top")
-        .about("Shows live what a server of Oribi does: rates, the queue, its processes, the requests in it.")
+        .about("Shows live what an Oribi server does: rates, the queue, its processes, the requests in it.")
         .override_usage(USAGE)
         .after_help(AFTER);
     control::server_options(command)
@@ -243,7 +243,7 @@ fn command() -> Command {
                 .long("interval")
                 .value_name("SECONDS")
                 .value_parser(interval)
-                .help("How often the server is asked [default: 1]"),
+                .help("The interval between two updates [default: 1]"),
         )
         .arg(
             Arg::new("once")
@@ -251,7 +251,7 @@ fn command() -> Command {
                 .long("once")
                 .visible_alias("batch")
                 .action(ArgAction::SetTrue)
-                .help("Print one picture as text, with the rates of one interval, and end"),
+                .help("Print the numbers once, as text, with the rates of one interval, and exit"),
         )
 }
 

@@ -82,7 +82,7 @@ fn mistakes_are_explained() {
         (&["app.lua", "--config", "x"], &["--config is not for Lua apps"]),
         (&["app.lua", "-MCarp"], &["-M is not for Lua apps"]),
         (&["app.lua", "--lua", "5.9"], &["unknown Lua `5.9`"]),
-        (&["app.lua", "--document-root"], &["app.lua is no directory"]),
+        (&["app.lua", "--document-root"], &["app.lua is not a directory"]),
         (&["nowhere", "--document-root"], &["cannot find nowhere"]),
         (&["dir", "--document-root", "dir"], &["two directories"]),
         (&["--document-root", "dir", "--native", "x"], &["cannot be used with"]),

@@ -191,7 +191,7 @@ fn a_file_that_cannot_be_used_ends_the_command() {
     let said = error(&place.check(&[], &[]), 2);
     assert!(said.starts_with("oribi: oribi.rb:1: bad value `many` for workers"), "{said}");
     place.ruby(r"hello");
-    assert!(error(&place.check(&[], &[]), 1).contains("said something unexpected"));
+    assert!(error(&place.check(&[], &[]), 1).contains("printed something unexpected"));
     place.ruby(r"'; exit 1; '");
     assert!(error(&place.check(&[], &[]), 1).contains("the configuration file oribi.rb cannot be used"));
 }

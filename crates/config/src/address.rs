@@ -113,11 +113,11 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 
 fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, String> {
     if let Some(inside) = text.strip_prefix('[') {
-        let Some((host, rest)) = inside.split_once(']') else { return Err("expected ] behind the IPv6 address".to_owned()) };
+        let Some((host, rest)) = inside.split_once(']') else { return Err("expected ] after the IPv6 address".to_owned()) };
         let port = match (rest.strip_prefix(':'), default_port) {
             (Some(port), _) => parse_port(port)?,
             (None, Some(port)) if rest.is_empty() => port,
-            _ => return Err("expected a port behind the IPv6 address: [::1]:5000".to_owned()),
+            _ => return Err("expected a port after the IPv6 address: [::1]:5000".to_owned()),
         };
         return Ok(ListenAddress::tcp(&parse_host(&format!("[{host}]"))?, port));
     }
@@ -304,7 +304,7 @@ mod tests {
             ("", "expected HOST:PORT"),
             ("localhost", "expected HOST:PORT"),
             ("::1:5000", "brackets"),
-            ("[::1]", "port behind"),
+            ("[::1]", "port after"),
             ("[::1:5000", "expected ]"),
             ("[zz]:5000", "host name"),
             ("a b:5000", "host name"),

@@ -24,7 +24,7 @@ impl Resolved {
         }
         let edges_were_asked_for = *self.origin("edges") != Origin::Default;
         let (choice, reason) = match served {
-            Served::Content => (EdgeChoice::Off, "no answer keeps a worker"),
+            Served::Content => (EdgeChoice::Off, "no answer takes long in a worker"),
             Served::InPlaceOfLuafcgid => (EdgeChoice::Off, "as with luafcgid"),
             Served::App if self.settings.accept == AcceptModel::Own && !edges_were_asked_for => {
                 (EdgeChoice::Off, "--accept own is for workers with connections")

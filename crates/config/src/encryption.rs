@@ -61,7 +61,8 @@ impl Settings {
 const NEEDED: &str =
     "it needs a certificate: give --ssl-cert FILE and --ssl-key FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
 
-const VOUCHING: &str = "clients are asked for certificates, and it is not said who may vouch for them: give --ssl-ca FILE, or write &ca=FILE behind the address";
+const VOUCHING: &str =
+    "clients are asked for certificates, but no CA for them is given: give --ssl-ca FILE, or append &ca=FILE to the address";
 
 /// Decides which addresses are encrypted, and refuses addresses that cannot be.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
@@ -101,7 +102,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     let asks = |(_, offer): &(_, Offer)| offer.options.clients != Verify::None;
     if settings.tls.clients != Verify::None && !offers.iter().any(asks) {
-        let why = "no connection is encrypted: give --ssl-cert FILE, too, or write https://HOST:PORT?cert=FILE&key=FILE";
+        let why = "no connection is encrypted: also give --ssl-cert FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
         return Err(SettingError::bad("ssl-verify-client", show_verify(settings.tls.clients), why));
     }
     match &settings.tls.authorities {

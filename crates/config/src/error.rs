@@ -42,7 +42,7 @@ impl fmt::Display for SettingError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, suggestion: None } => {
-                write!(formatter, "unknown setting `{}`; `oribi --help` lists all that there are", quoted(name))
+                write!(formatter, "unknown setting `{}`; `oribi --help` lists all settings", quoted(name))
             }
             Self::Protective { name, instead } => {
                 write!(formatter, "cannot do what `{}` asks for: {instead}", quoted(name))

@@ -64,7 +64,7 @@ impl fmt::Display for Offer {
     }
 }
 
-const EXPECTED: &str = "expected ?cert=FILE&key=FILE behind the address; both may come several times, and key may be left out if the \
+const EXPECTED: &str = "expected ?cert=FILE&key=FILE after the address; both may be repeated, and key may be left out if the \
      file of the certificate contains it";
 
 /// The placeholder for the text of a certificate or a key in a printed address.
@@ -113,7 +113,7 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
             "no_tlsv1" | "no_tlsv1_1" if value == "true" => false,
             _ => {
                 return Err(format!(
-                    "{EXPECTED}; `{name}` is not known here. Further there are ca, verify_mode, min_version, ciphers and ocsp"
+                    "{EXPECTED}; `{name}` is not known here. Also known are ca, verify_mode, min_version, ciphers and ocsp"
                 ));
             }
         };

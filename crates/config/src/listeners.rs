@@ -63,7 +63,7 @@ pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Resul
     for filling in given.iter().filter(|given| fills_in(given)) {
         if filling.row == row("host") {
             if let Err(why) =
-                filling.apply(draft).map_err(|_| "it is no host name and no address").and_then(|()| look_up(draft))
+                filling.apply(draft).map_err(|_| "it is neither a host name nor an address").and_then(|()| look_up(draft))
             {
                 draft.host = None;
                 let text = filling.text.escape_debug();
@@ -171,7 +171,7 @@ mod tests {
                 &[],
                 &["port=5001"],
                 "127.0.0.1:5001",
-                "WARN: HOST in the environment is not used: no such host: it is no host name and no address",
+                "WARN: HOST in the environment is not used: no such host: it is neither a host name nor an address",
             ),
             (
                 &["HOST=x86_64-conda-linux-gnu"],

@@ -115,7 +115,7 @@ impl TrustedPeers {
             None => longest,
             Some(digits) => match Some(digits).filter(is_number).and_then(|digits| digits.parse().ok()) {
                 Some(prefix) if prefix <= longest => prefix,
-                _ => return Err(format!("expected a number from 0 to {longest} behind the slash of {text}")),
+                _ => return Err(format!("expected a number from 0 to {longest} after the slash of {text}")),
             },
         };
         let rest = match address {
@@ -123,7 +123,7 @@ impl TrustedPeers {
             IpAddr::V6(address) => address.to_bits().checked_shl(u32::from(prefix)).unwrap_or(0),
         };
         if rest != 0 {
-            return Err(format!("{text} is no network: bits of the address are set behind the first {prefix}"));
+            return Err(format!("{text} is not a network: bits of the address are set after the first {prefix}"));
         }
         Ok(Self::Network { address, prefix })
     }

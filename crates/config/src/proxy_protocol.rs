@@ -43,7 +43,7 @@ impl ProxyProtocol {
 /// Removes `proxy_protocol=VALUE` from the options of an address. Returns the address without it, and the choice.
 pub(super) fn take_choice(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
     let (rest, value) = take_option(address, "proxy_protocol=")?;
-    let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} behind proxy_protocol="))?;
+    let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} after proxy_protocol="))?;
     Ok((rest, chosen))
 }
 

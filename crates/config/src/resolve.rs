@@ -148,7 +148,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     let fastcgi = |address: &&ListenAddress| address.protocol.unwrap_or(settings.protocol) == Protocol::FastCgi;
     let greeted = |address: &&ListenAddress| address.proxy_protocol.is_some_and(|choice| choice != ProxyProtocol::Off);
     if let Some(address) = settings.listen.iter().filter(fastcgi).find(greeted) {
-        let why = "a web server says by FastCGI itself who its client is: leave proxy_protocol out";
+        let why = "FastCGI itself passes on the client's address: leave proxy_protocol out";
         return Err(SettingError::bad("listen", address.to_string(), why));
     }
     metrics_address::check(settings)?;
@@ -329,7 +329,7 @@ mod tests {
         let mut config = Config::with(|_| None, 1);
         for (name, value, expected) in [
             ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
-            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all that there are"),
+            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all settings"),
             (
                 "chroot",
                 "/srv",

@@ -85,7 +85,7 @@ impl SystemLog {
                 Some(("facility", name)) => log.facility = facility(name)?,
                 Some(("tag", tag)) if is_tag(tag) => log.tag = tag.to_owned(),
                 Some(("tag", tag)) => {
-                    return Err(format!("{tag:?} is no tag: expected 1 to {TAG_BYTES} letters, digits, `.`, `_` and `-`"));
+                    return Err(format!("{tag:?} is not a tag: expected 1 to {TAG_BYTES} letters, digits, `.`, `_` and `-`"));
                 }
                 _ => return Err(format!("expected `facility=NAME` or `tag=NAME` instead of {option:?}")),
             }
@@ -108,7 +108,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => {
-            let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{port:?} is no port"))?;
+            let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{port:?} is not a port"))?;
             (host.trim_start_matches('[').trim_end_matches(']'), port)
         }
         None => (text, USUAL_PORT),
@@ -121,7 +121,7 @@ fn facility(name: &str) -> Result<u8, String> {
     let found = FACILITIES.iter().position(|known| !known.is_empty() && known.eq_ignore_ascii_case(name));
     found.map(|number| number as u8).ok_or_else(|| {
         let names: Vec<_> = FACILITIES.iter().copied().filter(|known| !known.is_empty()).collect();
-        format!("{name:?} is no facility: expected one of {}", names.join(", "))
+        format!("{name:?} is not a facility: expected one of {}", names.join(", "))
     })
 }
 

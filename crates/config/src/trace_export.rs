@@ -46,10 +46,10 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     match (&export.endpoint, &export.authorities) {
         (Some(url), _) if !settings.traces => {
-            Err(SettingError::bad("trace-export", url, "it needs --traces, which gives requests their places in traces"))
+            Err(SettingError::bad("trace-export", url, "it needs --traces, which makes requests parts of traces"))
         }
         (Some(url), Some(file)) if !url.starts_with("https:") => {
-            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector is none of https"))
+            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector's URL is not https"))
         }
         _ => Ok(()),
     }
@@ -78,7 +78,7 @@ mod tests {
         for (pairs, part) in [
             (&[("trace-export", "http://a")][..], "it needs --traces"),
             (&[traces, ("trace-export", "a:4317")], "expected http://HOST:PORT or https://"),
-            (&[traces, ("trace-export", "http://a"), ("trace-export-ca", "ca.pem")], "none of https"),
+            (&[traces, ("trace-export", "http://a"), ("trace-export-ca", "ca.pem")], "is not https"),
             (&[("trace-service", "a\nb")], "control characters"),
         ] {
             let why = settings(pairs).expect_err("a mistake");

@@ -192,7 +192,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(exchange) = self.destination(ticket) else { return };
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
             // The socket may be blocking now, and no system call sends a file to such a socket without waiting.
-            log::error!("a file was not sent to a client whose socket the app has taken");
+            log::error!("a file was not sent: the app has taken over the socket of the client");
             return self.give_up(ticket, 500);
         }
         let FilePart { offset, size } = part;
@@ -205,7 +205,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             Some(_) => self.handle_nonsense(ticket),
             None => {
-                log::error!("a response was cut off: the file did not come that its worker wanted to send");
+                log::error!("a response was cut off: the file that its worker sends did not arrive");
                 self.give_up(ticket, 500);
             }
         }
@@ -285,7 +285,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Wish::Socket => self.pass_socket(ticket, exchange),
         };
         if let Err(error) = outcome {
-            log::error!("cannot give a worker what its app asks for: {error}");
+            log::error!("cannot send a worker what its app asks for: {error}");
             let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
             self.give_up(ticket, status);
         }

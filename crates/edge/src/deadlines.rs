@@ -156,7 +156,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             Stage::Killed => {
                 log::error!(
-                    "{label} has been running for {took:.1} s in worker {process} and does not end: the worker is ended"
+                    "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
                 self.plead(place, Reason::Stuck);
             }

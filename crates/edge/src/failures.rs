@@ -19,7 +19,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let label = self.table.label(ticket);
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
             if self.settings.request_id.is_some() {
-                log::warn!("{label} was lost with its worker, and another one gets it");
+                log::warn!("{label} was lost with its worker, and is given to another one");
             }
             return self.slot.account.count(Counter::RequestsRetried);
         }

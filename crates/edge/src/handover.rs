@@ -51,14 +51,14 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             match given {
                 Given::Successor(successor) => self.neighbours.named = Some(successor),
                 Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
-                    Some(Ok(())) => log::info!("the certificates were exchanged"),
-                    Some(Err(why)) => log::error!("{why}; the certificates stay as they are"),
-                    None => log::error!("the master has sent no certificates; the present ones stay"),
+                    Some(Ok(())) => log::info!("the certificates were replaced"),
+                    Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
+                    None => log::error!("no certificates arrived from the master; keeping the current ones"),
                 },
                 Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Given::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {
-                        log::error!("cannot use the error log that was opened again: {error}");
+                        log::error!("cannot use the reopened error log: {error}");
                     }
                 }
             }
@@ -84,7 +84,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 self.neighbours.after = Some(successor);
                 self.lane.source().begin_to_hand_over();
             }
-            None => self.give_up_handing_over("it is not known to whom"),
+            None => self.give_up_handing_over("the next server is not known"),
         }
     }
 
@@ -119,11 +119,11 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             match before.next() {
                 Receipt::Connection(record, descriptor) => {
                     if !self.lane.source().take_over(record, descriptor) {
-                        log::error!("lost a connection of the old server");
+                        log::error!("a connection of the old server was lost");
                     }
                 }
                 Receipt::Nonsense => {
-                    log::error!("the old server has sent a connection in an unknown form; the connection is lost");
+                    log::error!("the old server sent a connection in an unknown form, which was closed");
                 }
                 Receipt::Nothing => return,
                 Receipt::End => {

@@ -128,8 +128,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     pub(super) fn handle_breach(&mut self, place: u32) {
         let process = self.workers.process(place);
         log::error!(
-            "worker {} has damaged the memory that it shares with this process, and is ended: a \
-             module written in C that writes beyond its memory is the usual cause",
+            "worker {} has damaged the memory that it shares with this process, and is killed: the usual cause is a module \
+             written in C that writes beyond its memory",
             process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
         );
         self.plead(place, Reason::Broken);

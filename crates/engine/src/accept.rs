@@ -227,7 +227,7 @@ impl<B: Backend> Engine<'_, B> {
         let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
         let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
         if !known {
-            log::warn!("refused a connection from {address}: no web server of FastCGI has this address (--fastcgi-clients)");
+            log::warn!("refused a FastCGI connection from {address}, which is not in --fastcgi-clients");
         }
         known
     }

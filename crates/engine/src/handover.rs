@@ -49,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
                 Ok(()) => self.tally.count(Counter::ConnectionsHandedOver),
                 Err(error) => {
                     if !self.adopt(record, descriptor) {
-                        log::error!("a connection was lost that could not be handed over");
+                        log::error!("a connection that could not be handed over was closed");
                         self.tally.count(Counter::ConnectionsClosed);
                     }
                     return Err(error);

@@ -31,7 +31,7 @@ impl<B: Backend> Engine<'_, B> {
         let target =
             Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;
         if target.alone.is_none() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection carries other requests, too"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection also carries other requests"));
         }
         let index = target.index;
         if self.flush(index) == Still::Gone {

@@ -212,7 +212,8 @@ impl<B: Backend> Engine<'_, B> {
                 "unfinished requests hold too much memory (--body-memory-total): the one that holds most for the longest time gets a 503"
             ),
             Excess::Files => log::warn!(
-                "request bodies take too many open files (--body-files-total): the one that has been sent for the longest time gets a 503"
+                "request bodies take too many open files (--body-files-total): the one that has been arriving for the longest \
+                 time gets a 503"
             ),
         }
     }

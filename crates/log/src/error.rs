@@ -44,7 +44,7 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     if let Some(messenger) = &messenger
         && let Some(trouble) = messenger.trouble()
     {
-        log::warn!("the error log at {} has no reader yet: {trouble}; messages are lost until it has", messenger.name());
+        log::warn!("the error log at {} has no reader yet: {trouble}; messages are lost until it has one", messenger.name());
     }
     if let Ok(mut place) = MESSENGER.write() {
         *place = messenger;

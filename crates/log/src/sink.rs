@@ -139,7 +139,7 @@ impl LineSink {
     /// tried again later, and lines are lost until then.
     pub fn open_or_wait(target: &LogTarget) -> Self {
         let output = Output::open(target).unwrap_or_else(|error| {
-            log::error!("cannot open the access log {}: {error}; serving on without it", show_log_target(target));
+            log::error!("cannot open the access log {}: {error}; continuing without it", show_log_target(target));
             Output::missing(target.clone(), &error)
         });
         Self::new(output)
@@ -177,7 +177,7 @@ impl LineSink {
         self.is_given = true;
         if let Output::Missing(target, ..) = &self.output {
             let path = show_log_target(target);
-            log::error!("the access log {path} stays missing here until the server is told to open its log files again (USR1)");
+            log::error!("this process does not write the access log {path} until the server reopens its log files (USR1)");
         }
     }
 

@@ -157,7 +157,7 @@ impl Courier {
             let (asked, why) = match outcome {
                 Outcome::Taken(partial) => {
                     if partial.spans > 0 || !partial.why.is_empty() {
-                        state.account.refused(partial.spans, format!("the collector says: {}", partial.why));
+                        state.account.refused(partial.spans, format!("the collector's message: {}", partial.why));
                     }
                     return;
                 }
@@ -178,7 +178,7 @@ impl Courier {
             while state.end_by.is_none() {
                 let now = Instant::now();
                 if let Some(message) = state.account.message(now, false) {
-                    log::warn!("{message}; what waits is tried again");
+                    log::warn!("{message}; retrying with what waits");
                 }
                 let left = until.saturating_duration_since(now);
                 if left.is_zero() {

@@ -33,7 +33,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err("expected no user in the URL: fields that prove who you are stand in OTEL_EXPORTER_OTLP_HEADERS".to_owned());
+        return Err("expected no user in the URL: give credentials as fields in OTEL_EXPORTER_OTLP_HEADERS".to_owned());
     }
     let after = authority.rfind(']').unwrap_or(0);
     let (host, port) = match authority[after..].rfind(':') {

@@ -124,8 +124,7 @@ impl Certificate {
         let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
             // The traditional form says so in a line of the section.
             PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
-                "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
-                 openssl pkey -in KEY -out NEWKEY",
+                "it is encrypted, and the server cannot ask for its passphrase; decrypt it: openssl pkey -in KEY -out NEWKEY",
             ),
             PemError::NoItemsFound => {
                 refused("there is no private key in this file; it must have lines that say BEGIN PRIVATE KEY (PEM)")
@@ -211,12 +210,12 @@ impl fmt::Display for Certificates {
 /// Returns an OCSP response to be stapled, if it is a successful one (RFC 6960, section 4.2.1). Clients check its content.
 fn status(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     const SUCCESSFUL: &[u8] = &[0x0a, 1, 0];
-    let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is no OCSP response in DER, as of openssl ocsp -respout FILE")?;
+    let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is not an OCSP response in DER (openssl ocsp -respout FILE)")?;
     if !behind.is_empty() {
-        return Err("there is something behind the response");
+        return Err("something follows the response");
     }
     if !answer.starts_with(SUCCESSFUL) {
-        return Err("the authority has answered with an error in place of a status");
+        return Err("the authority has answered with an error instead of a status");
     }
     Ok(bytes.to_vec())
 }

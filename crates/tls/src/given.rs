@@ -107,7 +107,9 @@ impl Passages {
                 (left, moved) = (now, Instant::now());
             }
             if moved.elapsed() > STALLED || begun.elapsed() > LONGEST_END {
-                log::info!("the end of this process cuts connections that apps have taken, whose clients take nothing");
+                log::info!(
+                    "this process ends and cuts off connections taken over by apps, because their clients have stopped reading"
+                );
                 return;
             }
             thread::sleep(Duration::from_millis(2));

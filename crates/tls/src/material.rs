@@ -132,10 +132,10 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
     let failed = |why: String| format!("cannot read the {what} {}: {why}", path.display());
     let found = fs::metadata(path).map_err(|error| failed(words(&error)))?;
     if !found.is_file() {
-        return Err(failed("it is no file".to_owned()));
+        return Err(failed("it is not a file".to_owned()));
     }
     if found.len() > LARGEST_FILE {
-        return Err(failed(format!("it has {} bytes, which no file with certificates has", found.len())));
+        return Err(failed(format!("it has {} bytes, more than any file with certificates", found.len())));
     }
     fs::read(path).map_err(|error| failed(words(&error)))
 }

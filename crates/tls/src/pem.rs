@@ -31,10 +31,10 @@ pub(crate) fn of_pem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
         pem::Error::IllegalSectionStart { .. } => {
-            "it is no PEM file: on a line that says BEGIN nothing may stand behind the five hyphens".to_owned()
+            "it is not a PEM file: on a line that says BEGIN nothing may follow the five hyphens".to_owned()
         }
-        pem::Error::Base64Decode(_) => "it is no PEM file: what stands between BEGIN and END is not base64".to_owned(),
-        _ => "it is no PEM file".to_owned(),
+        pem::Error::Base64Decode(_) => "it is not a PEM file: the text between BEGIN and END is not base64".to_owned(),
+        _ => "it is not a PEM file".to_owned(),
     }
 }
 

@@ -126,7 +126,7 @@ impl Server {
 fn check(material: Material, options: &Options) -> Result<Checked, String> {
     let certificates = Certificates::of(&material)?;
     if options.clients != Verify::None && certificates.authorities.is_none() {
-        return Err("clients are asked for certificates, and it is not said who may vouch for them".to_owned());
+        return Err("clients are asked for certificates, but no CA for them is given".to_owned());
     }
     Ok(Checked(Arc::new(certificates), material))
 }

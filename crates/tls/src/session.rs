@@ -244,7 +244,7 @@ impl Session {
     /// Ends the session with an authority, which has seen its proof in the handshake. Its protocol has no application data
     /// (RFC 8737, section 4), so bytes that came with the end of the handshake are dropped.
     fn end_proof(&mut self) {
-        log::debug!("an authority has asked for proof that a domain is this server's, and was given it");
+        log::debug!("an authority has asked for proof that a domain belongs to this server, and got it");
         self.conclude(None);
         self.decrypted = Vec::new();
         if self.over.is_none() {

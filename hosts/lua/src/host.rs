@@ -168,7 +168,7 @@ fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
         }
         Missing::NotFound | Missing::NoScriptFilename => {
             if missing == Missing::NoScriptFilename {
-                log::warn!("the web server does not say which script is meant: SCRIPT_FILENAME is missing");
+                log::warn!("the web server names no script: SCRIPT_FILENAME is missing");
             }
             send_page(request, &ErrorPage::NOT_FOUND, |head, page| {
                 let _ = reply.send(head, &[page]);

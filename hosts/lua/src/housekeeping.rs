@@ -78,7 +78,7 @@ impl Housekeeping {
             self.progress.turn_to(Stage::Stopping);
         }
         if self.progress.wait_while(Stage::Stopping, PATIENCE) != Stage::Ended {
-            log::warn!("a script is still being loaded anew while the worker ends");
+            log::warn!("a script is still being reloaded while the worker ends");
         }
     }
 }
@@ -118,10 +118,10 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
 pub(crate) fn sweep(shared: &Shared) {
     shared.scripts.forget();
     shared.pool.sweep(|script, change| match change {
-        Change::Reloaded => log::info!("{}: has changed, and is loaded anew", script.display()),
-        Change::Gone => log::info!("{}: its file has gone, and its states are closed", script.display()),
+        Change::Reloaded => log::info!("{}: has changed, and is reloaded", script.display()),
+        Change::Gone => log::info!("{}: its file is gone, and its states are closed", script.display()),
         Change::Failed(failure) => log::error!(
-            "{}: has changed but cannot be loaded, so what was loaded before goes on: {}: {}",
+            "{}: has changed but cannot be loaded, so the old version stays in use: {}: {}",
             script.display(),
             failure.fault.title(),
             failure.message

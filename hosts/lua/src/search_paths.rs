@@ -37,7 +37,7 @@ pub(crate) fn operators_state() -> Lua {
     // SAFETY: it runs the operator's own code, which may load any library.
     let lua = unsafe { Lua::unsafe_new() };
     if let Err(error) = extend(&lua) {
-        log::warn!("modules are looked for where Lua by itself does only: {error}");
+        log::warn!("modules are only looked for in Lua's own directories: {error}");
     }
     lua
 }

@@ -183,13 +183,13 @@ impl Worker {
             (_, Some('T' | 't')) => Stage::Not("stopped", "the process is stopped by a signal".to_owned()),
             (_, Some('Z' | 'X')) => Stage::Not("gone", "the process has ended".to_owned()),
             (Way::NotYet, _) => Stage::Not("starting", "the worker does not serve yet".to_owned()),
-            (Way::Mute, _) => Stage::Not("mute", "its language cannot tell where its app is".to_owned()),
+            (Way::Mute, _) => Stage::Not("mute", "its language has no backtraces".to_owned()),
             (Way::WhileRunning, Some(state)) if !is_running(state) => return,
             (Way::Anytime | Way::WhileRunning, Some(_)) => {
                 let keepers: Vec<u32> = self.keeper.into_iter().chain([std::process::id()]).collect();
                 match ask(row.pid, &keepers, question) {
                     Ok(true) => Stage::Asked,
-                    Ok(false) => Stage::Not("mute", "the process does not hear questions".to_owned()),
+                    Ok(false) => Stage::Not("mute", "the process does not read questions".to_owned()),
                     Err(error) => Stage::Not("unreachable", format!("the process cannot be asked: {error}")),
                 }
             }
@@ -205,9 +205,7 @@ impl Worker {
             Stage::Told(told) if told.threads.iter().any(|thread| thread.runs) => ("told", String::new()),
             Stage::Told(_) => ("idle", "it runs no app".to_owned()),
             Stage::Waiting if idle => ("idle", "it waits for a request".to_owned()),
-            Stage::Waiting => {
-                ("waits", "its only thread is in a system call; it is not asked now, because the app would notice".to_owned())
-            }
+            Stage::Waiting => ("waits", "its only thread is in a system call, which a question would interrupt".to_owned()),
             Stage::Asked if told.threads.iter().any(|thread| thread.runs) => {
                 ("partly", format!("a thread has not answered within {PATIENCE:?}: {busy}"))
             }

@@ -81,7 +81,7 @@ impl Clients {
     /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let consequence = "orders to the control socket wait for a moment";
+            let consequence = "the control socket accepts no clients for a moment";
             let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             if let Err(why) = self.admit(&socket, now) {
                 let mut line = Object::failure(&why);

@@ -61,13 +61,13 @@ fn make_private(path: &Path) -> Result<(), String> {
 fn is_private(path: &Path) -> Result<(), String> {
     let found = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.is_dir() {
-        return Err("it is no directory".to_owned());
+        return Err("it is not a directory".to_owned());
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err("it belongs to another user".to_owned());
     }
     if found.mode() & 0o077 != 0 {
-        return Err("others may enter it".to_owned());
+        return Err("other users may enter it".to_owned());
     }
     Ok(())
 }
@@ -130,10 +130,10 @@ mod tests {
         assert_eq!(make_private(&path), Ok(()));
         assert_eq!(make_private(&path), Ok(()), "it is there already");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-        assert_eq!(make_private(&path), Err("others may enter it".to_owned()));
+        assert_eq!(make_private(&path), Err("other users may enter it".to_owned()));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/", &link).expect("it is writable");
-        assert_eq!(make_private(&link), Err("it is no directory".to_owned()));
+        assert_eq!(make_private(&link), Err("it is not a directory".to_owned()));
         assert!(make_private(Path::new("/nowhere/at/all")).is_err());
     }
 }

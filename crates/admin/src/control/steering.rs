@@ -209,7 +209,7 @@ pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
     for caller in waiting.chain(control.backtraces.left()) {
-        control.clients.answer(caller, Object::failure("the server has been upgraded meanwhile: ask the new one"));
+        control.clients.answer(caller, Object::failure("the server was upgraded in the meantime: ask the new one"));
     }
 }
 

@@ -54,10 +54,10 @@ impl Allowed {
         self.told = Some(now);
         let others = match std::mem::take(&mut self.refused) - 1 {
             0 => String::new(),
-            1 => ", nor was another one since the last such message".to_owned(),
-            more => format!(", nor were {more} others since the last such message"),
+            1 => ", like another client since the last such message".to_owned(),
+            more => format!(", like {more} other clients since the last such message"),
         };
-        Some(format!("{address} is not given metrics: it is in none of the networks behind --metrics ...?allow={others}"))
+        Some(format!("refused metrics to {address}, which is in none of the networks of --metrics ...?allow={others}"))
     }
 }
 
@@ -82,11 +82,11 @@ mod tests {
         let (mut allowed, begun) = (Allowed::default(), Instant::now());
         let stranger: IpAddr = [192, 0, 2, 7].into();
         let mut refuse = |seconds| allowed.note_refusal(stranger, begun + Duration::from_secs(seconds));
-        let first = "192.0.2.7 is not given metrics: it is in none of the networks behind --metrics ...?allow=";
+        let first = "refused metrics to 192.0.2.7, which is in none of the networks of --metrics ...?allow=";
         assert_eq!(refuse(0).as_deref(), Some(first));
         assert_eq!((refuse(1), refuse(59)), (None, None));
-        assert_eq!(refuse(60), Some(format!("{first}, nor were 2 others since the last such message")));
+        assert_eq!(refuse(60), Some(format!("{first}, like 2 other clients since the last such message")));
         assert_eq!(refuse(61), None);
-        assert_eq!(refuse(200), Some(format!("{first}, nor was another one since the last such message")));
+        assert_eq!(refuse(200), Some(format!("{first}, like another client since the last such message")));
     }
 }

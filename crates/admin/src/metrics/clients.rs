@@ -103,7 +103,8 @@ impl Clients {
     /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(socket) = self.entrance.accept(listener, now, "nobody is given metrics for a moment") else { return };
+            let consequence = "the addresses for metrics accept no clients for a moment";
+            let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             self.admit(socket, now);
         }
     }

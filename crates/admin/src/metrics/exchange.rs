@@ -21,7 +21,7 @@ const PAGE: &[u8] = b"/";
 const EVENTS: &[u8] = b"/events";
 
 const STRANGE_HOST: &str =
-    "the dashboard is not known by this name: ask by an address or localhost, or add the name to --dashboard\n";
+    "the dashboard does not answer to this host name: use an IP address or localhost, or add the name to --dashboard\n";
 
 const STRANGER: &str = "metrics are not for this address\n";
 

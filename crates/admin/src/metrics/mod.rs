@@ -211,7 +211,7 @@ impl Metrics {
     }
 
     fn wait_for_address(&mut self, why: &str) {
-        log::warn!("{why}; this is tried again until it works");
+        log::warn!("{why}; retrying twice a second");
         self.stage = Stage::Open { next_try: Some(Instant::now() + TRIED_EVERY) };
     }
 

@@ -30,7 +30,7 @@ pub fn change_over(wanted: &str) -> Result<(), Trouble> {
         return Ok(());
     }
     let failed = |why: &str| Trouble::failure(format!("cannot run the Lua that --lua {lowercase} asks for: {why}"));
-    let path = other_program().ok_or_else(|| failed("this program does not know where it is"))?;
+    let path = other_program().ok_or_else(|| failed("the path of this program is unknown"))?;
     // Executing this program again would never end.
     let itself = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
     if path.canonicalize().ok() == itself {

@@ -70,8 +70,8 @@ impl Source {
         let [status, workers] = [self.answer("status")?, self.answer("workers")?];
         for answer in [&status, &workers] {
             if answer.get("ok").and_then(Value::as_bool) != Some(true) {
-                let why = answer.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
-                return Err(Trouble::failure(format!("the server refuses: {}", harmless(why))));
+                let why = answer.get("error").and_then(Value::as_str).unwrap_or("the server gave no reason");
+                return Err(Trouble::failure(format!("the server refused: {}", harmless(why))));
             }
         }
         // A server whose workers do not report their requests refuses only this query.
@@ -100,7 +100,7 @@ impl Source {
     fn answer(&self, order: &str) -> Result<Value, Trouble> {
         let answer = control::ask(&self.path, order, true)?;
         serde_json::from_str(&answer)
-            .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))
+            .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))
     }
 
     /// Whether the kernel has the same id for the first process of the server as the server itself.

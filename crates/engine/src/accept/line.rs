@@ -272,7 +272,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         let Door { listener, socket, .. } = self.acceptance.doors[door];
         let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
         if let Err(error) = rejoined {
-            log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
+            log::error!("cannot wait for connections on {} again: {error}", self.listeners[listener].display);
         }
     }
 
@@ -298,7 +298,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         }
         if let Err(error) = self.watch_bell() {
-            log::error!("cannot wait at the bell again: {error}");
+            log::error!("cannot watch the doorbell of idle lanes again: {error}");
         }
     }
 
@@ -306,13 +306,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.count_as_idle(false);
         for (number, door) in self.acceptance.doors.iter().enumerate() {
             if let Err(error) = self.backend.unlisten(number, door.socket) {
-                log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
+                log::error!("cannot stop accepting on {}: {error}", self.listeners[door.listener].display);
             }
         }
         if let Some(bell) = self.bell()
             && let Err(error) = self.backend.unlisten(self.acceptance.doors.len(), bell.as_fd())
         {
-            log::error!("cannot stop watching the bell: {error}");
+            log::error!("cannot stop watching the doorbell of idle lanes: {error}");
         }
     }
 }

@@ -219,7 +219,8 @@ impl Intake<'_> {
         let worker = &mut pools[open.pool];
         if worker.deadline(&mut open.taken, time).is_err() {
             log::error!(
-                "an app's new deadline for its request does not hold: its response waits for the client, and the old one stays"
+                "an app's new deadline for its request is ignored, because its response already waits for the client; the old \
+                 one stays"
             );
         }
     }

@@ -51,7 +51,7 @@ impl Intake<'_> {
         open.check(pools).map_err(|_| io::ErrorKind::NotConnected)?;
         // The edge would refuse it, and end the exchange.
         if open.shared {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection carries other requests, too"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection also carries other requests"));
         }
         if !open.backlog.is_empty() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"));

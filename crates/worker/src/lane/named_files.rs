@@ -113,7 +113,7 @@ impl Named {
 fn refuse(outlet: &dyn Outlet, exchange: ExchangeId, name: &[u8], why: &NotFound) -> Result<(), ReplyError> {
     let name = name.escape_ascii();
     match why {
-        NotFound::Missing => log::error!("the app has named a file that is not there, or not where it may name files: {name}"),
+        NotFound::Missing => log::error!("the app has named a file that does not exist or is outside its directories: {name}"),
         NotFound::Forbidden => log::error!("the app has named a file that may not be read: {name}"),
         NotFound::Failed(error) => log::error!("the app has named a file that cannot be opened: {name}: {error}"),
     }

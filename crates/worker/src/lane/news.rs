@@ -29,7 +29,7 @@ impl<W: Waiter> Wait for News<'_, W> {
         self.idle.inspect(|idle| _ = idle.fetch_sub(1, Ordering::Relaxed));
         if let Err(error) = outcome {
             // The next turn fails in the same way, and may log it with the lock held.
-            log::error!("cannot wait: {error}");
+            log::error!("cannot wait for events: {error}");
             std::thread::sleep(PAUSE);
         }
     }

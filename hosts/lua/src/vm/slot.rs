@@ -461,7 +461,7 @@ unsafe fn log_place(l: *mut lua_State, milliseconds: u64) {
         let quiet = stack.quiet();
         let traceback = String::from_utf8_lossy(quiet.string(-1).unwrap_or_default());
         let seconds = Duration::from_millis(milliseconds).as_secs_f64();
-        log::warn!("a script has run for {seconds} s and goes on; {traceback}");
+        log::warn!("a script has run for {seconds} s and is still running; {traceback}");
         drop(traceback);
         quiet.cut(height);
     }

@@ -84,7 +84,7 @@ impl Dashboard {
     /// Writes the history for the next program. `whole`: it is final.
     pub(super) fn bequeath(&self, whole: bool) {
         if let Some(Err(error)) = self.bequest.as_ref().map(|bequest| bequest.write(&self.history, whole)) {
-            log::warn!("the next program does not get the dashboard's history: {error}");
+            log::warn!("cannot pass the dashboard's history on to the next program: {error}");
         }
     }
 
