@@ -87,9 +87,9 @@ pub enum AccessItem {
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A second.
+    /// One thousandth of a second.
     Seconds,
-    /// A thousandth of a second.
+    /// One millionth of a second.
     Milliseconds,
     /// A millionth of a second.
     Microseconds,
@@ -145,7 +145,7 @@ impl AccessPattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// Says which part is not understood, and which form is expected.
+    /// The reason, with the part that is not understood and the form that is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(control) = text.chars().find(|character| character.is_control()) {
             return Err(format!("a line of the log has no {control:?}; write \\t for a tab"));

@@ -5,17 +5,17 @@
 pub struct Dashboard {
     /// The content.
     pub shows: DashboardShows,
-    /// Names of hosts, beside `localhost`, all IP addresses, and the name in the address for metrics.
+    /// The host names accepted beside `localhost`, IP addresses and the name in the address for metrics.
     pub names: Vec<String>,
 }
 
 /// The content of a dashboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DashboardShows {
-    /// There is no dashboard.
+    /// No dashboard.
     #[default]
     Nothing,
-    /// The numbers of the metrics, and the processes.
+    /// The metrics and the processes.
     Numbers,
     /// Also the methods, targets and clients of the requests in progress.
     Requests,

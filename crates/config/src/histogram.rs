@@ -14,7 +14,7 @@ pub(super) fn usual_bounds() -> Vec<Bound> {
 /// Parses the bounds.
 ///
 /// # Errors
-/// Says which form is expected.
+/// The expected form.
 pub(super) fn bounds(text: &str) -> Result<Vec<Bound>, String> {
     let bounds: Result<Vec<Bound>, String> = text.split(',').map(|text| bound(text.trim())).collect();
     let bounds = bounds?;

@@ -1,7 +1,7 @@
 //! Hides the secrets in quoted input.
 //!
-//! A value in the wrong option may be a key, a password or a token, and an error is written to a journal that many can read.
-//! So every message that quotes a value passes through [`masked`].
+//! A value in the wrong option may be a key, a password or a token, and errors are written to a journal that many users can
+//! read. So every message that quotes a value passes through [`masked`].
 
 use std::borrow::Cow;
 

@@ -19,7 +19,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin that a host written in C has described: `command line`, `file PATH`, or the name of a caller.
+    /// The origin as a C host names it: `command line`, `file PATH`, or the name of a caller.
     #[must_use]
     pub fn named(text: &str) -> Self {
         match text.strip_prefix("file ") {

@@ -61,7 +61,7 @@ impl Draft {
     }
 }
 
-/// Applies a text to the draft, or says which texts are valid.
+/// Applies a text to the draft, or returns the expected form.
 pub(super) type Apply = fn(&mut Draft, &str) -> Result<(), String>;
 
 /// A setting, with all of its properties in one place, so that flags, options of plackup, `oribi check` and the manual agree.
@@ -78,14 +78,14 @@ pub struct Setting {
     pub environment: Option<&'static str>,
     /// Its heading.
     pub section: Section,
-    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
+    /// The placeholder for its value in a usage text; empty for a switch, which needs no value.
     pub placeholder: &'static str,
     /// The description with its unit, without its default.
     pub help: &'static str,
     /// A description of the default if it depends on the machine or on other settings.
     pub(crate) default_words: Option<&'static str>,
     pub(super) apply: Apply,
-    /// The text of its value, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
+    /// The value as text, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
     /// The same for a setting that collects values: a text for each value.
     pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,
@@ -155,7 +155,7 @@ impl Setting {
         self.show_each.is_some()
     }
 
-    /// The text of its value; `None` for a shorthand.
+    /// The value as text; `None` for a shorthand.
     pub(super) fn show_in(&self, settings: &Settings) -> Option<String> {
         match (self.show, self.show_each) {
             (Some(show), _) => Some(show(settings)),
