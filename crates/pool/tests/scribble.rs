@@ -1,5 +1,5 @@
-//! The invariants that hold whatever a stranger writes to the memory of a pool: tried with many random plays, and with the
-//! seeds of the fuzz target, so that every test run tries again every input that a fuzzer has found.
+//! Invariants that hold even if a stranger writes to the memory of a pool, tried with many random plays and with the seeds
+//! of the fuzz target, so that every test run repeats each input that a fuzzer has found.
 
 #[path = "../../../fuzz/bodies/pool_scribble.rs"]
 mod pool_scribble;
