@@ -293,7 +293,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
         let taken = app.take();
         let name = app.seen()["GET /".len()..].trim_end().to_owned();
         if name == "a7" && !answered.contains(&name) {
-            // The next worker dies, too, while another client waits.
+            // The next worker also dies while another client waits.
             let third = site.asking(&get("/c"));
             site.bury(0);
             app = site.worker();
