@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// One of several seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Its number, counted from 0.
+    /// The number of this seat, counted from 0.
     pub number: usize,
     /// The number of seats.
     pub of: usize,
@@ -42,7 +42,7 @@ pub struct Door<'a> {
     pub listener: usize,
     /// The socket.
     pub socket: BorrowedFd<'a>,
-    /// Whether lanes in other seats accept connections from this socket, too.
+    /// Whether lanes in other seats also accept connections from this socket.
     pub shared: bool,
 }
 
