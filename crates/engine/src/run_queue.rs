@@ -12,11 +12,11 @@ pub(super) struct RunQueue {
     pub(super) handled: usize,
     /// Complete requests.
     pub(super) ready: VecDeque<Place>,
-    /// The connection of the latest of them that was lent, if that connection carries others, too.
+    /// The connection of the latest request that was lent, if that connection also carries others.
     pub(super) lent_last: Option<u32>,
     /// Connections that need a turn without an event: more input, or the next part of a file.
     pub(super) turns: VecDeque<Token>,
     /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
-    /// round come after the connections with events.
+    /// round follow the connections with events.
     pub(super) turns_due: usize,
 }
