@@ -7,8 +7,8 @@
 //!    memory or in a file (`content`);
 //! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands out the complete [`Exchange`]. From then on **the engine is not
 //!    borrowed** and others may drive it;
-//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`response`, `framing`), and the engine
-//!    sends it, or queues it after output that already waits (`send`, `output`);
+//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`response`, `framing`), and the
+//!    engine sends it, or queues it after output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
 //! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles

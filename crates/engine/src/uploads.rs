@@ -2,12 +2,11 @@
 //!
 //! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an
 //!   earlier one is complete: content that they may send anyway stays in memory, and a stream that still exceeds the share
-//!   is
-//!   reset, so that its client may repeat it.
+//!   is reset, so that its client may repeat it.
 //! * If all together hold too much memory, content moves to files, as far as files are left, the largest first.
 //! * If they still hold too much, the content that burdens others most is dropped: that of the connection with the most, for
-//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds much
-//!   does not exclude others.
+//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds
+//!   much does not exclude others.
 
 use super::Engine;
 use super::bounds::Sum;

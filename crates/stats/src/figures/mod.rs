@@ -1,7 +1,7 @@
 //! Metrics that apps count themselves, and a few of their language runtimes, for `--metrics`.
 //!
-//! * Each worker counts in its own `Table`, in memory that it shares with the first process: without a system call, a
-//!   lock or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
+//! * Each worker counts in its own `Table`, in memory that it shares with the first process: without a system call, a lock
+//!   or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
 //! * The first process does not trust this memory. It copies a table, omits invalid entries, and adds the growth of the
 //!   others to the `FigureTotals`, which outlive workers, generations and upgrades.
 //! * Memory is bounded: `table::SERIES` series for a server, and as many for a worker. Further series are counted as

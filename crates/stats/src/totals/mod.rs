@@ -2,8 +2,8 @@
 //! of the program.
 //!
 //! * Every process that counts has an [`Account`] in memory that its parent reads, in its own cache lines. An account is
-//!   never cleared: the next process in the same slot continues with it. So no count is lost at the end of a process,
-//!   and none is counted twice.
+//!   never cleared: the next process in the same slot continues with it. So no count is lost at the end of a process, and
+//!   none is counted twice.
 //! * Events of each request are counted by an engine's `Tally`, by a plain load and store: no other thread writes that
 //!   memory. Where several lanes share a process, each counts for itself, and adds that to the account once per iteration of
 //!   its event loop.
