@@ -58,7 +58,7 @@ pub trait Runner {
     /// The content of the app's configuration file, if there is one.
     ///
     /// # Errors
-    /// Says why the file cannot be used.
+    /// The reason why the file cannot be used.
     fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
         Ok(None)
     }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 pub struct Trouble {
     /// The message.
     pub message: String,
-    /// 1: it failed; 2: the command line is invalid.
+    /// 1 for a failure, 2 for an invalid command line.
     pub status: u8,
 }
 
@@ -34,7 +34,7 @@ pub fn explain(said: &clap::Error) -> u8 {
     // If the output is closed, there is no reader.
     let _ = match masked(&text) {
         Cow::Borrowed(_) => said.print(),
-        // An error quotes an argument, which may hold a secret.
+        // An error quotes an argument, which may contain a secret.
         Cow::Owned(shown) if said.use_stderr() => io::stderr().write_all(shown.as_bytes()),
         Cow::Owned(_) => said.print(),
     };

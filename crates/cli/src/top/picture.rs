@@ -24,7 +24,7 @@ pub enum Style {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub pieces: Vec<(String, Style)>,
-    /// The style of the rest of the line up to the edge; `None`: none.
+    /// The style of the rest of the line up to the edge; `None` for none.
     pub filled: Option<Style>,
 }
 
