@@ -61,7 +61,7 @@ pub(crate) enum Next<T> {
     Leave,
 }
 
-/// A client.
+/// A non-blocking client of the first process.
 pub(crate) trait Attended {
     /// The type of its requests.
     type Wish;

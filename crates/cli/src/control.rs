@@ -143,7 +143,7 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     Ok(answer)
 }
 
-/// Prints a response.
+/// Prints the response to an order.
 fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     let value: Value = serde_json::from_str(answer)
         .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))?;

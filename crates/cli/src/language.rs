@@ -70,8 +70,8 @@ pub trait Runner {
 
 /// An app that was found.
 pub struct App {
-    /// Its file.
+    /// The file of the app.
     pub path: PathBuf,
-    /// Its language.
+    /// The language of the app.
     pub language: &'static Language,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Serve,
-    /// In the background.
+    /// Run the server in the background.
     Daemonize,
     Check,
     Version,

@@ -7,16 +7,16 @@ use std::io::{self, Write};
 /// A message for the user, and the exit status.
 #[derive(Debug)]
 pub struct Trouble {
-    /// The message.
+    /// The message for the user.
     pub message: String,
     /// 1 for a failure, 2 for an invalid command line.
     pub status: u8,
 }
 
 impl Trouble {
-    /// The request failed.
+    /// The exit status of a command that failed.
     pub const FAILED: u8 = 1;
-    /// The command line is invalid.
+    /// The exit status for an invalid command line.
     pub const USAGE: u8 = 2;
 
     pub fn usage(message: impl Into<String>) -> Self {

@@ -212,7 +212,7 @@ fn a_wish_to_close_is_read_in_any_case_and_announced() {
             .expect(ANSWER)
             .send(GET)
             .expect(ANSWER);
-        // HTTP/1.0 connections close unless the client asks otherwise, and the answer says so.
+        // HTTP/1.0 connections close unless the client asks otherwise, and the answer announces it.
         assert_eq!(server.connect().send(b"GET / HTTP/1.0\r\n\r\n").rest().as_bytes(), LAST_ANSWER);
     }
 }

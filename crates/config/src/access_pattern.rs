@@ -26,15 +26,15 @@ pub enum AccessPart {
 /// An item that may differ from line to line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessItem {
-    /// The client's address.
+    /// The address of the client.
     Client,
-    /// The client's port.
+    /// The port of the client.
     ClientPort,
     /// The peer of the connection: the client, or a proxy.
     Peer,
     /// The method, the target and the version.
     RequestLine,
-    /// The method.
+    /// The method of the request.
     Method,
     /// The path without its query.
     Path,
@@ -56,7 +56,7 @@ pub enum AccessItem {
     Cookie(Vec<u8>),
     /// A field of the response, by its index in [`AccessPattern::response_fields`].
     ResponseField(usize),
-    /// The status.
+    /// The status of the response.
     Status,
     /// The bytes of the content.
     Bytes,

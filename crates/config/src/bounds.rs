@@ -31,7 +31,7 @@ pub const NANOSECONDS: [u64; BOUNDS] = {
 pub struct Bound(u8);
 
 impl Bound {
-    /// All bounds.
+    /// All bounds, the shortest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..BOUNDS as u8).map(Self)
     }

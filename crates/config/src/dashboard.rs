@@ -3,7 +3,7 @@
 /// The dashboard at the address for metrics: its content, and the names of hosts by which it may be requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dashboard {
-    /// The content.
+    /// The parts of the server's state that it displays.
     pub shows: DashboardShows,
     /// The host names accepted beside `localhost`, IP addresses and the name in the address for metrics.
     pub names: Vec<String>,

@@ -1,6 +1,6 @@
 //! The working directory of a server, by the path under which its user knows it.
 //!
-//! Deployment tools put each release into a directory of its own and point a symbolic link to the current one. The system
+//! Deployment tools put each release into a separate directory and point a symbolic link to the current one. The system
 //! knows the working directory of a process without the link, so only `PWD` has the path with the link.
 
 use oribi_io::process::environment;

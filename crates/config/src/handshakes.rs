@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Handshakes {
     /// The oldest version of TLS.
     pub oldest: Option<Version>,
-    /// The accepted suites.
+    /// The accepted cipher suites.
     pub suites: Option<Suites>,
     /// Whether clients are asked for certificates.
     pub clients: Option<Verify>,
@@ -20,7 +20,7 @@ pub(crate) struct Handshakes {
 /// The certificates and rules of a listener with encrypted connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The certificates.
+    /// The files of the certificates and keys.
     pub files: Vec<CertificateFiles>,
     /// A file with the authorities that may sign certificates of clients, if any.
     pub authorities: Option<PathBuf>,

@@ -37,8 +37,8 @@ fn is_of_environment(given: &Given) -> bool {
     matches!(given.origin, Origin::Environment(_))
 }
 
-/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given`: the
-/// texts that have precedence; `all`: all texts. Returns the origin of the listeners.
+/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given` are the
+/// texts that have precedence, and `all` are all texts. Returns the origin of the listeners.
 pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Result<Option<Origin>, SettingError> {
     let best = |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| rank(given));
     let (listen, tcp) = (best(adds_listener), best(is_tcp));

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// The length, in bytes, from which a word that is neither a path nor a name is taken for a token.
+/// The length, in bytes, from which a word that is neither a path nor a name counts as a token.
 const TOKEN_BYTES: usize = 32;
 
 /// The most bytes of a quoted value.

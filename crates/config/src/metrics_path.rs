@@ -17,7 +17,7 @@ impl MetricsPath {
         Self { path, allowed }
     }
 
-    /// The path.
+    /// The path at which clients get metrics.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

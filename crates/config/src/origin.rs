@@ -8,9 +8,9 @@ use std::fmt;
 pub enum Origin {
     /// The setting was not set.
     Default,
-    /// A configuration file.
+    /// A configuration file, by its path.
     File(String),
-    /// An environment variable.
+    /// An environment variable, by its name.
     Environment(&'static str),
     /// A flag of the `oribi` command.
     CommandLine,

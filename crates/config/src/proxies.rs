@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// Trusted peers.
+/// The peers whose fields the server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedPeers {
     /// All peers of Unix sockets.
@@ -141,9 +141,9 @@ impl fmt::Display for TrustedPeers {
 }
 
 impl ForwardedFields {
-    /// All fields.
+    /// The set of all fields.
     pub(crate) const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
-    /// No fields.
+    /// The empty set of fields.
     pub const NONE: Self = Self { client: false, scheme: false, host: false, port: false, forwarded: false };
 
     /// The fields by their names.

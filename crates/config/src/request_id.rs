@@ -42,7 +42,7 @@ impl RequestIdField {
         Ok(Self { name: text.to_owned(), known })
     }
 
-    /// The name.
+    /// The name of the field.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

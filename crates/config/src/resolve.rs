@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// The settings, and the origin of each.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The settings.
+    /// The settings made from all texts.
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,

@@ -5,28 +5,28 @@ use super::settings::Settings;
 /// The headings under which `--help` and `oribi check` group the settings, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// Addresses of listeners.
+    /// The addresses of the listeners.
     Listening,
     /// Processes and threads, and their lives.
     Workers,
     /// Processes that own the connections and run no app.
     Edges,
-    /// Deadlines.
+    /// Deadlines for clients, apps and workers.
     Timeouts,
-    /// Limits for clients.
+    /// Limits for the requests of clients.
     Limits,
     /// Parts of requests that apps get.
     Requests,
-    /// Additions to responses.
+    /// Additions of the server to responses.
     Responses,
     /// Files that are served without an app.
     Files,
-    /// Logs and files.
+    /// Logs, and the files of the server itself.
     Logs,
 }
 
 impl Section {
-    /// The heading.
+    /// The text of the heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ pub struct Setting {
     pub short: Option<char>,
     /// The environment variable that sets it if no flag does.
     pub environment: Option<&'static str>,
-    /// Its heading.
+    /// The heading of its group.
     pub section: Section,
     /// The placeholder for its value in a usage text; empty for a switch, which needs no value.
     pub placeholder: &'static str,

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The protocol of a listener's clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 and HTTP/1.0.
+    /// HTTP, up to version 2.
     #[default]
     Http,
     /// FastCGI 1.0: the client is a web server.
@@ -49,7 +49,7 @@ pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
     #[default]
     Shared,
-    /// Each lane has a listening socket of its own for each TCP address, and the kernel spreads connections among them
+    /// Each lane has its own listening socket for each TCP address, and the kernel spreads connections among them
     /// (SO_REUSEPORT).
     Own,
 }
@@ -81,7 +81,7 @@ pub enum SandboxChoice {
 /// The address of the socket for `oribi ctl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ControlChoice {
-    /// No control socket.
+    /// The server has no control socket.
     #[default]
     Off,
     /// A socket named after the process, in a directory that only its user can enter.
@@ -93,7 +93,7 @@ pub enum ControlChoice {
 /// The address and the protocol of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// The address.
+    /// The address of the listening socket.
     pub socket: SocketAddress,
     /// The protocol of the clients; `None` for [`Settings::protocol`].
     pub protocol: Option<Protocol>,
@@ -166,9 +166,9 @@ pub enum SocketAddress {
         /// Port; 0 lets the kernel choose.
         port: u16,
     },
-    /// A Unix socket.
+    /// A Unix socket in the file system.
     Unix {
-        /// Its path.
+        /// The path of the socket file.
         path: PathBuf,
         /// Permission bits of the socket file; `None` leaves them to the umask.
         mode: Option<u32>,
@@ -262,9 +262,9 @@ pub enum LogTarget {
 /// The format of access log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// Apache's `common`.
+    /// The format `common` of Apache.
     Common,
-    /// Apache's `combined`.
+    /// The format `combined` of Apache.
     Combined,
     /// That of Rack::CommonLogger, which Puma uses as well: `common` and the seconds that the request took.
     Rack,
@@ -308,7 +308,7 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Whether clients may speak HTTP/2.
     pub http2: bool,
-    /// Worker processes.
+    /// The number of worker processes.
     pub workers: usize,
     /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
     pub threads: usize,
@@ -355,9 +355,9 @@ pub struct Settings {
     pub spawn_interval: Duration,
     /// Time to wait after a worker has failed; it doubles, up to a minute, while workers keep failing.
     pub respawn_interval: Duration,
-    /// Limits.
+    /// The limits for clients.
     pub limits: Limits,
-    /// Deadlines.
+    /// The deadlines for clients and apps.
     pub timeouts: Timeouts,
     /// The Server field of responses; empty for none.
     pub server_header: String,

@@ -33,7 +33,7 @@ pub struct SystemLog {
     pub facility: u8,
     /// The name of the program that sends the messages.
     pub tag: String,
-    /// The user's text.
+    /// The text of the setting.
     text: String,
 }
 
@@ -42,7 +42,7 @@ pub struct SystemLog {
 pub enum LogPlace {
     /// A socket of this machine.
     Socket(PathBuf),
-    /// A UDP port.
+    /// A UDP port of a daemon.
     Address(SocketAddr),
 }
 
@@ -51,7 +51,7 @@ pub enum LogPlace {
 pub enum MessageForm {
     /// The local form of syslog(3).
     Local,
-    /// RFC 5424.
+    /// The format of RFC 5424.
     Network,
     /// The fields of the journal's protocol.
     Journal,

@@ -21,7 +21,7 @@ pub struct Tls {
     pub(crate) by_default: bool,
     /// The oldest version of TLS.
     pub(crate) oldest: Version,
-    /// The accepted suites.
+    /// The accepted cipher suites.
     pub(crate) suites: Suites,
     /// Whether clients are asked for certificates.
     pub(crate) clients: Verify,

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct SampleRatio(u32);
 
 impl SampleRatio {
-    /// All traces.
+    /// The ratio by which all traces are sampled.
     pub const ALL: Self = Self(Self::WHOLE);
     const WHOLE: u32 = 1_000_000;
 

@@ -199,7 +199,7 @@ pub fn show_switch(on: bool) -> String {
     (if on { "on" } else { "off" }).to_owned()
 }
 
-/// Parses a path.
+/// Parses the path of a file or directory.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected a path".to_owned());

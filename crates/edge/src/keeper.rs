@@ -61,7 +61,7 @@ impl Reason {
 pub struct Plea {
     /// The process id of the worker, according to the edge.
     pub process: u32,
-    /// The reason.
+    /// The reason for the request.
     pub reason: Reason,
 }
 
@@ -69,7 +69,7 @@ impl Plea {
     /// The size of a message in bytes.
     pub const SIZE: usize = 8;
 
-    /// Encodes the message.
+    /// Encodes the message for the socket.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
     }
@@ -139,7 +139,7 @@ pub struct Pleas {
 }
 
 impl Pleas {
-    /// Returns the socket, readable when the edge has sent a request; `None` if nothing can arrive any more. After the end
+    /// Returns the socket, readable when the edge has sent a request; `None` if nothing further can arrive. After the end
     /// of the socket was seen, it is not watched, because it would keep waking the parent until the edge's process has
     /// ended.
     pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
@@ -192,7 +192,7 @@ impl Pleas {
         self.give(ACCESS_LOG, log)
     }
 
-    /// Sends the edge certificates and keys, which only the parent process may have the right to read.
+    /// Sends the edge certificates and keys, which perhaps only the parent process may read.
     ///
     /// # Errors
     /// The edge has ended, or does not read from the socket.

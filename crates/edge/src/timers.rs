@@ -52,7 +52,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         due.map(|due| due.saturating_sub(self.now()))
     }
 
-    /// Handles expired timers.
+    /// Does the work of the expired timers.
     pub(super) fn see_to_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();

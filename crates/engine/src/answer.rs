@@ -88,7 +88,7 @@ pub(super) struct Outcome {
     pub(super) finished: bool,
     pub(super) status: u16,
     pub(super) route: u8,
-    /// Bytes of content.
+    /// Bytes of content sent to the client.
     pub(super) sent: u64,
     /// The times; `None` if the request was refused before it was complete.
     pub(super) laps: Option<Laps>,

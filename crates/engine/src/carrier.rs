@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(super) enum Multiplexer {
     /// A web server's connection.
     FastCgi(fcgi::Machine),
-    /// A client's.
+    /// The connection of a client that speaks HTTP/2.
     Http2(Box<h2::Machine>),
 }
 

@@ -124,7 +124,7 @@ pub(super) enum Departure {
 pub(super) enum Fate {
     /// The connection can serve the next request.
     Reuse,
-    /// The connection ends.
+    /// The connection ends with the response.
     Close,
     /// The sending side ends, and further input of the client is read for a while, so that a reset does not overtake the
     /// response.

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 /// the same.
 const GATHERED_BYTES: usize = 16 << 10;
 
-/// Content smaller than this is not moved from memory to a file of its own.
+/// Content smaller than this is not moved from memory to a separate file.
 const LEAST_MOVED: usize = 4 << 10;
 
 /// The bytes copied at a time from one file to another.
@@ -30,7 +30,7 @@ pub(super) enum StoredContent {
     Inline { start: usize, size: usize, memory: Share },
     /// In memory. `bytes` has room for all expected bytes, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize, memory: Share },
-    /// In a file.
+    /// Content that is too large for memory.
     File(Box<FileContent>),
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Deadline {
     Head = 0,
     /// The rest of the content.
     Content = 1,
-    /// The next request.
+    /// The next request on an idle connection.
     Idle = 2,
     /// Room in the socket for the next part of the response.
     Write = 3,

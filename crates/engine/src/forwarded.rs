@@ -105,7 +105,7 @@ impl Belief {
         belief
     }
 
-    /// Reads Forwarded.
+    /// Reads the standard field, Forwarded.
     fn of_standard(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let mut belief = Self::default();
         for element in values(head, KnownField::Forwarded).flat_map(elements) {

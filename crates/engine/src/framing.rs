@@ -48,7 +48,7 @@ pub(super) struct Terms<'e> {
 pub(super) enum End {
     /// The connection can serve the next request.
     Reuse,
-    /// The connection ends.
+    /// The connection ends with the response.
     Close,
 }
 

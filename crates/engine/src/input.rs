@@ -137,7 +137,7 @@ impl Input {
         }
     }
 
-    /// Drops all bytes.
+    /// Drops all bytes, and gives the buffer back.
     #[inline]
     pub(super) fn release(&mut self, pool: &mut Pool) {
         pool.give(std::mem::take(&mut self.bytes));

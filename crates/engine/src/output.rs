@@ -167,7 +167,6 @@ impl Output {
         self.closed.push_back(Segment::Bytes(bytes));
     }
 
-    /// Appends bytes.
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8]) {
         let tail = self.tail();

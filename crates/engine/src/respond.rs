@@ -40,7 +40,7 @@ pub enum Progress {
 /// The destination of a response, and everything that writing it may change.
 pub(super) struct Target<'e, S> {
     pub(super) place: Place,
-    /// The connection.
+    /// The number of the connection.
     pub(super) index: u32,
     pub(super) response: Response<'e, S>,
     /// The plan for a connection that only one exchange uses at a time.
@@ -447,7 +447,7 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Abandons an exchange.
+    /// Ends an exchange without a complete response.
     pub fn abandon(&mut self, exchange: ExchangeId) {
         self.give_up(exchange, 500);
     }
@@ -511,7 +511,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index).or_gone()
     }
 
-    /// Passes a message on to the web server's log; `false` if the exchange is over or did not come from a web server.
+    /// Passes a message on to the web server's log; `false` if the exchange is over or was not sent by a web server.
     pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { index, response, .. }) = Target::find(connections, streams, exchange) else { return false };

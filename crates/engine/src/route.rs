@@ -2,7 +2,7 @@
 
 use oribi_config::{Route, Settings, number_of_name};
 
-/// The routes by their prefixes. A request counts for one route only, so the longest prefix comes first.
+/// The routes by their prefixes. A request counts for one route only, so the longest prefix is first.
 #[derive(Debug)]
 pub(super) struct Routes(Vec<(Box<[u8]>, u8)>);
 

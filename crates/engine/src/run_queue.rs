@@ -10,7 +10,7 @@ pub(super) struct RunQueue {
     /// The events of the last wait; those before `handled` have been handled.
     pub(super) events: Vec<Event>,
     pub(super) handled: usize,
-    /// Complete requests.
+    /// Complete requests that wait to be lent.
     pub(super) ready: VecDeque<Place>,
     /// The connection of the latest request that was lent, if that connection also carries others.
     pub(super) lent_last: Option<u32>,

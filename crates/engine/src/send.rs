@@ -42,7 +42,7 @@ pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 /// The way in which framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From the queue.
+    /// The content is sent from the queue.
     Queued,
     /// From the host's memory, by [`Engine::send_between`].
     Gathered,

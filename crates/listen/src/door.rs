@@ -18,7 +18,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The only seat.
+    /// The seat of a lane that accepts from all sockets.
     pub const ONLY: Self = Self { number: 0, of: 1 };
 
     /// Returns one of the `parts` seats into which this one is divided.
@@ -40,7 +40,7 @@ impl Seat {
 pub struct Door<'a> {
     /// The index of its listener.
     pub listener: usize,
-    /// The socket.
+    /// The listening socket.
     pub socket: BorrowedFd<'a>,
     /// Whether lanes in other seats also accept connections from this socket.
     pub shared: bool,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const LARGEST_VAULT: u64 = 64 << 20;
 
 /// Opens all listeners of `settings`. A host name is opened on all its addresses. An empty host, `*` or `::` means every
-/// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
+/// interface, IPv6 and IPv4, each with a separate socket, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
 ///
 /// # Errors
 /// An address cannot be opened; the message contains the address, the reason, and a possible remedy. No socket stays open,

@@ -91,7 +91,7 @@ pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
 pub struct Writers {
     /// The user id of the owner.
     pub user: u32,
-    /// The group id.
+    /// The group id of the file.
     pub group: u32,
     /// Whether the group may write.
     pub with_group: bool,

@@ -449,7 +449,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
 
-    // A nap is a doze of its own length.
+    // A nap is a doze with its own length.
     edge.awake();
     collect(&mut edge, &mut outcomes);
     let _ = ["seven", "eight"].map(|text| submit(&mut edge, text));

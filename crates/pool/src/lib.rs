@@ -24,8 +24,8 @@
 //! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, no process (queued), or a
 //! worker. States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are
 //! kept in the edge's own memory. The edge also owns a request that it keeps out of the queue for a while
-//! ([`Edge::set_aside`]); the word of its slot says that it waits, for the survey. The worker's frames show how much of an
-//! answer there is. Each use of a slot has a serial number, so a process that comes too late finds a word that does not
+//! ([`Edge::set_aside`]); the word of its slot marks it as waiting, for the survey. The worker's frames show how much of an
+//! answer there is. Each use of a slot has a serial number, so a late process finds a word that does not
 //! match.
 //!
 //! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies,

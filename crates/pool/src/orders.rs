@@ -49,7 +49,7 @@ impl Orders {
 pub enum Wish {
     /// The file with the content of the request.
     Content,
-    /// The client's socket.
+    /// The client's socket, for an app that hijacks it.
     Socket,
     /// The file with the data for a filter.
     Data,

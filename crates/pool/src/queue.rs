@@ -3,7 +3,7 @@
 //! The edge writes an entry and then moves the tail. A worker takes a request by one compare-and-swap of the word of the
 //! entry's slot. The swap also writes the worker's number, so no request is taken without an owner, whenever a process dies.
 //! The head is only the start of a search: an entry before it has been taken or withdrawn, and stays so, because each use of
-//! a slot has a serial number of its own. So any worker that sees this may move the head, and an old head does no harm.
+//! a slot has its own serial number. So any worker that sees this may move the head, and an old head does no harm.
 
 use crate::mapping::Readable;
 use crate::shape::Layout;

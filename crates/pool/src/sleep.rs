@@ -1,6 +1,6 @@
 //! The announcement of sleep, and the wake-up of sleepers.
 //!
-//! A process that is about to sleep announces it in a word of its own, checks once more for something to do, and only then
+//! A process that is about to sleep announces it in its own word, checks once more for something to do, and only then
 //! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses
 //! are sequentially consistent: in any order, either the sleeper sees the publication or the publisher sees the sleeper.
 //! Only the position up to which the edge has read an area is written with a weaker order, because that happens for each
@@ -51,7 +51,7 @@ pub(crate) struct Sleep {
 impl Sleep {
     pub(crate) const AWAKE: Self = Self { number: 0, waits: Waits::No };
 
-    /// The next sleep.
+    /// The word of the next sleep.
     pub(crate) const fn next(self, waits: Waits) -> Self {
         Self { number: self.number.wrapping_add(1) & (u64::MAX >> 3), waits }
     }

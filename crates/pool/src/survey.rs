@@ -25,7 +25,7 @@ pub enum Stage {
     Queued(usize),
     /// A worker has the request.
     Taken {
-        /// The worker's place.
+        /// The place of the worker that has it.
         place: u32,
         /// The worker's process, as the edge has noted it; `None` if it has not noted one yet.
         process: Option<u32>,
@@ -40,7 +40,7 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     entry: Entry,
-    /// Its progress.
+    /// The progress of the request.
     pub stage: Stage,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
@@ -52,7 +52,7 @@ pub struct Sighting {
     pub orders: Orders,
 }
 
-/// Copied words.
+/// A copy of words of shared memory.
 struct Words(Vec<u8>);
 
 impl Words {

@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-/// Plays at random, in a pool to which strangers write as `options` say.
+/// Plays at random, in a pool to which strangers write according to `options`.
 fn play(options: u8) -> Seen {
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15 + u64::from(options));
     let mut all = Seen::default();

@@ -57,7 +57,7 @@ impl<'a> Boot<'a> {
     /// language has one. No deadline applies here: the supervisor kills a worker that takes too long.
     ///
     /// # Errors
-    /// The app is not fit to serve; the message says why.
+    /// The app is not fit to serve; the message contains the reason.
     pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
         host.enter();
         host.begin(self);

@@ -43,9 +43,9 @@ use std::time::Duration;
 /// The parameters of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSetup<'a> {
-    /// All settings.
+    /// The settings of the server.
     pub settings: &'a Settings,
-    /// The listeners.
+    /// The listeners of all addresses.
     pub listeners: &'a [Listener],
     /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
     pub doors: &'a [Door<'a>],

@@ -48,7 +48,7 @@ enum Stage {
     Done,
 }
 
-/// All clients.
+/// The connected clients.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     connected: Vec<Client>,

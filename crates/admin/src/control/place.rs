@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The suffix of the names of control sockets.
 const SUFFIX: &str = ".sock";
 
-/// A running server.
+/// A running server, found by its control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The process id of its first process.

@@ -35,7 +35,7 @@ pub struct Report {
 /// A worker or an edge.
 #[derive(Clone, Debug)]
 pub struct ProcessReport {
-    /// `worker`, `edge`.
+    /// `worker` or `edge`.
     pub kind: &'static str,
     /// Its generation; `None` without one.
     pub generation: Option<u64>,
@@ -65,7 +65,7 @@ pub struct GenerationReport {
     pub number: u64,
     /// The process id of its supervisor.
     pub pid: i32,
-    /// `loading`, `serving`, `finishing`.
+    /// One of `loading`, `serving` and `finishing`.
     pub state: &'static str,
     /// The time since it was loaded.
     pub age: Duration,

@@ -20,7 +20,7 @@ pub struct RequestReport {
     pub edge: Option<usize>,
     /// The position in the queue, counted from 1; `None` if it is not queued.
     pub position: Option<usize>,
-    /// The request itself.
+    /// The client, the method and the target.
     pub about: About,
     /// The time since it was complete.
     pub age: Duration,
@@ -35,7 +35,7 @@ pub struct RequestReport {
 /// The worker that has taken a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOfRequest {
-    /// The process id.
+    /// The process id of the worker.
     pub pid: u32,
     /// The number of the worker; `None` if the process is not a worker of this server.
     pub number: Option<usize>,

@@ -38,7 +38,7 @@ pub trait Steered {
     /// Returns the progress of that reload.
     fn reload_progress(&self, number: u64) -> Progress;
 
-    /// Begins to stop.
+    /// Begins to stop the server.
     fn begin_stop(&mut self);
 
     /// Sets the target number of workers; returns the previous one, and a number for [`Steered::scale_progress`].

@@ -113,7 +113,7 @@ pub struct Inquiry {
 pub enum Outcome<'i> {
     /// The answer has not arrived completely.
     Pending,
-    /// The metrics.
+    /// The metrics in the requested format.
     Metrics(&'i [u8]),
     /// The first process does not answer.
     Failed,

@@ -178,7 +178,7 @@ impl Metrics {
         self.listeners.clear();
     }
 
-    /// Closes the address.
+    /// Closes the listeners of the address.
     pub fn end(&mut self) {
         self.listeners.iter_mut().for_each(Listener::end);
     }

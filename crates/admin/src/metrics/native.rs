@@ -16,7 +16,7 @@ const EACH_DOUBLING: f64 = 8.0;
 /// Seconds: times up to the first bound, 10 microseconds, are in the bucket around zero.
 pub(super) const ZERO_THRESHOLD: f64 = 1e-5;
 
-/// A native histogram.
+/// A histogram in Prometheus's native form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Native {
     /// The count of the bucket around zero.
@@ -26,7 +26,7 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Converts a histogram.
+    /// Converts a histogram of the server.
     pub(super) fn of(histogram: &Histogram) -> Self {
         let (mut zero, mut buckets) = (0, Vec::new());
         let mut lower = None;

@@ -40,7 +40,7 @@ impl Format {
     }
 }
 
-/// Metrics being written.
+/// The output for one scrape, being written.
 #[derive(Debug)]
 pub(super) struct Text {
     format: Format,

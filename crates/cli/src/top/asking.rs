@@ -123,7 +123,7 @@ enum Wish {
     Backtrace(Option<u32>),
 }
 
-/// The querying thread.
+/// The thread that queries the server.
 pub struct Asker {
     wishes: Sender<Wish>,
     pub news: Receiver<News>,

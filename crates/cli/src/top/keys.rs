@@ -1,6 +1,6 @@
 //! Decodes keys, as terminals send them.
 
-/// A key.
+/// A key of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Char(char),

@@ -11,7 +11,7 @@ pub const SPANS: [f64; 3] = [1.0, 10.0, 60.0];
 /// exact time.
 const SLACK: f64 = 0.1;
 
-/// Numbers over time.
+/// The numbers of the server over time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     /// The newest snapshot; `None` before the first one.

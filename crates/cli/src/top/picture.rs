@@ -33,7 +33,7 @@ impl Line {
         Self::default().with(text, style)
     }
 
-    /// Adds a piece.
+    /// Adds a piece of text in a style.
     pub fn with(mut self, text: impl Into<String>, style: Style) -> Self {
         self.push(text, style);
         self
@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-/// Lines as text.
+/// The lines as text without styles.
 pub fn text(lines: &[Line]) -> String {
     lines.iter().map(|line| line.text() + "\n").collect()
 }

@@ -100,7 +100,7 @@ pub struct Request {
     pub worker: Option<u64>,
     pub pid: Option<u32>,
     pub client: String,
-    /// Method and target.
+    /// The method and the target.
     pub what: String,
 }
 

@@ -85,7 +85,7 @@ impl Site {
         App { worker, stored: Stored::default() }
     }
 
-    /// Serves until there is nothing to do at this moment; `false`: the edge has ended.
+    /// Serves until there is nothing to do at this moment; `false` if the edge has ended.
     #[track_caller]
     fn run(&mut self) -> bool {
         // The edge updates its clock by waiting, so only the second attempt to sleep counts.

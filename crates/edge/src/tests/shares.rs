@@ -160,7 +160,7 @@ fn requests_of_a_connection_keep_their_order_when_they_come_one_by_one() {
     assert_eq!(order.len(), 40 + 13);
 }
 
-/// RST_STREAM, with CANCEL.
+/// A frame by which a client cancels a stream (RST_STREAM with CANCEL).
 fn reset(number: u8) -> Vec<u8> {
     frame(3, 0, 2 * number - 1, &8_u32.to_be_bytes())
 }

@@ -6,7 +6,7 @@ use super::request::{LINE, NUMBER, NUMBERS};
 /// A summary of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glance<'a> {
-    /// The method.
+    /// The method of the request.
     pub method: &'a [u8],
     /// The target up to its query: a query may hold secrets that the survey must not show.
     pub target: &'a [u8],

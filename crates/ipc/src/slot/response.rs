@@ -125,7 +125,7 @@ fn line((name, value): FieldPair<'_>) -> [u8; LINE] {
 /// The head of a response as received, with unchecked status and fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// Status and fields.
+    /// The status and the fields, unchecked.
     pub head: ResponseHead<'a>,
     /// The content that follows.
     pub content: Content,

@@ -45,7 +45,7 @@ pub enum Event {
 /// A part of a file. The pool does not check whether the file has that many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePart {
-    /// The first byte.
+    /// The position of the first byte in the file.
     pub offset: u64,
     /// The number of bytes.
     pub size: u64,
@@ -267,7 +267,7 @@ impl Edge {
         false
     }
 
-    /// Ends a [`pause`](Edge::pause).
+    /// Continues reading after [`Edge::pause`].
     pub fn resume(&mut self, ticket: Ticket) {
         if let Some(record) = self.current(ticket.0)
             && let State::Begun(worker, area) = record.state

@@ -154,7 +154,7 @@ pub struct Edge {
 pub struct Waits {
     /// The sum of all waits.
     pub all: Duration,
-    /// The longest wait.
+    /// The longest wait of a request.
     pub longest: Duration,
 }
 
@@ -326,7 +326,7 @@ impl Edge {
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
     }
 
-    /// Counts the workers.
+    /// The numbers of attached and of waiting workers.
     #[must_use]
     pub fn staff(&self) -> Staff {
         let mut staff = Staff::default();
@@ -458,7 +458,7 @@ impl Edge {
         }
     }
 
-    /// Frees a slot.
+    /// Makes a slot free for another request.
     fn release(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Edge(entry.serial).bits(), Release);
         let record = &mut self.records[entry.slot as usize];

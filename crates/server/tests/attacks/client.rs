@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub enum Ending {
     /// An orderly end: everything that was sent has arrived.
     End,
-    /// A reset.
+    /// The server reset the connection.
     Reset,
 }
 

@@ -148,7 +148,7 @@ impl ContextSupply for Answering {
     }
 }
 
-/// A lane of its own thread.
+/// A lane in a separate thread.
 pub struct Real {
     address: std::net::SocketAddr,
     slot: WorkerSlot,

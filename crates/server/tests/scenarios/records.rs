@@ -46,7 +46,7 @@ pub fn begin(id: u16, role: u8, keep: bool) -> Vec<u8> {
     record(BEGIN, id, &[0, role, u8::from(keep), 0, 0, 0, 0, 0])
 }
 
-/// Name-value pairs.
+/// Encodes name-value pairs.
 pub fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in pairs {
@@ -83,7 +83,7 @@ pub fn request_with(id: u16, variables: &[(&str, &str)], content: &[u8]) -> Vec<
 pub struct Answer {
     pub output: Vec<u8>,
     pub errors: Vec<u8>,
-    /// The streams that were ended.
+    /// The streams whose end was received.
     pub ended: Vec<u8>,
     /// App status and protocol status.
     pub end: Option<(u32, u8)>,
@@ -112,7 +112,7 @@ impl Answer {
     }
 }
 
-/// Reads records.
+/// Reads the records of the server.
 #[derive(Default)]
 pub struct Reader {
     bytes: Vec<u8>,

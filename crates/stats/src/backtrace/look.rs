@@ -12,7 +12,7 @@ const SHOWN: usize = 64;
 /// A thread according to /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemThread {
-    /// The thread id.
+    /// The kernel's id of the thread.
     pub thread: u32,
     /// The name of the thread.
     pub name: String,

@@ -38,7 +38,7 @@ const WORDS_AT: usize = 32;
 pub enum Way {
     /// Not yet, because the worker does not handle questions so far.
     NotYet = 0,
-    /// At any time.
+    /// The worker may be asked at any time.
     Anytime = 1,
     /// While its first thread runs. In a system call, the signal would disturb the app.
     WhileRunning = 2,
@@ -76,7 +76,7 @@ impl Area {
         self.write(question, thread, &encode(about, frames, more));
     }
 
-    /// As `tell` without an app, and without an allocation.
+    /// Like `tell`, for a thread without an app, and without an allocation.
     pub(super) fn tell_nothing(&self, question: u32, thread: u32) {
         self.write(question, thread, &NOTHING);
     }
@@ -159,7 +159,7 @@ fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
 /// The answer of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTold {
-    /// The thread id.
+    /// The kernel's id of the thread.
     pub thread: u32,
     /// Whether the thread runs an app.
     pub runs: bool,

@@ -27,7 +27,7 @@ const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// A sum.
+    /// A sum of amounts that an app adds.
     Counter = 1,
     /// A distribution of values.
     Histogram = 2,

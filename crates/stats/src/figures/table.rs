@@ -1,6 +1,6 @@
 //! The table in which app metrics are counted, in the memory of a worker or of the totals.
 //!
-//! After a header comes a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
+//! After a header follows a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
 //! entry. Several threads and processes write at the same time without locks, and a process that is killed in between leaves
 //! only data that other processes ignore. A writer with a new key reserves the next entry, fills it, and stores the hash in
 //! the directory last; readers skip entries without a hash. If two writers add the same key at once, both may get an entry,
@@ -66,9 +66,9 @@ pub struct Sums {
 /// Language contexts that exist now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Lua states.
+    /// The number of Lua states.
     pub lua_states: u32,
-    /// Perl interpreters.
+    /// The number of Perl interpreters.
     pub perl_interpreters: u32,
 }
 
@@ -76,9 +76,9 @@ pub struct Contexts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Context {
-    /// A Lua state.
+    /// The context of a Lua app.
     LuaState = 0,
-    /// A Perl interpreter.
+    /// The context of a Perl app.
     PerlInterpreter = 1,
 }
 
@@ -211,7 +211,7 @@ impl Table {
         self.0.first().is_some_and(|first| first.words[MAGIC].load(Relaxed) == MAGIC_NUMBER)
     }
 
-    /// Copies the table.
+    /// Copies the table without its invalid entries.
     pub(crate) fn told(&self) -> Option<Told> {
         Told::read(|lines| self.read(lines))
     }
@@ -319,7 +319,7 @@ fn key_in(size: u32, lines: &[[u8; LINE_BYTES]]) -> Option<Key> {
 
 impl Told {
     /// Decodes a copy of the memory of another process, which is not trusted. `read` copies some of its lines, or fewer at
-    /// its end. `None` if there is no table, or if it cannot be read.
+    /// its end. `None` without a readable table.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, true)
     }

@@ -31,7 +31,7 @@ pub enum WorkerState {
     Vacant = 0,
     /// The worker was forked, and does not accept yet.
     Starting = 1,
-    /// The worker accepts.
+    /// The worker accepts requests.
     Ready = 2,
     /// The worker still accepts, but asks for its replacement, because it has reached its number of requests.
     Retiring = 3,
@@ -41,13 +41,13 @@ pub enum WorkerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerCommand {
-    /// Accept and answer.
+    /// Accept connections, and answer requests.
     Serve = 0,
     /// Accept the connections that wait in the queue, close the listeners, answer all accepted requests, then end.
     Drain = 1,
     /// Stop accepting but leave the queue to the other workers; answer all accepted requests, then end.
     Retire = 2,
-    /// Stop at once.
+    /// Stop at once, without answering requests.
     Quit = 3,
     /// Stop accepting and leave the queue to the next server. Hand each connection over to it as soon as it is between two
     /// requests, then end. Only edges get this command.
@@ -57,9 +57,9 @@ pub enum WorkerCommand {
 /// The part of a worker's slot that lanes of other workers read.
 #[derive(Clone, Copy, Debug)]
 pub struct Presence {
-    /// Connections open now.
+    /// The number of open connections.
     pub connections: &'static AtomicU32,
-    /// Idle lanes.
+    /// The number of idle lanes.
     pub idle: &'static AtomicU32,
 }
 
@@ -68,11 +68,11 @@ pub struct Presence {
 pub struct WorkerSlot {
     /// The process id, 0 in a vacant slot.
     pub pid: &'static AtomicU32,
-    /// A [`WorkerState`].
+    /// The worker's [`WorkerState`] as a number.
     pub state: &'static AtomicU32,
-    /// A [`WorkerCommand`].
+    /// The worker's [`WorkerCommand`] as a number.
     pub command: &'static AtomicU32,
-    /// Connections open now.
+    /// The number of open connections.
     pub connections: &'static AtomicU32,
     /// Requests answered since the worker started.
     pub requests: &'static AtomicU64,

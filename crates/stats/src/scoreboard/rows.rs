@@ -94,7 +94,7 @@ const fn is_vacant([_, state, ..]: &[u32; 8]) -> bool {
 pub struct Row {
     /// The number of the worker, counted from 1.
     pub number: usize,
-    /// The process id.
+    /// The process id of the worker.
     pub pid: u32,
     /// `starting`, `ready`, `retiring`, `finishing`.
     pub state: &'static str,

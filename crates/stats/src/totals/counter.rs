@@ -86,7 +86,7 @@ pub enum Counter {
     Tls12Resumed,
     Tls13Full,
     Tls13Resumed,
-    // Failed handshakes.
+    // Handshakes that failed.
     TlsIncompatible,
     TlsClientCertificate,
     TlsRejected,

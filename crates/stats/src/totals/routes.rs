@@ -9,7 +9,7 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The status classes.
+/// The classes of statuses, by their first digit.
 pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Lines of the counters by class.

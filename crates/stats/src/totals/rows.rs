@@ -5,7 +5,7 @@ use super::counter::{COUNTERS, Counter};
 /// A counter, with its names and meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterRow {
-    /// The counter.
+    /// The counter that the row describes.
     pub counter: Counter,
     /// Its name in `oribi ctl status --json`. Also that of its family of metrics, unless it is a part of one.
     pub name: &'static str,
@@ -22,7 +22,7 @@ pub struct CounterRow {
 pub struct Family {
     /// The name without the prefix of all metrics.
     pub name: &'static str,
-    /// The help text.
+    /// The help text in the metrics formats.
     pub help: &'static str,
 }
 

@@ -205,7 +205,7 @@ mod tests {
         (0..4).for_each(|_| tally.asked_by_web_server());
     }
 
-    /// The expected counters.
+    /// The expected counters after the events of the test.
     const COUNTED: [u64; EACH_REQUEST.len()] = [2, 1000, 70, 1, 1, 1, 2, 2, 2, 1, 3, 4];
 
     fn known(account: Account) -> [u64; EACH_REQUEST.len()] {

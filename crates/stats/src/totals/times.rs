@@ -20,7 +20,7 @@ pub enum Part {
     App,
     /// The time from the app's end until all of the response has been sent.
     Send,
-    /// All parts together.
+    /// The time from the request's last byte until all of the response has been sent.
     Total,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The state of parked threads. It has a lock of its own, because threads use it without the language's lock.
+/// The state of parked threads. It has its own lock, because threads use it without the language's lock.
 #[derive(Debug, Default)]
 pub(super) struct Bed {
     state: Mutex<State>,

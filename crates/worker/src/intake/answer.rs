@@ -232,7 +232,7 @@ impl Intake<'_> {
         Ok(open.backlog.bytes())
     }
 
-    /// Ends the content.
+    /// Ends the response after its content.
     pub(super) fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let open = self.take_started(exchange)?;
         self.end(exchange, open);
@@ -270,7 +270,7 @@ impl Intake<'_> {
         self.opened.remove(exchange).ok_or(ReplyError::Gone)
     }
 
-    /// Abandons an exchange.
+    /// Ends an exchange without a complete response.
     pub(super) fn abandon(&mut self, exchange: ExchangeId) {
         if self.opened.get(exchange).is_some_and(|open| open.step != Step::Ended) {
             self.drop_open(exchange);

@@ -97,7 +97,6 @@ impl Opened {
         self.places[index].as_mut()
     }
 
-    /// Removes the exchange.
     #[inline]
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
         let index = self.place(exchange)?;

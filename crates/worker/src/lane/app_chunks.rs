@@ -39,7 +39,7 @@ pub(super) struct HeldHead {
     fields: Vec<HeldField>,
 }
 
-/// Name and value.
+/// The name and the value of a field.
 type HeldField = (Box<[u8]>, Box<[u8]>);
 
 impl HeldHead {

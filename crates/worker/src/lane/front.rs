@@ -30,7 +30,7 @@ type Handlers<S> = Vec<Box<dyn Handler<S>>>;
 pub(super) struct Front<S: Source>(Handlers<S>);
 
 impl<S: Source> Front<S> {
-    /// No handlers.
+    /// A front without handlers.
     pub(super) const fn empty() -> Self {
         Self(Vec::new())
     }

@@ -97,7 +97,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        // A file that was sent instead of the content is complete, whatever happens to that content.
+        // A file that was sent instead of the content is complete, independently of that content.
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
             return;
         }

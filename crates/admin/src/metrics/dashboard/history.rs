@@ -43,7 +43,7 @@ const GROWN: [(Counter, &str); 22] = [
 /// The names of the levels, in their order in [`Levels`].
 pub(super) const LEVELS: [&str; 8] = ["connections", "queue", "oldest", "running", "threads", "ready", "wanted", "memory"];
 
-/// An unknown level.
+/// The value of a level that could not be read.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// The levels at one moment: connections of clients; requests in the queue; the wait of the oldest of them in milliseconds;
@@ -71,7 +71,7 @@ pub(super) const WORDS: usize = 2 + GROWN.len() + LEVELS.len();
 /// The changes from one moment to the next.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    /// Milliseconds since 1970.
+    /// The time of the point, in milliseconds since 1970.
     at: u64,
     /// Milliseconds since the previous point.
     span: u64,
@@ -196,7 +196,7 @@ impl History {
         self.coarse.due.is_none_or(|due| now >= due)
     }
 
-    /// Adds a reading.
+    /// Adds a reading to both tracks.
     pub(super) fn note(&mut self, reading: &Reading, now: Instant, wall: SystemTime) -> Completed {
         let at = milliseconds(wall);
         let fine = self.fine.note(reading, now, at).map(Point::array);
@@ -227,7 +227,7 @@ impl History {
     }
 }
 
-/// Milliseconds since 1970.
+/// Converts a time of day to milliseconds since 1970.
 pub(super) fn milliseconds(wall: SystemTime) -> u64 {
     let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

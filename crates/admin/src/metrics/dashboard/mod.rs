@@ -45,7 +45,7 @@ pub(super) struct Dashboard {
 /// The data that a dashboard needs now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// A sample.
+    /// A sample of the server's state.
     pub(super) sample: bool,
     /// Also the memory use of workers at this moment.
     pub(super) memory: bool,

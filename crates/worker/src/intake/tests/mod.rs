@@ -48,7 +48,7 @@ struct Site {
     edge: Edge,
     intake: Intake<'static>,
     attention: Attention,
-    /// Wakes the worker.
+    /// The pipe that wakes the worker.
     command: PipeWriter,
     _pipe: PipeReader,
     heads: Heads,
