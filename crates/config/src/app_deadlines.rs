@@ -12,7 +12,7 @@ pub struct AppDeadlines {
     pub warning: Duration,
     /// The time until the app is interrupted.
     pub timeout: Duration,
-    /// The time until the worker of the app is killed.
+    /// The time until the worker of the app is stopped.
     pub kill: Duration,
 }
 
@@ -24,7 +24,7 @@ impl AppDeadlines {
     }
 
     /// The deadlines of an app that asked for this much time, or with `None` for unlimited time. The grace between the
-    /// interruption and the SIGKILL of the worker stays the same. There is no warning, because the app knows that it takes a
+    /// interruption and the end of the worker stays the same. There is no warning, because the app knows that it takes a
     /// long time.
     #[must_use]
     pub fn moved(self, asked: Option<Duration>) -> Self {
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(moved(SECOND, SECOND * 5, SECOND * 12), expected(SECOND * 60, SECOND * 67));
         assert_eq!(moved(SECOND, NEVER, SECOND * 12), expected(SECOND * 60, SECOND * 65));
         assert_eq!(moved(SECOND, SECOND * 5, NEVER), expected(SECOND * 60, NEVER));
-        // A deadline shorter than the configured one also kills the worker earlier.
+        // A deadline shorter than the configured one also stops the worker earlier.
         assert_eq!(moved(SECOND, SECOND * 100, SECOND * 105), expected(SECOND * 60, SECOND * 65));
         let of_settings = AppDeadlines { warning: SECOND, timeout: SECOND * 5, kill: SECOND * 12 };
         assert_eq!(of_settings.moved(None), expected(NEVER, NEVER));

@@ -342,7 +342,7 @@ pub struct Settings {
     pub trace_export: oribi_otlp::Settings,
     /// The time after which the position of a running app is logged.
     pub request_warning: Duration,
-    /// The time after which the worker of a running app is killed; `None` for [`Settings::KILL_AFTER`] after
+    /// The time after which the worker of a running app is stopped; `None` for [`Settings::KILL_AFTER`] after
     /// [`Timeouts::request`].
     pub request_kill: Option<Duration>,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None` for never.
@@ -430,7 +430,7 @@ impl Settings {
     /// The time that an app has to finish after its interruption, unless [`Settings::request_kill`] is set.
     pub const KILL_AFTER: Duration = Duration::from_secs(5);
 
-    /// The time after which the worker of an app that neither answers nor finishes is killed.
+    /// The time after which the worker of an app that neither answers nor finishes is stopped.
     #[must_use]
     pub(crate) fn kill_after(&self) -> Duration {
         self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)

@@ -1,5 +1,5 @@
-//! Passes the output of workers on to the clients. The pool has checked which exchange it belongs to; everything else is
-//! checked here or by the engine, as untrusted input.
+//! Passes the output of workers on to the clients. The pool has checked its exchange; all the rest is untrusted input, which
+//! this module or the engine checks.
 
 use super::EdgeLoop;
 use oribi_engine::Progress;

@@ -76,7 +76,7 @@ impl Deadlines {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Records which requests have been taken: looks at the first ones only, or at all if they may be taken out of order.
+    /// Records which requests have been taken: checks only the first ones, or all if they may be taken out of order.
     pub(super) fn note_taken(&mut self, now: Duration) {
         let in_order = !self.table.shares.are_disordered();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The delay before another attempt, if the next edge has not read the earlier messages.
 const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// The interval at which an edge that hands over looks at its connections without any event.
+/// The interval at which an edge that hands over checks its connections without any event.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// The edges before and after this one.

@@ -25,7 +25,7 @@ pub struct EdgeSetup<'a> {
     pub memory: &'a Memory,
     /// Whether another edge has used this memory before, so that this one takes over its workers.
     pub takes_over: bool,
-    /// The socket to the parent process, which kills workers and signals warnings.
+    /// The socket to the parent process, which stops workers and signals warnings.
     pub keeper: &'a Keeper,
     /// The source of connections that an edge of the previous server hands over, if there is one.
     pub handed: Option<&'a Receiver>,
@@ -37,7 +37,7 @@ pub struct EdgeSetup<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// Its app has exceeded its deadline and does not react: end the worker.
+    /// Its app has exceeded its deadline and does not react: stop the worker.
     Stuck = 1,
     /// It has written invalid data: kill the worker.
     Broken = 2,

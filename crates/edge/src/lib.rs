@@ -52,7 +52,7 @@ use timers::Timers;
 use way::Way;
 use workers::Workers;
 
-/// The number of looks at the pool in a row before the backend is asked for events. More would delay clients whose requests
+/// The number of checks of the pool in a row before the backend is asked for events. More would delay clients whose requests
 /// have arrived; fewer would cost a system call for every few answers.
 const LOOKS_AT_POOL: usize = 4;
 
@@ -108,7 +108,7 @@ struct EdgeLoop<'a, B: Backend> {
     /// The timer for naps; `None` if the edge never naps.
     nap: Option<BellWait>,
     way: Way,
-    /// The socket to the parent process, which kills workers for this edge.
+    /// The socket to the parent process, which stops workers for this edge.
     keeper: Option<&'a Keeper>,
     neighbours: Neighbours<'a>,
     heads: Heads,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// died or been suspended. This is rare, and costs a system call.
 const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(5);
 
-/// The interval at which the edge compares shared memory with its own state and looks at the queue, while there are requests.
+/// The interval at which the edge compares shared memory with its own state and checks the queue, while there are requests.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// The time after a request at which the edge first checks whether it was taken, if apps have deadlines.

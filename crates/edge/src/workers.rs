@@ -135,7 +135,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.plead(place, Reason::Broken);
     }
 
-    /// Asks the parent process to kill or signal a worker.
+    /// Asks the parent process to stop or signal a worker.
     pub(super) fn plead(&mut self, place: u32, reason: Reason) {
         let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
         if !keeper.plead(process, reason) {

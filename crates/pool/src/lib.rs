@@ -25,8 +25,7 @@
 //! worker. States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are
 //! kept in the edge's own memory. The edge also owns a request that it keeps out of the queue for a while
 //! ([`Edge::set_aside`]); the word of its slot marks it as waiting, for the survey. The worker's frames show how much of an
-//! answer there is. Each use of a slot has a serial number, so a late process finds a word that does not
-//! match.
+//! answer there is. Each use of a slot has a serial number, so a late process finds a word that does not match.
 //!
 //! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies,
 //! and the head of the queue is only a hint, which the next worker corrects. (If workers claimed positions of the queue,
@@ -42,7 +41,7 @@
 //!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
-//!   because their clients have been disconnected. It orders the workers to discard those that they are answering.
+//!   because their clients have lost their connections. It orders the workers to discard those that they are answering.
 //!
 //! # The survey
 //! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and

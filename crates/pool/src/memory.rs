@@ -100,7 +100,7 @@ impl Memory {
                 words[Layout::EXECUTED].store(u64::from(process), SeqCst);
             }
         }
-        // The count of arrivals makes the edge look at all places.
+        // The count of arrivals makes the edge check all places.
         Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         self.edge_bell.ring();
         Ok(())

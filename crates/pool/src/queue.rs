@@ -57,7 +57,7 @@ impl Queue<'_> {
         None
     }
 
-    /// Whether [`Queue::take`] would find no entry to look at.
+    /// Whether [`Queue::take`] would find no entry to check.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.load(Layout::TAIL, SeqCst) == self.claims[Layout::HEAD].load(Acquire)

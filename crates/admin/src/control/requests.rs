@@ -26,7 +26,7 @@ pub struct RequestReport {
     pub age: Duration,
     /// The time since its app began or last made progress.
     pub quiet: Option<Duration>,
-    /// The time after which it leaves the queue, or after which its app is interrupted or its worker killed.
+    /// The time after which it leaves the queue, or after which its app is interrupted or its worker stopped.
     pub deadline: Option<Duration>,
     /// The worker that has taken the request, if any.
     pub worker: Option<WorkerOfRequest>,

@@ -168,7 +168,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
-    /// Notifies the next lane if clients wait that were perhaps reported to this lane, which will not accept them.
+    /// Notifies the next lane of waiting clients that may have been reported to this lane, which will not accept them.
     pub(super) fn ring_if_connection_waits(&self) {
         if let Some(bell) = self.bell()
             && self.connection_waits()

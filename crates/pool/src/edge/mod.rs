@@ -102,7 +102,7 @@ struct Place {
     read: bool,
     /// The edge has an order for the worker, which may be asleep.
     ordered: bool,
-    /// The readers of its areas, up to the last area that the edge has looked at.
+    /// The readers of its areas, up to the last area that the edge has checked.
     readers: Vec<Reader>,
 }
 

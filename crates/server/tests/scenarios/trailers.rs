@@ -159,7 +159,7 @@ fn trailers_that_come_late_or_twice() {
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     server.run();
     let id = held.take().expect("it was asked");
-    // There is no content yet that they could follow.
+    // There is no content yet for them to follow.
     assert!(matches!(server.lane.finish_with_trailers(id, TRAILERS), Err(ReplyError::Invalid(_))));
     server.lane.start(id, ResponseHead { status: 200, fields: &[] }).expect("its client waits");
     server.lane.finish_with_trailers(id, TRAILERS).expect("its client waits");

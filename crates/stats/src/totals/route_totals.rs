@@ -44,8 +44,7 @@ impl RouteTotals {
         (!names.is_empty()).then(|| Self { places: places(lines(), names), file: None })
     }
 
-    /// Creates totals that can be passed on. Continues with the file of the previous process, if there is one that can be
-    /// read.
+    /// Creates totals that can be passed on. Continues with the file of the previous process, if that can be read.
     ///
     /// # Errors
     /// The operating system refused a call.

@@ -111,7 +111,7 @@ impl<'a> Roster<'a> {
         self.most
     }
 
-    /// Whether no thread is left that may use the lane, now or later.
+    /// Whether every thread that may use the lane, now or later, has left.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.threads.get() == 0

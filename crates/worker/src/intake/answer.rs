@@ -403,8 +403,8 @@ impl Open {
     }
 }
 
-/// Returns a file in memory with these bytes. The edge sends it from there, even if this worker ends and however slow the
-/// client is, so a large response occupies no area.
+/// Returns a file in memory with these bytes. The edge sends it from there, even if this worker ends or the client is slow,
+/// so a large response occupies no area.
 #[cold]
 fn in_file(parts: &[&[u8]]) -> io::Result<File> {
     let mut file = File::from(memfd_create("oribi-response", MemfdFlags::CLOEXEC)?);
