@@ -30,7 +30,7 @@ pub(super) enum StoredContent {
     Inline { start: usize, size: usize, memory: Share },
     /// In memory. `bytes` has room for all expected bytes, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize, memory: Share },
-    /// Content that is too large for memory.
+    /// In a file, with the pieces collected for it.
     File(Box<FileContent>),
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) struct Observing {
     /// The traces, if requests are part of traces.
     pub(super) traces: Option<Traces>,
-    /// The exported spans, if any.
+    /// The sender of spans, if spans are exported.
     pub(super) spans: Option<Spans>,
     /// Whether a request with a span was handed out, so that the end of its app's work is measured.
     pub(super) measures_one: bool,

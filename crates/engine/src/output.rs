@@ -219,8 +219,8 @@ impl Output {
         self.waiting() as u64 + self.spooled + of_files.sum::<u64>()
     }
 
-    /// Moves the first `size` bytes to the end of another queue, which must exist. Large parts in memory are not copied:
-    /// both queues share them until this one has passed on the rest of their segment.
+    /// Moves the first `size` bytes to the end of another queue; at least that many must wait. Large parts in memory are not
+    /// copied: both queues share them until this one has passed on the rest of their segment.
     ///
     /// # Errors
     /// The disk cannot be read, so some of the bytes are missing.

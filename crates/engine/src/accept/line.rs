@@ -266,7 +266,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
     /// which would always be the same lane under little load. A lane that leaves the line and joins it again is last. If the
-    /// kernel wakes all lanes, there is not such a order.
+    /// kernel wakes all lanes, there is no such order.
     pub(super) fn rejoin_line_last(&mut self, door: usize) {
         if !B::TELLS_ONE {
             return;

@@ -26,7 +26,7 @@ const MOST_WITHOUT_NEWS: u32 = 4;
 /// The kind of sleep that the edge may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// None: there is news.
+    /// No rest, because there is news.
     No,
     /// Sleep for at most [`DOZE`].
     Doze,
