@@ -28,8 +28,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["-b"], "use --bind ADDRESS"),
 ];
 
-/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even if
-/// that is few.
+/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even
+/// if these are few.
 pub fn improve(error: &mut clap::Error, known: &clap::Command) {
     if error.kind() != ErrorKind::UnknownArgument {
         return;

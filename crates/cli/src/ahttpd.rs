@@ -27,7 +27,7 @@ It listens at PORT on all IPv4 interfaces, with one process and one thread, and 
 whatever its method (HEAD has no content), its target and the I/O model. It prints once where it listens, logs no
 connections, and stops on a signal.";
 
-/// The arguments behind the command, with the program's name first, if the command line has this command.
+/// The arguments after the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     // A link with this name does the same as the command.

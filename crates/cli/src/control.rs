@@ -1,8 +1,8 @@
 //! `oribi ctl`: queries a running server and sends it orders.
 //!
-//! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has
-//! carried out the order, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not determine
-//! the server.
+//! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has
+//! carried out the order, 1 if it has failed or cannot be reached, and 2 if the command line is invalid or does not
+//! determine the server.
 
 pub mod backtraces;
 mod tables;
@@ -29,13 +29,13 @@ Exit status:
   0  done; 1  failed, or the server cannot be reached; 2  invalid command line, or several servers are running";
 
 /// The time that a server may take for a response that needs no work. It reads its control socket between two waits, and may
-/// be forking a process meanwhile.
+/// be busy with a fork.
 const PROMPT: Duration = Duration::from_secs(10);
 
 /// The longest response that is read, in bytes: a server with thousands of workers needs less.
 const ANSWER: u64 = 16 << 20;
 
-/// The arguments behind the command, with the program's name first, if the command line has this command.
+/// The arguments after the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == CTL).then(|| {
@@ -64,7 +64,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     show(order, &answer, arguments.get_flag("json"))
 }
 
-/// Lists the running servers: there is no order.
+/// Lists the running servers, without an order.
 fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
     let found = find();
     if matches.get_flag("json") {
@@ -114,7 +114,7 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Sends an order and reads the response. `prompt`: the response needs no work.
+/// Sends an order and reads the response. With `prompt`, the response needs no work.
 pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
@@ -124,7 +124,7 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
         stream.write_all(format!("{line}\n").as_bytes()),
     ];
     for limit in limits {
-        // A server that refuses a client may have closed the connection already; the reason is in it.
+        // A server that refuses a client may already have closed the connection; the reason can still be read.
         if let Err(error) = limit
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -146,7 +146,7 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     Ok(answer)
 }
 
-/// Prints a response.
+/// Prints the response to an order.
 fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     let value: Value = serde_json::from_str(answer)
         .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))?;
@@ -161,7 +161,7 @@ fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     }
     let text = if order == "backtrace" { backtraces::of(&value) } else { tables::of(order, &value) };
     crate::print(&text)?;
-    // A server that had to cut requests off has stopped nevertheless.
+    // A server that had to cut off requests has nevertheless stopped.
     Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
 }
 

@@ -163,7 +163,7 @@ impl Service {
         }
         let runtime = self.runtime()?;
         match self.load(&runtime) {
-            // Each worker tries again, and shows the reason to clients.
+            // Each worker tries again, and reports the reason to clients.
             Err(trouble) if settings.life.shows_load_errors => ::log::error!("{}", trouble.message),
             loaded => _ = loaded?,
         }

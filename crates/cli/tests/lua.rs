@@ -313,7 +313,7 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
     slow.read_to_string(&mut text).expect("an answer");
     assert!(text.ends_with("\r\n\r\nfine"), "{text}");
     text.clear();
-    // Both ways of ending the connection mean that there is no response.
+    // Both ways of closing the connection mean that there is no response.
     let _ = stuck.read_to_string(&mut text);
     // An edge answers for a worker that has ended.
     assert!(if edge { text.starts_with("HTTP/1.1 502 ") } else { text.is_empty() }, "nothing comes of the pattern: {text}");

@@ -133,7 +133,7 @@ module Oribi
     text
 }
 
-/// A Ruby string.
+/// Formats a text as a Ruby string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('#', "\\#"))
 }

@@ -45,8 +45,8 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
 
 /// Chooses the challenge, and refuses addresses at which no certificate can be ordered or offered.
 ///
-/// An address without TLS is preferred: at port 80 a proxy in front that does TLS does not interfere. Without such an
-/// address, an authority cannot ask there.
+/// An address without TLS is preferred, because a TLS proxy in front does not interfere at port 80. Without such an address,
+/// an authority cannot ask there.
 pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
     let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
     let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));
@@ -84,7 +84,7 @@ pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingErr
     Ok(())
 }
 
-/// The folder that systemd has made for the service (StateDirectory=), that of the system for root, or that of the user.
+/// The StateDirectory= of the service (systemd), the system's folder for root, or the user's folder.
 fn default_storage() -> Option<PathBuf> {
     let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let service = environment::variable("STATE_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from));

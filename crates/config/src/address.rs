@@ -16,11 +16,11 @@ impl ListenAddress {
     /// Parses an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
     /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. For TLS,
-    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Behind each of HTTP,
-    /// `?proxy_protocol=on`.
+    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Every address for
+    /// HTTP may be followed by `?proxy_protocol=on`.
     ///
     /// # Errors
-    /// Says which addresses are valid.
+    /// The expected form of addresses.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (text, proxy_protocol) = take_choice(text.trim())?;
         let address = Self::parse_without_options(&text)?;

@@ -9,15 +9,14 @@ use super::settings::{AcceptModel, EdgeChoice};
 pub enum Served {
     /// An app: it may be slow or stuck, and it is replaced while clients are connected.
     App,
-    /// An app in the place of luafcgid, whose users know its processes.
+    /// An app that replaces one of luafcgid: its users know the processes.
     InPlaceOfLuafcgid,
-    /// Files or a fixed text: no answer keeps a worker.
+    /// Files or a fixed text: no response keeps a worker busy.
     Content,
 }
 
 impl Resolved {
-    /// Decides whether there are edges, unless the user has decided. Without a call of this, each worker has its own
-    /// connections.
+    /// Decides whether to use edges, unless the user has decided. Without this call, each worker has its own connections.
     pub fn decide_about_edges(&mut self, served: Served) {
         if self.settings.edge != EdgeChoice::Auto {
             return;

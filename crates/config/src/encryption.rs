@@ -7,7 +7,7 @@ use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use oribi_tls::{Secret, Server, Verify};
 
 impl Settings {
-    /// The offer for clients at `address`; `None`: its connections are not encrypted.
+    /// The TLS offer for clients at `address`; `None` without encryption.
     #[must_use]
     pub fn offer_of(&self, address: &ListenAddress) -> Option<Offer> {
         match &address.certificates {
@@ -18,7 +18,7 @@ impl Settings {
         }
     }
 
-    /// The offer at TCP sockets that another program has opened; `None`: their connections are not encrypted.
+    /// The TLS offer at TCP sockets that another program opened; `None` without encryption.
     #[must_use]
     pub fn default_offer(&self) -> Option<Offer> {
         let is_encrypted = self.tls.by_default && self.protocol == Protocol::Http;
@@ -30,7 +30,7 @@ impl Settings {
     /// Reads the certificates of all addresses. Returns their names and warnings for the operator.
     ///
     /// # Errors
-    /// Says which file is faulty, and why.
+    /// The faulty file, and the fault.
     pub fn look_at_certificates(&self) -> Result<Vec<String>, String> {
         let mut seen = Vec::new();
         let mut lines = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         let why = "there is no certificate for this key: give as many --ssl-cert FILE, in the same order";
         return Err(SettingError::bad("ssl-key", key.display().to_string(), why));
     }
-    // A certificate without an address for it is for all addresses.
+    // A certificate that no address refers to is used at all addresses.
     tls.by_default = tls.wanted.unwrap_or(tls.has_any() && !is_named);
     if tls.by_default && !tls.has_any() {
         return Err(SettingError::bad("ssl", "on", NEEDED));

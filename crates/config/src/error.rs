@@ -3,10 +3,10 @@
 use super::masked::{masked, quoted};
 use std::fmt;
 
-/// The reason why a setting was not accepted.
+/// The reason for refusing a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
-    /// There is no setting of this name.
+    /// No setting has this name.
     Unknown {
         /// The name, as given.
         name: String,

@@ -10,7 +10,7 @@ use super::proxies::TrustedPeers;
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use super::value::is_off;
 
-/// Parses the address, and the networks from which clients are allowed; no networks: all clients are. `None`: off.
+/// Parses the address, and the networks of the allowed clients; without networks, all clients are allowed. `None` for `off`.
 pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedPeers>), String> {
     let text = text.trim();
     if is_off(text) || text.eq_ignore_ascii_case("no") {
@@ -36,7 +36,7 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
 const EXPECTED_PATH: &str =
     "expected a path and the networks whose clients may get metrics there, such as /metrics?allow=127.0.0.1,10.0.0.0/8, or off";
 
-/// Parses the path of metrics; `None`: off.
+/// Parses the path of metrics; `None` for `off`.
 pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
     let (path, allowed) = take_option(text.trim(), ALLOW)?;
     let Some(path) = path_of_clients(&path).map_err(|_| EXPECTED_PATH.to_owned())? else {

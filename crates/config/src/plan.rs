@@ -15,7 +15,7 @@ pub struct Plan<'a> {
     pub app: String,
     /// The language, and the program that runs it.
     pub language: String,
-    /// The settings.
+    /// The settings with their origins.
     pub resolved: &'a Resolved,
 }
 

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// The settings, and the origin of each.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The settings.
+    /// The settings made from all texts.
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
@@ -85,7 +85,7 @@ impl Resolved {
     }
 
     /// All values that differ from the defaults, as `name=value` texts. Another process makes the same settings from them,
-    /// whatever its own environment or number of CPUs.
+    /// independently of its own environment and number of CPUs.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
@@ -495,7 +495,7 @@ mod tests {
             }
             assert_eq!(copy.finish(), Ok(original.settings));
         }
-        // Checks that every setting with a value of its own took part.
+        // Checks that the test covers every setting with a value of its own.
         let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], &all).resolve().expect("fits");
         let untouched: Vec<_> =
             original.explain().filter(|(_, line)| *line.origin == Origin::Default).map(|(_, line)| line.name).collect();

@@ -110,7 +110,7 @@ static TABLE: &[Setting] = &[
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {
             let automatic = text.trim().eq_ignore_ascii_case("auto");
-            // In Puma and Starlet, 0 means a single process; here that is one worker.
+            // As in Puma and Starlet, 0 asks for a single process; here that is one worker.
             let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
             draft.settings.workers = told.max(1);
             Ok(())

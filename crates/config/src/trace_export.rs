@@ -10,7 +10,7 @@ use oribi_otlp::{endpoint, endpoint_of_environment};
 /// The longest name of a service.
 const LONGEST_NAME: usize = 255;
 
-/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None`: spans are not exported.
+/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None` for `off`.
 pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {
@@ -27,7 +27,7 @@ pub(super) fn show_collector(export: &oribi_otlp::Settings) -> String {
     export.endpoint.clone().unwrap_or_else(|| "off".to_owned())
 }
 
-/// Parses the name of a service; empty: that of the app.
+/// Parses the name of a service; empty for the app's name.
 pub(super) fn service(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {

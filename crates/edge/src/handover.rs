@@ -12,24 +12,24 @@ use std::time::Duration;
 /// The delay before another attempt, if the next edge has not read the earlier messages.
 const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// The interval at which an edge that hands over looks at its connections without any event.
+/// The interval at which an edge that hands over checks its connections without any event.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// The edges before and after this one.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours<'a> {
-    /// The source of connections that are handed over; `None`: clients only.
+    /// The source of connections from another edge; `None` to accept clients only.
     before: Option<&'a Receiver>,
-    /// The destination of connections; `None`: they stay.
+    /// The destination of connections; `None` if they stay.
     after: Option<Sender>,
-    /// The destination that the parent process has named for a handover to come.
+    /// The destination that the parent process has named for a later handover.
     named: Option<Sender>,
     /// Whether the next edge has not read the earlier messages.
     blocked: bool,
 }
 
 impl Neighbours<'_> {
-    /// Returns the longest time that the edge may wait; `None`: until something happens.
+    /// Returns the longest time that the edge may wait; `None` for no limit.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.after.as_ref().map(|_| if self.blocked { AGAIN_AFTER } else { LOOKS_EVERY })
     }
@@ -128,7 +128,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 Receipt::Nothing => return,
                 Receipt::End => {
                     if let Some(attention) = self.lane.attention() {
-                        // It fails if the socket was not watched, which does no harm.
+                        // It fails if the socket was not watched, which is harmless.
                         let _ = attention.unwatch(before.as_fd());
                     }
                     self.neighbours.before = None;

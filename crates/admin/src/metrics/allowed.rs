@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// The interval at which the log mentions refused clients, so that these cannot fill it.
+/// The interval at which the log reports refused clients, so that these cannot fill it.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// The networks with access, and the clients that were refused.
 #[derive(Debug, Default)]
 pub(super) struct Allowed {
-    /// The networks; empty: all clients have access.
+    /// The networks; empty if all clients have access.
     networks: Vec<TrustedPeers>,
     /// The number of clients refused since the last log line about one.
     refused: u64,
@@ -29,7 +29,7 @@ impl Allowed {
         if self.networks.is_empty() {
             return true;
         }
-        // A peer that has disconnected already has no address any more, and gets nothing.
+        // A peer that has already disconnected no longer has an address, and is refused.
         let peer = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
         let address = peer.map(|peer| peer.ip().to_canonical());
         let is_known = address.is_some_and(|address| self.include(address));
@@ -45,7 +45,7 @@ impl Allowed {
         self.networks.iter().any(|network| network.include(Some(address)))
     }
 
-    /// Counts a refused client; returns the text for the log, if it is time for one.
+    /// Counts a refused client; returns the text for the log, if one is due.
     fn note_refusal(&mut self, address: IpAddr, now: Instant) -> Option<String> {
         self.refused += 1;
         if self.told.is_some_and(|told| now < told + TOLD_EVERY) {

@@ -20,7 +20,7 @@ pub fn describe() -> String {
 /// Executes the program that contains the wanted Lua, unless this one does.
 ///
 /// # Errors
-/// There is no such Lua, or its program does not exist.
+/// The Lua is unknown, or its program does not exist.
 pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     let lowercase = wanted.to_ascii_lowercase();
     let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {

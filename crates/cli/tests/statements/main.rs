@@ -104,7 +104,7 @@ fn options_of_servers() -> BTreeSet<String> {
 }
 
 fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
-    // A server that starts in spite of the sentence is ended.
+    // A server that starts in spite of the sentence is killed.
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_oribi")]).args(arguments).args(["--listen", "app.sock", "--control", "off"]);
     command.current_dir(folder);

@@ -8,13 +8,13 @@ const PARTS: [&str; 4] = ["queue", "first", "app", "send"];
 /// The supported letters of strftime.
 const CALENDAR: &str = "%aAbBdeFhHImMprRStTyYzZ";
 
-/// Parses a directive of Apache at the start of `text`, which begins with `%`. Returns the rest of `text`, too.
+/// Parses a directive of Apache at the start of `text`, which begins with `%`. Also returns the rest of `text`.
 ///
 /// # Errors
-/// Says which part is not understood.
+/// The part that is not understood.
 pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     let (statuses, text) = statuses(&text[1..])?;
-    // In Apache these signs choose between the first and the last of several internal requests. Here is only one.
+    // In Apache these signs choose between the first and the last of several internal requests. This server has only one.
     let mut rest = text.trim_start_matches(['<', '>']);
     let mut argument = None;
     if let Some(inner) = rest.strip_prefix('{') {
@@ -112,8 +112,8 @@ fn process(which: &str) -> Result<Item, String> {
     }
 }
 
-/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log has.
-/// `None`: it does not.
+/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log
+/// has. `None` otherwise.
 fn variable(name: &str) -> Option<Result<Item, String>> {
     Some(Ok(match name {
         "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
@@ -182,7 +182,7 @@ fn time(argument: &str) -> Result<Item, String> {
         _ => {
             let mut letters = form.split('%').skip(1);
             while let Some(piece) = letters.next() {
-                // Two in a row stand for one.
+                // Two percent signs are one.
                 let letter = piece.chars().next().or_else(|| letters.next().map(|_| '%'));
                 if letter.is_none_or(|letter| !CALENDAR.contains(letter)) {
                     let known = CALENDAR.trim_start_matches('%');
@@ -217,10 +217,10 @@ fn field_name(text: &str) -> Result<Vec<u8>, String> {
     Ok(text.to_ascii_lowercase().into_bytes())
 }
 
-/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Returns the rest of `text`, too.
+/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Also returns the rest of `text`.
 ///
 /// # Errors
-/// Says which part is not understood.
+/// The part that is not understood.
 pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
     let (name, rest) = text[2..].split_once(')').ok_or("there is no ) after the (")?;
     let item = match name {

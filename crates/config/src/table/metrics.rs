@@ -67,7 +67,7 @@ pub(super) const METRICS_ROUTE: Setting = Setting::new(
 const EXPECTED: &str =
     "expected off, on or requests, perhaps followed by host names, with commas between them, as in on,stats.example.org";
 
-/// Parses `off`, `on`, `requests`; the latter two with names behind commas.
+/// Parses `off`, `on` or `requests`; the latter two may be followed by names, separated by commas.
 fn dashboard(text: &str) -> Result<Dashboard, String> {
     let mut parts = text.split(',').map(str::trim);
     let shows = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
