@@ -81,7 +81,7 @@ impl Dependencies {
         read
     }
 
-    /// The present state of a script that is about to be loaded, and of other files that it may load.
+    /// The current state of a script that is about to be loaded, and of other files that it may load.
     pub(crate) fn before_load(script: &Path, others: Vec<PathBuf>, now: SystemTime) -> Self {
         let others = others.into_iter().filter(|file| file != script);
         let files = std::iter::once(script.to_owned()).chain(others);

@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Changes the deadline of the script, from now on; `None`: it has none.
+    /// Changes the deadline of the script, from now on; `None` removes it.
     pub(crate) fn extend_deadline(&self, time: Option<Duration>) {
         self.slot.allow(time);
         self.outlet.extend_deadline(self.id, time);

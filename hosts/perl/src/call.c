@@ -185,7 +185,7 @@ void call_finished(pTHX_ Context *context, HV *environment) {
 /* The next step of the server. The context ends only after the cleanup, and requests its end only once, because a worker
  * still answers the requests that it has accepted. */
 static uint32_t next_step(pTHX_ Context *context) {
-    /* A destructor has forked, and its child has returned, too. */
+    /* A destructor has forked, and its child has also returned. */
     if (UNLIKELY(context->forks != process_forks()))
         process_end_stray(aTHX_ 0);
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))

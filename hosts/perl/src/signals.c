@@ -173,7 +173,7 @@ static const MGVTBL signal_magic = {.svt_set = signal_set, .svt_clear = signal_c
 static void guard(pTHX_ SV *value, const Watched *signal) {
     MAGIC *magic, *last;
     sv_unmagicext(value, PERL_MAGIC_ext, (MGVTBL *)&signal_magic);
-    /* Without a length the pointer itself is stored, in clones of the interpreter, too. */
+    /* Without a length the pointer itself is stored, also in clones of the interpreter. */
     magic = sv_magicext(value, NULL, PERL_MAGIC_ext, &signal_magic, (const char *)signal, 0);
     magic->mg_flags |= MGf_LOCAL;
     if (!magic->mg_moremagic)

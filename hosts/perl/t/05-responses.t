@@ -1,4 +1,4 @@
-# What an app may return, and what it may not.
+# Valid and invalid responses of an app.
 
 use strict;
 use warnings;

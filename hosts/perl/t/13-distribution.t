@@ -1,4 +1,4 @@
-# What belongs to the distribution: MANIFEST lists it all, and modules have one version and readable documentation.
+# The files of the distribution: MANIFEST lists them all, and modules have one version and readable documentation.
 
 use strict;
 use warnings;

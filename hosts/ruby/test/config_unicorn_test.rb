@@ -108,7 +108,7 @@ class ConfigUnicornTest < Minitest::Test
     assert_equal %w[user=www], told(read_unicorn(%(user "www"\n)).first)
   end
 
-  # The status of a process in which a hook makes the worker a user, and then looks who it is.
+  # The status of a process in which a hook makes the worker a user, and then reads the user's name.
   def status_of_user(*arguments)
     child = fork do
       $stderr.reopen(File::NULL)

@@ -6,7 +6,7 @@ require_relative "support/test_server"
 # --request-warning, --request-timeout and --request-kill: what an app that takes too long, its client and the log get.
 class DeadlinesTest < Minitest::Test
   APP = File.join(__dir__, "support/deadlines.ru")
-  # What Ruby can leave.
+  # Calls that Ruby can interrupt.
   WAYS = %w[loop until rescue sleep read queue regex flock child].freeze
 
   # With one thread, which is the main thread, and with several; in each shape of the server.
@@ -111,7 +111,7 @@ class DeadlinesTest < Minitest::Test
     define_method(:"test_a_worker_that_is_stuck_in_#{way.tr("-", "_")}_is_ended") do
       serve(request_timeout: "200ms", request_kill: "600ms", graceful_timeout: "1s") do |server|
         before = server.get("/process").body
-        server.get("/stuck?way=#{way}") rescue Connection::Ended # rubocop:disable Style/RescueModifier -- nobody can answer without an edge
+        server.get("/stuck?way=#{way}") rescue Connection::Ended # rubocop:disable Style/RescueModifier -- no edge, no answer
         Waiting.wait_until("another worker") { server.get("/process").body != before }
       end
     end

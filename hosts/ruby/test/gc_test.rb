@@ -22,7 +22,7 @@ class GcTest < Minitest::Test
 
   CONTENT = "line one\nline two\n" * 40
 
-  # What is asked, and what is answered; nil: whatever.
+  # Questions and their answers; nil accepts any answer.
   FEW = [
     [%w[GET /bodies/array], "one two three"], [%w[GET /bodies/each?id=1], "onetwothree"], [%w[GET /fields/lines], ""],
     [%w[GET /stream/length], "hello"], [["POST", "/input/read", CONTENT], CONTENT], [%w[GET /raise/throw], nil]

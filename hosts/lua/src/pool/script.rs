@@ -37,7 +37,7 @@ pub(super) struct Inner<L: Loader> {
     pub(super) ended: u64,
     /// The last failure, and the number of its load.
     pub(super) failure: Option<(u64, Arc<L::Failure>)>,
-    /// Increased when the script is loaded anew: older states are not used again.
+    /// Increased when the script is loaded again: older states are not used again.
     pub(super) generation: u64,
     pub(super) dependencies: Dependencies,
     popularity: Popularity,

@@ -21,7 +21,7 @@ const COLLECTOR: &str = "
     collectgarbage('setpause', 100) collectgarbage('setstepmul', 1000)
 ";
 
-/// A text that is no constant, so that it is freed when nothing refers to it; `letter` fills it.
+/// A text that is not a constant, so that it is freed when nothing refers to it; `letter` fills it.
 const MAKE: &str = "local function make(letter, size) return (letter):rep(size) .. 'end' end ";
 
 fn site(script: &str) -> Site {
@@ -194,7 +194,7 @@ fn content_is_read_without_room_outside_of_the_state() {
 
 #[test]
 fn an_iterator_that_answers_again_does_no_harm() {
-    // The function that serves can be had by the debug library.
+    // The debug library can reach the function that serves.
     let script = "local depth = 0
         return function()
             depth = depth + 1

@@ -156,6 +156,6 @@ Oribi::Options - from the options of plackup to the settings of the server
 
 =head1 DESCRIPTION
 
-What is common to L<Plack::Handler::Oribi> and the C<oribi> command. Options are described in L<Plack::Handler::Oribi>.
+The common part of L<Plack::Handler::Oribi> and the C<oribi> command. Options are described in L<Plack::Handler::Oribi>.
 
 =cut

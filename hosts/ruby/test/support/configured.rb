@@ -27,13 +27,13 @@ module Configured
     name
   end
 
-  # What the server is told: NAME=VALUE, in order. The server itself must accept it all.
+  # The server's options: NAME=VALUE, in order. The server itself must accept them all.
   def told(configuration)
     configuration.settings
     configuration.to_pass.map { |said| "#{said.name}=#{configuration.text_of(said)}" }
   end
 
-  # What is told of a few settings.
+  # The values passed for a few settings.
   def told_of(configuration, *names)
     told(configuration).select { |text| names.include?(text[/\A[^=]+/]) }
   end
@@ -45,7 +45,7 @@ module Configured
     [configuration, notes]
   end
 
-  # What handler options make.
+  # The result of handler options.
   def options(persona: Oribi::Persona::ORIBI, **options)
     said = nil
     out, err = capture_io { said = Oribi::Options.new(options, persona:).configuration }

@@ -64,7 +64,7 @@ module Matrix
     end
   end
 
-  # What every test of a shared server has at hand.
+  # Helpers of every test of a shared server.
   module Tests
     @sequence = 0
 

@@ -7,7 +7,7 @@ module OddApps
   TEXT = { "content-type" => "text/plain" }.freeze
   NAMES = { to_s: "a string", to_str: "a string", to_path: __FILE__, to_ary: ["an array"], to_i: 200, to_int: 200 }.freeze
 
-  # What is done, with the response's parts and the client's environment at hand.
+  # The actions, with access to the response's parts and the client's environment.
   DEEDS = {
     "raise" => ->(*) { raise "odd" },
     "raise-exception" => ->(*) { raise Class.new(Exception), "odd" }, # rubocop:disable Lint/InheritException -- that is odd
@@ -16,7 +16,7 @@ module OddApps
     "kill-from-outside" => lambda { |*|
       victim = Thread.current
       Thread.new { victim.kill }.join
-      # Ruby kills nobody twice.
+      # Ruby does not kill a thread twice.
       sleep unless victim.status == "aborting"
     },
     "exit" => ->(*) { exit(3) },

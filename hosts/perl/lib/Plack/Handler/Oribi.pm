@@ -71,7 +71,7 @@ Each worker draws its limit between this number and C<--max-requests>.
 
 =item --timeout, --read-timeout, --keepalive-timeout, --max-keepalive-reqs, --disable-keepalive
 
-How long clients may take, and how many requests a connection may carry.
+The options for clients: how long they may take, and how many requests a connection may carry.
 
 =item --spawn-interval, --err-respawn-interval, --backlog, --pid-file, --access-log-format, --error-log
 

@@ -70,7 +70,7 @@ module Oribi
         sheet.unheeded(:idle_timeout, "a server stays until it is told to stop; for connections use persistent_timeout")
       end
 
-      # How many requests of a connection are answered in a row before other connections have their turn.
+      # The number of requests of a connection that are answered in a row before other connections have their turn.
       def max_fast_inline(number)
         sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_535 : number)
       end
