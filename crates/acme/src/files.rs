@@ -180,7 +180,7 @@ impl Drop for Right {
 }
 
 impl Right {
-    /// Takes the right; `None`: another process has it.
+    /// Takes the right; `None` if another process has it.
     pub(crate) fn take(settings: &Settings) -> Result<Option<Self>, String> {
         let path = settings.folder().join("lock");
         let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());

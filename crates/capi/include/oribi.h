@@ -123,15 +123,15 @@ oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *f
 
 /* Send a response piece by piece. While too much content waits for a slow client, oribi_write() blocks. If the lane's waker
  * is used meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and
- * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has
- * neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write() returns
- * ORIBI_GONE: behind its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
+ * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to continue waiting. A host that
+ * has neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write()
+ * returns ORIBI_GONE: after its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
-/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
+/* The same with trailers after the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
  * over FastCGI, with a Content-Length, without content. ORIBI_INVALID: one of them must not be a trailer (RFC 9110, section
  * 6.5.1); then the exchange is abandoned. */
 oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchange, const oribi_field *trailers,
@@ -245,7 +245,7 @@ const char *oribi_last_error(void);
 
 /* An order to an app that takes too long. */
 typedef enum oribi_order {
-    ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it go on */
+    ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it continue */
     ORIBI_ORDER_INTERRUPT = 2 /* raise an error in the app */
 } oribi_order;
 
@@ -259,7 +259,7 @@ typedef enum oribi_order {
  * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns
  * from `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up
  * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. An app
- * that goes on nevertheless loses its process some time later (--request-kill). */
+ * that continues nevertheless loses its process some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
 /* The lock of a language whose threads share one: see below. */

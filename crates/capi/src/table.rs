@@ -47,8 +47,8 @@ pub type OribiTraceFn = unsafe extern "C" fn(data: *mut c_void, question: u32);
 pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);
 
 impl OribiHost {
-    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it lacks functions that every host
-    /// has.
+    /// Reads a table that may be older, and then smaller, than this one, or newer. `None` if it lacks functions that every
+    /// host has.
     ///
     /// # Safety
     /// `host` points to as many bytes as its first field says. They are the beginning of the header's table.

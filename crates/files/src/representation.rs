@@ -60,9 +60,9 @@ pub struct Representation {
     pub(crate) state: FileState,
     pub(crate) media_type: &'static str,
     pub(crate) coding: Option<Coding>,
-    /// Empty: none.
+    /// Empty without any.
     etag: Box<[u8]>,
-    /// The time of the last modification; `None`: it is not informative.
+    /// The time of the last modification; `None` if it is not informative.
     modified: Option<u64>,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
@@ -123,7 +123,7 @@ impl Representation {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// The Last-Modified field; empty: none.
+    /// The Last-Modified field; empty without any.
     pub(crate) fn last_modified(&self) -> &[u8] {
         &self.last_modified
     }

@@ -20,10 +20,10 @@ pub trait GlobalLock {
     fn open(&self) -> Result<Box<dyn Host>, String>;
 
     /// Releases the lock, calls [`Wait::wait`], and takes the lock again. If the language has other work for this thread, it
-    /// calls [`Wait::interrupt`]. `false`: it had such work before the wait began, so nothing was called.
+    /// calls [`Wait::interrupt`]. `false` if it had such work before the wait began, so nothing was called.
     fn without_lock(&self, wait: &dyn Wait) -> bool;
 
-    /// Starts a thread of the language that takes the lock and calls [`Crew::serve`]. `false`: no thread could be started.
+    /// Starts a thread of the language that takes the lock and calls [`Crew::serve`]. `false` if no thread could be started.
     fn start_thread(&self) -> bool;
 
     /// Called by a thread between two requests: handles the language's pending work for this thread, and lets other threads run
@@ -34,7 +34,7 @@ pub trait GlobalLock {
 
     /// Called on the thread that loaded the app, which runs no requests if the crew has more than one thread. It sleeps
     /// without the lock until [`GlobalLock::wake_main`], or until the language has run code on it, such as the app's signal
-    /// handlers. `Some(false)`: the app has ended this thread. `None`: the language has no special way to sleep, and the
+    /// handlers. `Some(false)`: the app has ended this thread. `None` if the language has no special way to sleep, and the
     /// thread sleeps like the others, by [`GlobalLock::without_lock`].
     fn rest_main(&self) -> Option<bool> {
         None

@@ -73,15 +73,15 @@ pub trait Runtime: Sync {
         let _ = status;
     }
 
-    /// Sets the title of the process in process lists, in the way of the language. `false`: the process is the server's own
-    /// program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane, on
-    /// one of them that has the runtime's lock.
+    /// Sets the title of the process in process lists, in the way of the language. `false` if the process is the server's
+    /// own program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane,
+    /// on one of them that has the runtime's lock.
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false
     }
 
-    /// Requests the positions of the apps of a worker; `None`: this language cannot report them.
+    /// Requests the positions of the apps of a worker; `None` if this language cannot report them.
     fn tracing(&self) -> Option<Arc<dyn Tracing>> {
         None
     }
@@ -117,7 +117,7 @@ pub trait Host: Send {
         false
     }
 
-    /// Delivers orders to an app that takes too long; `None`: this language cannot be interrupted, and a worker whose app
+    /// Delivers orders to an app that takes too long; `None` if this language cannot be interrupted, and a worker whose app
     /// exceeds its time must be ended. Called before each [`Host::answer`] with a deadline.
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {
         None

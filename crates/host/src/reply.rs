@@ -22,7 +22,7 @@ pub enum ReplyError {
     /// The response breaks a rule of HTTP. If nothing of it had been sent, the client gets a 500 instead.
     Invalid(&'static str),
     /// The lane was woken (see [`Outlet::waker`]) while the app waited for its client. The piece is kept and will be sent.
-    /// Handle the cause of the wake-up, then write an empty piece to go on waiting.
+    /// Handle the cause of the wake-up, then write an empty piece to continue waiting.
     Woken,
 }
 
@@ -103,15 +103,15 @@ pub trait Outlet {
 
     /// Sends a piece of content. While too much content waits for a slow client this call blocks, until the lane is woken
     /// ([`ReplyError::Woken`]). Meanwhile, other connections are served as far as they need no app. A piece beyond the end of
-    /// the response ends it ([`ReplyError::Gone`]): behind its Content-Length, or where it has no content (HEAD, 204, 205,
+    /// the response ends it ([`ReplyError::Gone`]): after its Content-Length, or where it has no content (HEAD, 204, 205,
     /// 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
-    /// Ends the content and sends `trailers` behind it. They are dropped where the response has no place for them: over
-    /// HTTP/1.0, by FastCGI, behind content of known length, without content. [`ReplyError::Invalid`]: one of them is not
+    /// Ends the content and sends `trailers` after it. They are dropped where the response has no place for them: over
+    /// HTTP/1.0, by FastCGI, after content of known length, without content. [`ReplyError::Invalid`]: one of them is not
     /// allowed as a trailer; then the exchange is given up, because without them the response would not be the one that the
     /// app meant.
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
@@ -153,7 +153,7 @@ pub trait Outlet {
         let _ = (exchange, time);
     }
 
-    /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None`: unknown.
+    /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None` if unknown.
     fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
         let _ = exchange;
         None
@@ -165,7 +165,7 @@ pub trait Outlet {
         false
     }
 
-    /// Passes a message of the app on to the web server that sent the request, for its error log. `false`: there is no web
+    /// Passes a message of the app on to the web server that sent the request, for its error log. `false` without a web
     /// server, and the message belongs in this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         let _ = (exchange, message);
@@ -261,7 +261,7 @@ impl<'a> Reply<'a> {
         self.outlet.respond_file(self.exchange, head, file, offset, size)
     }
 
-    /// Sends the head and goes on with the content.
+    /// Sends the head and continues with the content.
     ///
     /// # Errors
     /// See [`ReplyError`].

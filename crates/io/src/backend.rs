@@ -156,7 +156,7 @@ pub trait Backend {
 
     /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
     /// which may save system calls. Initially none. Such a connection waits for this caller and cannot go to another, so this
-    /// is for callers that are never busy for long. `false`: this backend accepts only when asked, and nothing has changed.
+    /// is for callers that are never busy for long. `false` if this backend accepts only when asked, and nothing has changed.
     fn accept_ahead(&mut self, _listener: usize, _most: usize) -> bool {
         false
     }
@@ -190,7 +190,7 @@ pub trait Backend {
 
     /// Postpones [`Backend::open`]: the socket reports nothing yet, but the caller may try receives and sends; a send that
     /// finds the socket full opens it as `token`. So a connection that ends with its first answer need not be opened at all.
-    /// `false`: this backend cannot postpone, and nothing has changed.
+    /// `false` if this backend cannot postpone, and nothing has changed.
     fn put_off(&mut self, _socket: &mut Self::Socket, _token: Token) -> bool {
         false
     }

@@ -76,7 +76,7 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
     let Ok(count) = usize::try_from(count) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     };
-    // SAFETY: the kernel has written that many events behind the old ones, at most as many as there was room for.
+    // SAFETY: the kernel has written that many events after the old ones, at most as many as there was room for.
     unsafe { found.set_len(found.len() + count) };
     Ok(())
 }

@@ -90,7 +90,7 @@ impl Wire {
         self.to_server.extend(std::mem::take(&mut self.late));
     }
 
-    /// Reports changes from now on, and the present state first.
+    /// Reports changes from now on, and the current state first.
     fn open(&mut self, token: Token) {
         self.token = Some(token);
         self.readable = !self.to_server.is_empty() || self.client_ended || self.client_reset;

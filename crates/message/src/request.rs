@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 pub struct Span {
     /// The first byte.
     pub start: u32,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end: u32,
 }
 
@@ -89,7 +89,7 @@ pub struct FieldLayout {
     pub name: Span,
     /// The value, without white space around it.
     pub value: Span,
-    /// The well-known name; `None`: another one.
+    /// The well-known name; `None` if another one.
     pub known: Option<KnownField>,
 }
 
@@ -104,7 +104,7 @@ pub struct HeadLayout {
     pub form: TargetForm,
     /// The path of the target (empty for the authority form; `*` for the asterisk form), still percent-encoded.
     pub path: Span,
-    /// The query, behind the first `?`; `None` without one.
+    /// The query, after the first `?`; `None` without one.
     pub query: Option<Span>,
     /// The authority of an absolute-form or authority-form target.
     pub authority: Option<Span>,

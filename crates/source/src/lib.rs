@@ -75,7 +75,7 @@ pub trait Source {
         Duration::ZERO
     }
 
-    /// The time that the request of an exchange had waited when the lane took it; `None`: unknown.
+    /// The time that the request of an exchange had waited when the lane took it; `None` if unknown.
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration>;
 
     /// The number of exchanges that were lent and whose responses are not finished.
@@ -158,7 +158,7 @@ pub trait Source {
     /// See [`ReplyError`].
     fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
-    /// Passes a message on to the log of the web server that sent the request; `false`: there is none.
+    /// Passes a message on to the log of the web server that sent the request; `false` without one.
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool;
 
     /// Returns a descriptor of the client's connection for a host that uses the socket itself.

@@ -48,7 +48,7 @@ impl Target {
 /// A whole response.
 pub struct Response {
     pub text: String,
-    /// Whether the server wants to go on with this connection.
+    /// Whether the server wants to continue with this connection.
     pub keep_alive: bool,
 }
 
@@ -125,7 +125,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts `clients` that go on until told to stop or until the server takes no connection any more.
+    /// Starts `clients` that continue until told to stop or until the server takes no connection any more.
     pub fn start(target: &Target, clients: usize, manner: Manner) -> Self {
         let shared = Arc::new(Shared::default());
         let clients = (0..clients).map(|_| {

@@ -33,7 +33,7 @@ pub const NOT_TAKEN: ErrorKind = ErrorKind::ConnectionRefused;
 /// The largest frame that every peer takes.
 pub const FRAME: usize = 16_384;
 
-/// The stream of the present request.
+/// The stream of the current request.
 struct Stream {
     number: u32,
     /// Content that the server takes no more of at present.
@@ -60,7 +60,7 @@ pub struct Http2 {
     initial_window: i64,
     /// The server has said GOAWAY.
     leaving: bool,
-    /// It does not take the present request.
+    /// It does not take the current request.
     refused: bool,
     ended: bool,
 }
@@ -228,7 +228,7 @@ impl Http2 {
         if ends && is_head && stream.chunked {
             text.push_str("0\r\n\r\n");
         }
-        // Trailers have no place behind content whose length was told.
+        // Trailers have no place after content whose length was told.
         if is_head || stream.chunked {
             self.answers.extend(text.as_bytes());
         }
@@ -281,7 +281,8 @@ impl Write for Http2 {
         }
         self.asked.extend_from_slice(bytes);
         self.ask()?;
-        // Long content needs room, which the server makes bit by bit. Who does not wait for sockets reads soon, and goes on then.
+        // Long content needs room, which the server makes bit by bit. Who does not wait for sockets reads soon, and continues
+        // then.
         while !self.ended && self.stream.as_ref().is_some_and(|stream| !stream.waiting.is_empty()) {
             match self.receive() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -315,7 +316,8 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// Receives once behind what was `received` before, and returns the frames that are whole then; `None` at the end of the connection.
+/// Receives once after what was `received` before, and returns the frames that are whole then; `None` at the end of the
+/// connection.
 pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
     // All that TLS has decrypted at once: what it still had would not show at the socket.
     let mut bytes = vec![0; 65_536];
@@ -421,7 +423,7 @@ pub fn decoded(mut block: &[u8]) -> Vec<(String, String)> {
     fields
 }
 
-/// An integer in the last `bits` of the first byte and, if need be, behind it (RFC 7541, section 5.1).
+/// An integer in the last `bits` of the first byte and, if need be, after it (RFC 7541, section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> usize {
     let most = (1 << bits) - 1;
     let (mut value, mut shift) = (usize::from(block[0]) & most, 0);

@@ -186,7 +186,7 @@ impl Site {
         let _ = std::fs::remove_file(self.folder.file("inside").join(number.to_string()));
     }
 
-    /// Lets one app that reads (/read) go on.
+    /// Lets one app that reads (/read) continue.
     pub fn release(&self) {
         let fifo = File::options().read(true).write(true).open(self.folder.file("inside").join(".fifo"));
         fifo.and_then(|mut fifo| fifo.write_all(b"\n")).expect("an app reads it");

@@ -67,14 +67,14 @@ impl Question {
     }
 }
 
-/// What becomes of a connection behind an answer.
+/// What becomes of a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// It stays: an end is a fault.
     Kept,
-    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a client
-    /// that has asked for nothing for the second that a server gives to idle ones before it ends, and whose next request comes behind
-    /// that end. A reset is always a fault.
+    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a
+    /// client that has asked for nothing for the second that a server gives to idle ones before it ends, and whose next request
+    /// comes after that end. A reset is always a fault.
     Parting,
     /// The client closes it: each request has a connection of its own.
     Short,

@@ -16,7 +16,7 @@ impl Response {
         field(&self.head, name)
     }
 
-    /// Whether the server ends the connection behind it.
+    /// Whether the server ends the connection after it.
     pub fn ends(&self) -> bool {
         self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }

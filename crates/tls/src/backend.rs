@@ -30,7 +30,7 @@ const OF_FILE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Tls<B> {
     backend: B,
-    /// For each listener its rules and the start of encryption; `None`: it is not encrypted.
+    /// For each listener its rules and the start of encryption; `None` if it is not encrypted.
     speakers: Vec<Option<(Speaker, Start)>>,
     incoming: Vec<u8>,
     outgoing: Outgoing,
@@ -41,7 +41,7 @@ pub struct Tls<B> {
     stalled: Vec<Token>,
     /// Hijacked connections, which hosts have taken.
     passages: Passages,
-    /// The receiver of the outcomes of handshakes; `None`: there is none.
+    /// The receiver of the outcomes of handshakes; `None` without one.
     listener: Option<Listener>,
 }
 

@@ -66,7 +66,7 @@ impl Certificates {
     /// The index of the certificate for a client: the first one for the requested name whose key the client supports;
     /// otherwise, or if the client sends no name, the first one whose key it supports. If it supports none, the first of all:
     /// then the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, demand, and not with
-    /// access_denied. `None`: there is no certificate.
+    /// access_denied. `None` without a certificate.
     pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
@@ -155,7 +155,7 @@ impl Certificate {
         })
     }
 
-    /// A warning for the operator; `None`: nothing is wrong.
+    /// A warning for the operator; `None` if nothing is wrong.
     fn trouble(&self, now: u64) -> Option<String> {
         const WEEK: u64 = 7 * 24 * 3600;
         let validity = self.validity?;

@@ -175,7 +175,7 @@ impl Passage {
         self.course.state.store(ENDED, SeqCst);
     }
 
-    /// Passes bytes on in both directions, and waits once; `false`: the passage has ended.
+    /// Passes bytes on in both directions, and waits once; `false` if the passage has ended.
     fn turn(&mut self) -> bool {
         let room = self.plain.len();
         while self.to_app.len() < MOST_WAITING && self.session.has_decrypted() {
@@ -288,7 +288,7 @@ impl Passage {
     }
 }
 
-/// Writes as many bytes as there is room for; `false`: the reader has gone.
+/// Writes as many bytes as there is room for; `false` if the reader has gone.
 fn write(to: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> bool {
     let mut written = 0;
     while written < bytes.len() {

@@ -60,7 +60,7 @@ fn replaced(mut text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The certificate without the trust settings behind it.
+/// The certificate without the trust settings after it.
 fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static> {
     let Some((_, _, behind)) = element(&certificate) else { return certificate };
     let size = certificate.len() - behind.len();

@@ -47,7 +47,7 @@ enum Progress {
     /// Nothing has come from the client.
     Nothing,
     Begun,
-    /// The outcome; `None`: it was reported, or there is none to report.
+    /// The outcome; `None` if it was reported, or there is none to report.
     Over(Option<Outcome>),
 }
 
@@ -132,8 +132,7 @@ impl Session {
         self.conclude(Some(Outcome::Failed(failure)));
     }
 
-    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go behind
-    /// it.
+    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go after it.
     pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
         let kept = self.incomplete.len();
         if buffer.len() < kept + room {
@@ -216,7 +215,7 @@ impl Session {
         }
         self.keep(received);
         if self.facts.is_none() {
-            // Takes the hello before the handshake of another client goes on.
+            // Takes the hello before the handshake of another client continues.
             self.told = self.witness.take().or(self.told.take());
             if !self.connection.is_handshaking() && self.connection.alpn_protocol() == Some(ACME) {
                 self.end_proof();
@@ -345,7 +344,7 @@ impl Session {
         count
     }
 
-    /// Encrypts `bytes`, at most those of one record, and appends them to `out`. `false`: this connection encrypts nothing
+    /// Encrypts `bytes`, at most those of one record, and appends them to `out`. `false` if this connection encrypts nothing
     /// more.
     pub(crate) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         self.write(out, |traffic, room| traffic.encrypt(bytes, room))
@@ -406,7 +405,7 @@ type Traffic<'a> = rustls::unbuffered::WriteTraffic<'a, rustls::server::ServerCo
 /// The room for a message whose size is not known yet, in bytes: most are smaller.
 const FIRST_GUESS: usize = 512;
 
-/// Appends the output of `write` to `out`, with as much room as `write` asks for. `None`: it has failed.
+/// Appends the output of `write` to `out`, with as much room as `write` asks for. `None` if it has failed.
 fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     let mut room = FIRST_GUESS;

@@ -53,7 +53,7 @@ impl Secret {
         Ok(Self(Arc::new(Mutex::new(Chain { period, seed, now, before: None }))))
     }
 
-    /// Restores the secret of another process; `None`: the bytes are not a secret.
+    /// Restores the secret of another process; `None` if the bytes are not a secret.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (period, seed) = bytes.split_first_chunk::<NUMBER>()?;
@@ -119,7 +119,7 @@ impl Secret {
     }
 }
 
-/// The number of the present period; zero if the clock is before 1970.
+/// The number of the current period; zero if the clock is before 1970.
 fn present() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / PERIOD.as_secs())
 }

@@ -141,7 +141,7 @@ unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c
     present.interrupted.store(true, SeqCst);
 }
 
-/// Sleeps, as an app, without the lock. `false`: it was interrupted.
+/// Sleeps, as an app, without the lock. `false` if it was interrupted.
 fn nap(context: &Context) -> bool {
     LOCK.without(|| {
         let mut left = Timespec { tv_sec: 600, tv_nsec: 0 };

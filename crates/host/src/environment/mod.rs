@@ -98,7 +98,7 @@ pub enum PathInfo {
 /// The variables of one request. Reused for the next request, to keep its memory.
 #[derive(Debug)]
 pub struct Environment {
-    /// The variables behind the fixed ones.
+    /// The variables after the fixed ones.
     entries: Vec<Entry>,
     /// Fixed variables, by index, whose values differ from those of head and connection. If an index is here twice, the last
     /// value counts.
@@ -127,7 +127,7 @@ enum Text {
     Nothing,
 }
 
-/// The index of a variable behind the fixed ones.
+/// The index of a variable after the fixed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(u32);
 

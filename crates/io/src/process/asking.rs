@@ -78,7 +78,7 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
     }
 }
 
-/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false`: it has no
+/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false` if it has no
 /// handler.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
 /// handler, where it may change errno. `true` if the system does not say.
 #[must_use]
 pub fn waits(thread: i32) -> bool {
-    // Formatting numbers allocates nothing. The zero bytes behind the text end the path.
+    // Formatting numbers allocates nothing. The zero bytes after the text end the path.
     let mut path = [0_u8; 48];
     let _ = write!(&mut path[..47], "/proc/self/task/{thread}/stat");
     let mut text = [0_u8; 512];

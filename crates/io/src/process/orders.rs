@@ -50,7 +50,7 @@ pub trait Receiver {
 pub struct Mailbox {
     /// The word of orders. Another process writes it.
     pub orders: &'static AtomicU64,
-    /// The number of the present run.
+    /// The number of the current run.
     pub run: Run,
 }
 
@@ -101,7 +101,7 @@ impl Place {
         self.taken.load(Relaxed) == 0 && self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The word of orders, if it has orders for the present run that were not received.
+    /// The word of orders, if it has orders for the current run that were not received.
     fn news(&self) -> Option<u64> {
         if self.busy.load(Acquire) == 0 {
             return None;

@@ -20,7 +20,7 @@ pub fn survive_own_signals() -> io::Result<()> {
 
 fn survive(signal: i32) -> io::Result<()> {
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: no new action is given, and the pointer is valid for the call, which writes the present action if it succeeds.
+    // SAFETY: no new action is given, and the pointer is valid for the call, which writes the current action if it succeeds.
     let handler = unsafe {
         if libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());

@@ -139,7 +139,7 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
     let bit = 1_u32.checked_shl(signal.as_raw().unsigned_abs()).ok_or(io::ErrorKind::InvalidInput)?;
     if SEEN.fetch_or(bit, SeqCst) & bit == 0 {
         let mut present = MaybeUninit::<libc::sigaction>::uninit();
-        // SAFETY: no new action is given, and the pointer is valid for the call, which writes the present action if it
+        // SAFETY: no new action is given, and the pointer is valid for the call, which writes the current action if it
         // succeeds.
         let handler = unsafe {
             if libc::sigaction(signal.as_raw(), std::ptr::null(), present.as_mut_ptr()) != 0 {

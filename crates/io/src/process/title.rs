@@ -68,7 +68,7 @@ fn are_ours(start: usize, end: usize) -> bool {
     arguments == unsafe { std::slice::from_raw_parts(start as *const u8, end - start) }
 }
 
-/// Copies the variables between two places to memory that is never freed. `false`: there is no environment.
+/// Copies the variables between two places to memory that is never freed. `false` without an environment.
 fn move_variables(start: usize, end: usize) -> bool {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;

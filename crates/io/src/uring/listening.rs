@@ -37,7 +37,7 @@ pub(super) struct Listeners {
     all: Vec<Listener>,
     /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
-    /// No accept is armed until this time; `None`: it is over.
+    /// No accept is armed until this time; `None` if it is over.
     cautious_until: Option<Instant>,
 }
 

@@ -41,7 +41,7 @@ impl Uring {
         {
             let end = self.ring.room_for(size);
             let goes_on = |last: &&mut Outgoing| {
-                // A send behind it may have been aborted.
+                // A send after it may have been aborted.
                 last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
             };
             if let Some(last) = self.outgoing.last_mut().filter(goes_on) {

@@ -15,7 +15,7 @@ pub trait Several: Network {
     fn another() -> Self::Backend;
 }
 
-/// The action of a lane on the report of a connection; `false`: it ends.
+/// The action of a lane on the report of a connection; `false` if it ends.
 type Act<B> = fn(&mut B, BorrowedFd<'_>, &AtomicUsize) -> bool;
 
 /// Waits at the listener as long as `act` returns true, or until the pipe is written to. Sends its thread id before it first

@@ -93,7 +93,7 @@ pub enum Event {
     Refused(Violation),
 }
 
-/// The stream that the content of the present record belongs to.
+/// The stream that the content of the current record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Skipped,
@@ -110,7 +110,7 @@ pub struct Machine {
     refused: Option<Violation>,
     /// The connection ends when no request is active.
     closing: bool,
-    /// The rest of the present record: the request, stream, content and padding.
+    /// The rest of the current record: the request, stream, content and padding.
     id: u16,
     stream: Stream,
     left: u16,
@@ -161,8 +161,8 @@ impl Machine {
         self.refused.is_some() || self.is_over()
     }
 
-    /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests go on; when
-    /// there are none, the connection must close.
+    /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests continue;
+    /// when there are none, the connection must close.
     pub const fn retire(&mut self) {
         self.closing = true;
     }

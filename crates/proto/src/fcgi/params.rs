@@ -39,7 +39,7 @@ pub struct Outline {
 }
 
 /// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
-/// in it, and added text stands behind them. Both lists are filled anew and keep their memory.
+/// in it, and added text stands after them. Both lists are filled again and keep their memory.
 ///
 /// # Errors
 /// The refusal with which to answer the request. Then the lists are undefined.
@@ -238,7 +238,8 @@ const fn behind_prefix(name: Span) -> Span {
     Span { start: name.start + PREFIX.len() as u32, end: name.end }
 }
 
-/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false`: the result is no field name.
+/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false` if the result is not a field
+/// name.
 #[inline(never)]
 fn fold(name: &mut [u8]) -> bool {
     let mut all = !name.is_empty();

@@ -40,7 +40,7 @@ enum Writing {
     Ended,
 }
 
-/// The place of the record that holds a head, so that content behind it can join the record.
+/// The place of the record that holds a head, so that content after it can join the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeadRecord {
     start: usize,
@@ -71,7 +71,7 @@ pub struct ResponseWriter {
     bodiless: bool,
     /// Something has been written to STDERR, so the end of that stream must be written, too.
     errors: bool,
-    /// The padding behind the content that was announced last.
+    /// The padding after the content that was announced last.
     padding: u8,
     writing: Writing,
     head: Option<HeadRecord>,
@@ -232,7 +232,7 @@ impl ResponseWriter {
         admitted
     }
 
-    /// Writes the padding behind the bytes that [`ResponseWriter::write_content_prefix`] announced.
+    /// Writes the padding after the bytes that [`ResponseWriter::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
@@ -289,7 +289,7 @@ impl ResponseWriter {
         self.close_head(start, out);
     }
 
-    /// Makes a record of everything behind the header that was left blank at `start`, or several records if it is very long.
+    /// Makes a record of everything after the header that was left blank at `start`, or several records if it is very long.
     fn close_head(&mut self, start: usize, out: &mut Vec<u8>) {
         let head = HeadRecord { start, length: out.len() - start - HEADER_BYTES };
         if head.length > RECORD_BYTES {

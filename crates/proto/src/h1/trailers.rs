@@ -32,7 +32,7 @@ const FORBIDDEN: &[(&str, &str)] = forbidden! {
 /// Checks trailers that an app wants to send.
 ///
 /// # Errors
-/// A name is no token or cannot be a trailer, or a value has a control byte.
+/// A name is not a token or cannot be a trailer, or a value has a control byte.
 pub fn check_trailers(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
     for (name, value) in fields {
         if !grammar::is_token(name) {

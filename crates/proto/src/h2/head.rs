@@ -34,12 +34,12 @@ pub struct Outline {
     pub(super) priority: Option<Span>,
 }
 
-/// The reason why a block is no valid head.
+/// The reason why a block is not a valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The connection cannot go on.
+    /// The connection cannot continue.
     Fault(Fault),
-    /// The stream cannot go on.
+    /// The stream cannot continue.
     Malformed(Malformed),
     /// The server answers it with a status; `true`: the method is HEAD.
     Refused(Refusal, bool),
@@ -128,7 +128,7 @@ impl Found {
         self.kinds = self.kinds.and(it);
     }
 
-    /// The reason why the list is no request with any values.
+    /// The reason why the list is not a request with any values.
     #[inline]
     const fn malformed(&self) -> Option<Malformed> {
         match self.malformed {
@@ -161,7 +161,7 @@ impl Found {
     }
 }
 
-/// Decodes a block into a head: `text` and `layout` are filled anew.
+/// Decodes a block into a head: `text` and `layout` are filled again.
 pub(super) fn read(
     decoder: &mut Decoder,
     block: &[u8],
@@ -218,7 +218,7 @@ pub(super) fn read(
     Ok(outline)
 }
 
-/// Decodes trailers into the fields of a layout, which is filled anew. Fields that cannot be trailers are left out.
+/// Decodes trailers into the fields of a layout, which is filled again. Fields that cannot be trailers are left out.
 pub(super) fn read_trailers(
     decoder: &mut Decoder,
     block: &[u8],

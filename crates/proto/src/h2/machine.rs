@@ -80,7 +80,7 @@ pub enum Event {
     Reset {
         /// The stream.
         id: u32,
-        /// The rule; `None`: the client has reset it.
+        /// The rule; `None` if the client has reset it.
         error: Option<StreamError>,
     },
     /// An invalid request: its stream has been reset before any other event. For the log.
@@ -145,7 +145,7 @@ enum Leaving {
 #[derive(Clone, Debug)]
 pub struct Machine {
     part: Part,
-    /// The present frame, of which `length` is the unread rest, and its padding.
+    /// The current frame, of which `length` is the unread rest, and its padding.
     frame: Header,
     padding: u8,
     /// The next frame must be SETTINGS.
@@ -259,7 +259,7 @@ impl Machine {
     }
 
     /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened
-    /// since, and the client has acknowledged the PING behind it.
+    /// since, and the client has acknowledged the PING after it.
     #[must_use]
     pub fn has_delivered(&self) -> bool {
         self.leaving == Leaving::Decided && self.last_of_all == Some(self.last)
@@ -310,19 +310,19 @@ impl Machine {
         }
     }
 
-    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None`: it resets none.
+    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None` if it resets none.
     #[must_use]
     pub const fn resets(&self) -> Option<ErrorCode> {
         if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
     }
 
-    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None`: it does not.
+    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None` if it does not.
     #[must_use]
     pub const fn calms(&self) -> Option<Violation> {
         if let Some(Answer::Calm) = self.answer { Some(Violation::RESETS) } else { None }
     }
 
-    /// Whether that answer has been written, and only the requests that were active go on.
+    /// Whether that answer has been written, and only the requests that were active continue.
     #[must_use]
     pub const fn is_calming(&self) -> bool {
         self.calming
@@ -432,7 +432,7 @@ impl Machine {
         true
     }
 
-    /// Serves no further request, because too many have ended without a response; active ones go on.
+    /// Serves no further request, because too many have ended without a response; active ones continue.
     #[cold]
     fn calm(&mut self) {
         if self.streams.len() == 0 {

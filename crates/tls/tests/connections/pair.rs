@@ -204,7 +204,7 @@ impl<B: Kernel> Pair<B> {
         self.backend.wait(Some(Duration::from_millis(1)), &mut self.events).expect("waiting works");
     }
 
-    /// Lets the client send and receive as much as it can; `false`: the connection has ended.
+    /// Lets the client send and receive as much as it can; `false` if the connection has ended.
     pub fn exchange(&mut self) -> bool {
         while self.client.wants_write() {
             match self.client.write_tls(&mut self.stream) {

@@ -97,8 +97,8 @@ impl Machine {
     ///
     /// # Errors
     /// There is no request to answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
-    /// name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or occurs twice.
-    /// Then nothing has been written or changed.
+    /// name that is not a token, a control byte in a value, Transfer-Encoding, a Content-Length that is not a number or occurs
+    /// twice. Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
@@ -198,7 +198,7 @@ impl Machine {
         matches!(self.writing, Writing::Length { left: 0, .. })
     }
 
-    /// Writes the framing behind the bytes that [`Machine::write_content_prefix`] announced.
+    /// Writes the framing after the bytes that [`Machine::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         if matches!(self.writing, Writing::Chunked) {
@@ -206,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// Writes the last chunk, and trailers behind it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
+    /// Writes the last chunk, and trailers after it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
     /// other response they are dropped, as every recipient may do. Then call [`Machine::finish`].
     ///
     /// # Errors

@@ -104,8 +104,8 @@ fn long(window: u64) -> (u16, u32) {
     (TABLES.symbols[TABLES.start[LONGEST] as usize + offset as usize], LONGEST as u32)
 }
 
-/// Decodes a string and appends it to `out`. `None`: it has the code for the end of strings, or does not end with up to seven
-/// ones; the appended text is undefined then.
+/// Decodes a string and appends it to `out`. `None` if it has the code for the end of strings, or does not end with up to
+/// seven ones; the appended text is undefined then.
 #[inline(never)]
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // The shortest code has five bits.

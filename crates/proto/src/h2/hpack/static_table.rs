@@ -8,12 +8,12 @@ use oribi_message::{KnownField, Span};
 /// An entry: name and value.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The name, and the value behind it.
+    /// The name, and the value after it.
     pub(super) text: &'static [u8],
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
-    /// The place of its value in [`PROLOGUE`]; `None`: it is not there.
+    /// The place of its value in [`PROLOGUE`]; `None` if it is not there.
     pub(super) ready: Option<Span>,
     /// The size that it counts in a list of fields.
     pub(super) size: usize,
