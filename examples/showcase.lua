@@ -49,7 +49,7 @@ end
 answers["/upload"] = function(request)
     if request.method ~= "POST" then return 405, { Allow = "POST" } end
     local parts, values = oribi.parse_multipart(request:read("a"), request.content_type)
-    -- When it is no form, the second value says why.
+    -- When it is not a form, the second value says why.
     if not parts then return 400, values end
     local lines = { "Thank you, ", oribi.escape_html(values.name or "whoever you are"), ".<ul>\n" }
     for _, part in ipairs(parts) do

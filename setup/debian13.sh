@@ -85,13 +85,13 @@ if [ ! -d "$chroot" ]; then
 		2>/dev/null | head -n 1) || mirror=
 	half=$chroot.half
 	rm -rf --one-file-system "$half"
-	# debootstrap mounts /proc there, and leaves it behind when it is interrupted.
+	# debootstrap mounts /proc there, and leaves it after when it is interrupted.
 	logged debootstrap unshare --mount debootstrap --variant=minbase trixie "$half" "${mirror:-http://deb.debian.org/debian}"
 	# No service starts in there: Debian asks policy-rc.d before it starts one.
 	printf '#!/bin/sh\nexit 101\n' >"$half/usr/sbin/policy-rc.d"
 	chmod 755 "$half/usr/sbin/policy-rc.d"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$half/etc/hosts"
-	# It can be made anew at any time: its files need not be safe on the disk before dpkg goes on, and nobody reads manuals.
+	# It can be made again at any time: its files need not be safe on the disk before dpkg continues, and nobody reads manuals.
 	echo force-unsafe-io >"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >>"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	echo 'Acquire::Languages "none";' >"$half/etc/apt/apt.conf.d/90chroot"

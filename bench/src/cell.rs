@@ -84,7 +84,7 @@ pub struct Cell {
     pub connections: usize,
     /// Requests written at once on a connection.
     pub depth: usize,
-    /// Requests open at once on a connection of HTTP/2; 0: it is one of HTTP/1.
+    /// Requests open at once on a connection of HTTP/2; 0 if it is one of HTTP/1.
     pub streams: usize,
     /// Whether and how connections are encrypted.
     pub encryption: Encryption,

@@ -21,7 +21,7 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// The program under test; none means the one that `make build` leaves.
     pub oribi: Option<PathBuf>,
-    /// Whether to go on without the servers that are not installed.
+    /// Whether to continue without the servers that are not installed.
     pub allow_missing: bool,
 }
 

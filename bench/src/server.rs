@@ -67,7 +67,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server for a cell, behind `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
+    /// Starts a server for a cell, after `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
     /// it answers right.
     ///
     /// # Errors

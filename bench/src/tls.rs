@@ -10,7 +10,7 @@ pub const CERTIFICATE: &str = "site.crt";
 /// See [`CERTIFICATE`].
 pub const KEY: &str = "site.key";
 
-/// What curl writes behind the content.
+/// What curl writes after the content.
 const FORMAT: &str = "\n%{http_version} %{http_code}";
 
 /// Makes a certificate with a P-256 key, what most sites have.

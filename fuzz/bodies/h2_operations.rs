@@ -36,7 +36,7 @@ struct Client {
     over: bool,
 }
 
-/// Each byte of `data` and those behind it are something that the client sends or that the caller does.
+/// Each byte of `data` and those after it are something that the client sends or that the caller does.
 pub fn check(data: &[u8]) {
     let mut source = Source(data);
     let limits = Limits {

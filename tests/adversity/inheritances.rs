@@ -61,7 +61,7 @@ crate::in_shape!(
     files_at_their_limit_end_no_process
 );
 
-/// A way to start the server: what a shell does before, and what the log names if it cannot serve like this (empty: it can).
+/// A way to start the server: what a shell does before, and what the log names if it cannot serve like this (empty if it can).
 struct Row {
     /// `$FOLDER` is one of the test's. What follows is executed by `"$@"`.
     script: &'static str,

@@ -122,7 +122,7 @@ fn whoever_kills_process_1_ends_everything(language: Language, edge: Edge) {
 }
 
 fn whoever_kills_the_first_process_ends_everything(language: Language, edge: Edge) {
-    // When an app is being loaded anew: not at all, just begun, in the middle.
+    // When an app is being loaded again: not at all, just begun, in the middle.
     for loads in [None, Some(false), Some(true)] {
         let site = Site::start(language, edge, &["--graceful-timeout", "5s"]);
         let mut rest = site.processes();
@@ -197,8 +197,8 @@ fn plackup_and_rackup_are_good_first_processes_too() {
     }
 }
 
-/// The sockets are start_server's: when that is killed, its server goes on until it is told to stop, as under any other program
-/// that lends it sockets, and then nothing is left.
+/// The sockets are start_server's: when that is killed, its server continues until it is told to stop, as under any other
+/// program that lends it sockets, and then nothing is left.
 #[test]
 fn below_start_server_nothing_is_left_either() {
     let mut command = Command::new("start_server");

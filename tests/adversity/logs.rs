@@ -35,7 +35,7 @@ fn let_die(site: &Site, times: usize) {
     }
 }
 
-/// Has the app loaded anew where the log does not say so.
+/// Has the app loaded again where the log does not say so.
 fn reload_unseen(site: &Site) {
     let before = site.titled("worker");
     site.server.signal(Signal::HUP);

@@ -199,7 +199,7 @@ impl Site {
         });
     }
 
-    /// Has the app loaded anew and waits until that has succeeded.
+    /// Has the app loaded again and waits until that has succeeded.
     pub fn reload(&self) {
         let before = self.taken_over();
         self.server.signal(Signal::HUP);

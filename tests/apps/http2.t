@@ -59,7 +59,7 @@ for my $app (qw(app.psgi app.ru app.lua)) {
             like($load, qr/400 succeeded, 0 failed, 0 errored, 0 timeout/, 'many streams at once');
             $load = output_of('h2load', '-n', 24, '-c', 2, '-m', 12, '-w', 16, '-W', 17, "$url/large");
             like($load, qr/24 succeeded, 0 failed, 0 errored, 0 timeout/, 'large content within small windows');
-            # The socket belongs to other requests, too; an app that asks for it goes on.
+            # The socket belongs to other requests, too; an app that asks for it continues.
             my %without = ('app.psgi' => "the peer is unknown\n",   'app.ru' => "hijack: false false\n");
             my %with    = ('app.psgi' => "the peer is 127.0.0.1\n", 'app.ru' => "hijack: true true\n");
             if ($without{$app}) {

@@ -192,7 +192,7 @@ class RailsTest < Minitest::Test
     assert_match(/No route matches/, get("/nowhere").body)
   end
 
-  # A request that has become a WebSocket no longer keeps others from loading classes anew.
+  # A request that has become a WebSocket no longer keeps others from loading classes again.
   def test_an_edit_in_development_with_a_subscriber
     start("oribi config.ru", "development")
     client = subscribe

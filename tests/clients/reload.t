@@ -61,7 +61,7 @@ for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off'
     };
 }
 
-# A file that is no certificate: the present one stays, and the log says why.
+# A file that is not a certificate: the current one stays, and the log says why.
 sub refused ($site, $before, $ask) {
     my $oribi   = $site->{oribi};
     my $refusal = qr/cannot use the certificate \Q$site->{certificate}\E: .+; the present certificates stay/;

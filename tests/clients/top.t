@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: `oribi top` in a terminal reads as docs/top.md says, while an app of Perl is busy, slow and killed. What it shows is drawn
-# into target/top.svg; with ORIBI_WRITE_DOCS=1 the picture of docs/top.md is drawn anew.
+# Property: `oribi top` in a terminal reads as docs/top.md says, while an app of Perl is busy, slow and killed. What it shows is
+# drawn into target/top.svg; with ORIBI_WRITE_DOCS=1 the picture of docs/top.md is drawn again.
 
 use v5.36;
 use FindBin;

@@ -132,7 +132,7 @@ fn a_lost_request_is_tried_again_once(language: Language) {
     assert_eq!(response.worker(), second);
     assert_ne!(first, second);
 
-    // Once is enough: a request that kills every worker must not go on.
+    // Once is enough: a request that kills every worker must not continue.
     connection.ask("/sleep?2&30");
     for _ in 0..2 {
         let worker = site.wait_inside(2);

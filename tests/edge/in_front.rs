@@ -44,8 +44,8 @@ fn launched(launcher: Launcher, language: Language) {
     assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
 }
 
-/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns the
-/// load, which goes on.
+/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns
+/// the load, which continues.
 fn workers_come_and_go(site: &mut Site, address: SocketAddr, slow: &mut Connection) -> Load {
     let load = Load::start(address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
     let mut seen = BTreeSet::new();

@@ -25,7 +25,7 @@ fn ask_for_death(site: &Site, edge: &str, way: &str, number: usize) {
 
 /// Another client is answered.
 fn get_another(site: &Site, edge: &str, way: &str, number: usize) {
-    // A worker that is about to leave may close it behind its answer.
+    // A worker that is about to leave may close it after its answer.
     let mut other = Connection::open(site.address);
     other.ask(&format!("/fast?{number}"));
     assert_eq!(other.answer().0.status, 200, "{edge}, behind {way}");

@@ -44,14 +44,14 @@ impl Budget {
         self.rounds.is_none() && self.only.is_empty() && self.total >= Duration::from_secs(580)
     }
 
-    /// The end of a course that may go on until this part of the time has passed.
+    /// The end of a course that may continue until this part of the time has passed.
     pub fn until(&self, part: f64) -> Until {
         Until { rounds: self.rounds, end: self.begun + self.total.mul_f64(part) }
     }
 }
 
 impl Until {
-    /// Whether it is over behind so many whole rounds. The first one is always finished.
+    /// Whether it is over after so many whole rounds. The first one is always finished.
     pub fn is_over(&self, rounds: usize) -> bool {
         rounds > 0 && self.rounds.map_or_else(|| Instant::now() >= self.end, |wanted| rounds >= wanted)
     }

@@ -62,7 +62,7 @@ impl Scene {
         soon(&format!("the log says {text:?}"), || self.since(mark).contains(text))
     }
 
-    /// The processes whose titles begin with this, behind `oribi: `.
+    /// The processes whose titles begin with this, after `oribi: `.
     pub fn called(&self, role: &str) -> Vec<u32> {
         let below = descendants(self.site.server.pid());
         let is_called = |process: &u32| title(*process).strip_prefix("oribi: ").is_some_and(|title| title.starts_with(role));

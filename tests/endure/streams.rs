@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 2;
 
-/// How many requests are sent at once on a connection, and how long it rests behind their answers.
+/// How many requests are sent at once on a connection, and how long it rests after their answers.
 const AT_ONCE: usize = 6;
 const REST: Duration = Duration::from_millis(100);
 

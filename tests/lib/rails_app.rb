@@ -22,7 +22,7 @@ module RailsApp
   }.freeze
 
   class << self
-    # The folder of the app, which is generated anew for each run of the tests.
+    # The folder of the app, which is generated again for each run of the tests.
     def folder
       @folder ||= "#{ServerProcess::ROOT}/target/apps/rails-#{version}".tap { |folder| generate(folder) }
     end

@@ -65,7 +65,7 @@ class ServerProcess
     @encrypted
   end
 
-  # The address in the form that nginx wants behind `server`.
+  # The address in the form that nginx wants after `server`.
   def upstream
     @socket ? "unix:#{@socket}" : "127.0.0.1:#{@port}"
   end

@@ -8,7 +8,7 @@ require "timeout"
 
 # A small WebSocket client (RFC 6455): text messages over a socket that is already connected.
 class WebSocket
-  # Behind the client's key in the digest that proves a handshake, RFC 6455 section 1.3.
+  # After the client's key in the digest that proves a handshake, RFC 6455 section 1.3.
   HANDSHAKE = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
   TEXT = 1
   CLOSE = 8

@@ -42,7 +42,7 @@ impl Watcher {
         self.0.by_ref().lines().map_while(Result::ok)
     }
 
-    /// The data of the next event with this name; `None`: the connection has ended.
+    /// The data of the next event with this name; `None` if the connection has ended.
     fn try_next(&mut self, name: &str) -> Option<String> {
         let named = format!("event: {name}");
         let mut lines = self.lines().skip_while(|line| *line != named).skip(1);

@@ -90,7 +90,7 @@ impl Context {
         self.0.interruptions.store(0, SeqCst);
     }
 
-    /// Sleeps as an app does. `false`: it was interrupted.
+    /// Sleeps as an app does. `false` if it was interrupted.
     fn sleep(&self, exchange: ExchangeId, time: Duration) -> bool {
         let mut left = Timespec::try_from(time).expect("it is not long");
         while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {

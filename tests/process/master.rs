@@ -535,7 +535,7 @@ fn a_delayed_stop_is_known_to_each_generation() {
 }
 
 fn processes_say_what_they_are() {
-    // The variable is in the way of the title, and is still there behind it.
+    // The variable is in the way of the title, and is still there after it.
     let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300)), ("ORIBI_EDGE", "off")]);
     master.address();
     let (mold, workers) = generation(&master);

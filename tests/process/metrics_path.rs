@@ -100,7 +100,7 @@ fn a_first_process_that_does_nothing_delays_nobody_else() {
         server.wait_for_workers(1);
         assert!(scrape(&target).is_some());
         send(server.pid(), Signal::STOP);
-        // All of them have come when one behind them is answered.
+        // All of them have come when one after them is answered.
         let ask = || (ask(address), get(&target).expect("it serves")).0;
         let mut waiting: Vec<Wire> = (0..WAITING + 2).map(|_| ask()).collect();
         // Those go whose requests were read first, which need not be those that connected first.
@@ -129,7 +129,7 @@ fn who_waits_when_the_first_process_is_killed_is_told_so() {
         assert!(scrape(&target).is_some());
         send(server.pid(), Signal::STOP);
         let mut waiting = ask(server.address());
-        // The request has arrived when one behind it is answered by the only loop.
+        // The request has arrived when one after it is answered by the only loop.
         assert!(get(&target).is_ok());
         send(server.pid(), Signal::KILL);
         let answer = answer(&mut waiting);

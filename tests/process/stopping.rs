@@ -164,7 +164,7 @@ fn without_its_supervisor_no_process_stays() {
     assert!(get(&target).is_err(), "the port is free");
 }
 
-/// A client that ignores the server's part of the handshake until the test tells it to go on; then it sends its request. It
+/// A client that ignores the server's part of the handshake until the test tells it to continue; then it sends its request. It
 /// reports what it is about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for
 /// SYN with ACK.
 const LATE_CLIENT: &str = r#"
@@ -198,7 +198,7 @@ fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     (client, output)
 }
 
-/// Whoever accepts connections goes on until this one has come, whatever else takes long.
+/// Whoever accepts connections continues until this one has come, whatever else takes long.
 #[test]
 fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered_by_those_who_are_there() {
     let mut server = native(&["--workers", "2"]);

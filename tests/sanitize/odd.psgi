@@ -112,7 +112,7 @@ my %oddity = (
     'memory-handle'           => sub ($env) { my $all = text(); open my $in, '<', \$all or die $!; $all = text(20_000); undef $all; return [200, [@text], $in] },
     'glob'                    => sub ($env) { open local *IN, '<', __FILE__ or die $!; return [200, [@text], *IN] },
 
-    # What is no response.
+    # What is not a response.
     'nothing'          => sub ($env) { return },
     'a-hash'           => sub ($env) { return { text() => text() } },
     'a-number'         => sub ($env) { return 42 },

@@ -307,7 +307,7 @@ module Odd
                                     }]
                       },
 
-    # What is no response.
+    # What is not a response.
     "nothing" => ->(_env) {},
     "a-hash" => ->(_env) { { Odd.text => Odd.text } },
     "empty" => ->(_env) { [] },

@@ -117,7 +117,7 @@ impl<'a> Connection<'a> {
         Loss::Ended { what, in_order: self.in_order }
     }
 
-    /// Receives more. False: the server has ended its side.
+    /// Receives more. False if the server has ended its side.
     fn receive(&mut self) -> Result<bool, Loss> {
         let mut buffer = [0; 65_536];
         let mut room = buffer.len();

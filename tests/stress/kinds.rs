@@ -172,7 +172,7 @@ fn pipelined(visit: &Visit<'_>) -> Result<(), Loss> {
         connection.send(requests.concat().as_bytes())?;
         for path in paths {
             if !visit.take_response(&mut connection, "GET", path, 0)? {
-                // What was asked for behind this one is not answered, and the server says so by closing.
+                // What was asked for after this one is not answered, and the server says so by closing.
                 return Ok(());
             }
         }

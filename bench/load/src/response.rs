@@ -43,7 +43,7 @@ pub enum Step {
     More,
     /// A response ends after so many of them. The fault, if there is one, leaves the connection usable.
     Whole { used: usize, fault: Option<Fault>, closes: bool },
-    /// This is no response, and where the next one begins is unknown.
+    /// This is not a response, and where the next one begins is unknown.
     Broken(&'static str),
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 pub enum Fault {
     /// No connection came about.
     Connect = 0,
-    /// The connection was lost before the response began, or what came is no response to the request.
+    /// The connection was lost before the response began, or what came is not a response to the request.
     Broken = 1,
     /// The connection ended within the response.
     Short = 2,
@@ -35,7 +35,7 @@ pub struct Tally {
     pub latencies: Histogram,
     /// Connections that the server ended while they waited.
     pub idle_lost: u64,
-    /// Connections that the server said it would end and that were opened anew.
+    /// Connections that the server said it would end and that were opened again.
     pub reopened: u64,
     faults: [u64; NAMES.len()],
 }
@@ -55,7 +55,7 @@ impl Tally {
         self.faults.iter().sum()
     }
 
-    /// Begins anew, but for what went wrong.
+    /// Begins again, but for what went wrong.
     pub fn reset(&mut self) {
         *self = Self { faults: self.faults, idle_lost: self.idle_lost, ..Self::default() };
     }

@@ -224,7 +224,7 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
     facts
 }
 
-/// What is in the directory already, if the study is to go on from there; otherwise nothing must be.
+/// What is in the directory already, if the study is to continue from there; otherwise nothing must be.
 fn known(out: &Path, resume: bool, fresh: Raw) -> Result<Raw, String> {
     let old = Raw::read(out)?;
     if old.facts.is_empty() {

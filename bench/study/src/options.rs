@@ -28,13 +28,13 @@ pub struct Options {
     pub plan: Plan,
     /// One cell of each kind.
     pub quick: bool,
-    /// Whether to go on from raw results that are there.
+    /// Whether to continue from raw results that are there.
     pub resume: bool,
     /// Where the raw results go; none means `bench/study/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
     /// Where the programs are; none means where `make study` leaves them.
     pub programs: Option<PathBuf>,
-    /// Whether to go on without the rows that are not there.
+    /// Whether to continue without the rows that are not there.
     pub allow_missing: bool,
     /// Whether to make the report at the end.
     pub report: bool,

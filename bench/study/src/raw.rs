@@ -345,7 +345,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes what is known already, and no more than that, into a directory, and goes on from there.
+    /// Writes what is known already, and no more than that, into a directory, and continues from there.
     ///
     /// # Errors
     /// When a file cannot be written.

@@ -72,7 +72,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     fn problem(&mut self, row: &Row, what: String) -> Result<(), String> {
-        // An order to stop is no failure.
+        // An order to stop is not a failure.
         interrupt::check()?;
         eprintln!("    {}: {what}", row.name);
         self.problems += 1;

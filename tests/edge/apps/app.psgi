@@ -23,7 +23,7 @@ sub answer ($text, @fields) {
     return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $text, 'X-Worker' => $$, @fields], [$text]];
 }
 
-# The byte at position I is the letter I + NUMBER of the alphabet, which begins anew behind z.
+# The byte at position I is the letter I + NUMBER of the alphabet, which begins again after z.
 sub letters ($number, $length) {
     my $alphabet = join q(), 'a' .. 'z';
     my $first    = $number % 26;
@@ -60,7 +60,7 @@ sub content ($env) {
     return $content;
 }
 
-# One piece, and behind it what it was.
+# One piece, and after it what it was.
 sub trailers ($number, $length) {
     return sub ($respond) {
         my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
@@ -69,7 +69,7 @@ sub trailers ($number, $length) {
     };
 }
 
-# What stands behind the content of a request, and the field of the head that has the name of one of these.
+# What stands after the content of a request, and the field of the head that has the name of one of these.
 sub behind ($env) {
     my @left = @{ $env->{'oribi.trailers'} // ['none', q()] };
     my %values;

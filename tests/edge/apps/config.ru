@@ -41,7 +41,7 @@ def compute_for_ever
   "word".crypt("$6$rounds=999999999$salt$")
 end
 
-# The pieces of a body, and perhaps an error behind them.
+# The pieces of a body, and perhaps an error after them.
 class Pieces
   def initialize(text, pieces, fails)
     @text = text

@@ -75,7 +75,7 @@ fn under_pressure(scene: &Scene) -> Result<usize, String> {
     done
 }
 
-/// The app is loaded anew while the new server starts.
+/// The app is loaded again while the new server starts.
 fn with_reload(scene: &Scene) -> Result<usize, String> {
     upgraded(scene, || {
         scene.signal(Signal::HUP)?;

@@ -45,7 +45,7 @@ sub status_of ($self, $url) {
     return $self->get($url)->code;
 }
 
-# A test that is passed if the present page has a text.
+# A test that is passed if the current page has a text.
 sub shows ($self, $pattern, $name) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     return 1 if Test::More::ok($self->content =~ $pattern, $name);

@@ -72,7 +72,7 @@ sub numbered_sum ($count) {
     return $sum->hexdigest;
 }
 
-# All processes of a server but the first: how many descriptors they have open, and how many KiB of memory that is no file's.
+# All processes of a server but the first: how many descriptors they have open, and how many KiB of memory that is not a file's.
 sub resources ($oribi) {
     my ($descriptors, $memory) = (0, 0);
     my @processes = Test::Oribi::children($oribi->pid);

@@ -26,14 +26,14 @@ sub lost ($self) { return @{ $self->{lost} } }
 # Answers that were not a 200.
 sub refused ($self) { return $self->{refused} // 0 }
 
-# Goes on until COUNT more answers came. A connection that the server closes is opened anew.
+# Goes on until COUNT more answers came. A connection that the server closes is opened again.
 sub run ($self, $count) {
     my $goal = $self->{answers} + $count;
     $self->_turn(1) while $self->{answers} < $goal;
     return;
 }
 
-# Goes on until the server has closed every connection; none is opened anew.
+# Goes on until the server has closed every connection; none is opened again.
 sub run_out ($self) {
     $self->_turn(0) while $self->{select}->count;
     return;

@@ -131,7 +131,7 @@ sub scheme ($encrypted = over_tls()) { return $encrypted ? 'https' : 'http' }
 # The port in this address.
 sub url_port ($self) { return $self->{encrypted} // $self->{port} }
 
-# The address in the form that nginx wants behind `server`.
+# The address in the form that nginx wants after `server`.
 sub upstream ($self) { return $self->{socket} ? "unix:$self->{socket}" : "127.0.0.1:$self->{port}" }
 
 # A new connection, or undef if the server takes none.

@@ -17,8 +17,8 @@ use Time::HiRes  qw(sleep time);
 my $PATIENCE = 60;
 my $WATCHERS = 10;
 
-# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path behind the
-# port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
+# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path
+# after the port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
 sub new ($class, $place, $rules, @options) {
     my ($target, $path) = split /(?=\/)/, $place, 2;
     $path //= '/metrics';

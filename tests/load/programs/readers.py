@@ -127,7 +127,7 @@ class Http2(Reader):
             content, self.rest = self.rest[9 : 9 + length], self.rest[9 + length :]
             if kind == HEADERS and self.head is None:
                 self.head = content
-                # :status 200 of the static table, behind the size of the dynamic one.
+                # :status 200 of the static table, after the size of the dynamic one.
                 if content.lstrip(b"\x20")[0] != 0x88:
                     raise Wrong(f"status {content[:1].hex()}")
             elif kind == DATA:

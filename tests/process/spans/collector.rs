@@ -106,7 +106,7 @@ impl Drop for Collector {
     }
 }
 
-/// Answers one request; `None`: the connection is over.
+/// Answers one request; `None` if the connection is over.
 fn attend(mut stream: &TcpStream, seen: &Mutex<Seen>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut fields, mut length) = (Vec::new(), 0);

@@ -52,7 +52,7 @@ fn is_for_tests(attribute: &[Token]) -> bool {
     matches!(words[..], ["test"] | ["cfg", "(", "test", ..] | ["cfg", "(", "all", "(", "test", ..])
 }
 
-/// The tokens behind the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
+/// The tokens after the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some(token) = tokens.first() {
         match token.text.as_str() {
@@ -166,7 +166,7 @@ impl Parser<'_> {
     /// `use a::{b, c as d};`
     fn import(&mut self) {
         self.skip(1);
-        // `use<'a>` in a type is no import.
+        // `use<'a>` in a type is not an import.
         if self.text(0) != "<" {
             let end = self.tokens.iter().position(|token| token.text == ";").unwrap_or(self.tokens.len());
             let (tree, rest) = self.tokens.split_at(end);

@@ -60,7 +60,7 @@ impl Load<'_> {
         let data = EventData::new_u64(u64::from(connection.generation) << 32 | u64::from(index));
         let connecting = match self.options.target.connect(self.connects, manner) {
             Ok(connecting) => epoll::add(&self.epoll, &connecting.socket, data, WATCHED).map(|()| connecting),
-            // This is no fault: the client waits and tries again.
+            // This is not a fault: the client waits and tries again.
             Err(Errno::AGAIN) => {
                 self.resting.add(self.time + NO_ROOM, index, connection.generation);
                 return false;
