@@ -99,7 +99,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
     Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 
-/// Polls a document until its status is none of `unfinished`.
+/// Polls a document until its status is not among `unfinished`.
 fn follow<W: World>(
     session: &mut Session<'_, W>,
     mut document: Document,

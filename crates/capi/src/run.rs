@@ -32,7 +32,7 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             if !process::is_loaded_anew() {
                 return failed(&error);
             }
-            // A missing log is no reason to end a service. Standard error is still that of the master.
+            // A missing log does not justify the end of a service. Standard error is still that of the master.
             ::log::error!("{error}; serving on without it");
         }
         // SAFETY: the caller's promise.
@@ -72,7 +72,7 @@ pub extern "C" fn oribi_key_count() -> u32 {
     Key::count()
 }
 
-/// The name of a key; empty if there is no such key.
+/// The name of a key; empty for an unknown key.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_name(key: u32) -> OribiBytes {
     OribiBytes::of(Key(key).name().unwrap_or_default().as_bytes())

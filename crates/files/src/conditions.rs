@@ -26,7 +26,7 @@ pub enum Outcome {
     Parts(Vec<ByteRange>),
     /// The client has it: 304.
     NotModified,
-    /// The representation is not the one that the client expects: 412.
+    /// The client expects another representation: 412.
     PreconditionFailed,
     /// All ranges lie after the end: 416.
     Unsatisfiable,

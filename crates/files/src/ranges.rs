@@ -106,7 +106,7 @@ impl Spec {
     }
 }
 
-/// Parses a number of any length; one that does not fit 64 bits is behind the end of any file.
+/// Parses a number of any length; one that does not fit 64 bits is beyond the end of any file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -37,15 +37,15 @@ pub trait Runtime: Sync {
     /// A message for the log.
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String>;
 
-    /// Forks the process in the way of the language: returns 0 in the child, the child's process id in the parent. `None`: a
-    /// plain fork(2) is enough.
+    /// Forks the process in the way of the language: returns 0 in the child, the child's process id in the parent. `None` if
+    /// a plain fork(2) is enough.
     fn fork(&self) -> Option<io::Result<u32>> {
         None
     }
 
     /// The lock of a language whose threads share one. It is held whenever the server calls the host and whenever the host
-    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None`: each lane has a thread
-    /// of its own.
+    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None` if each lane has a
+    /// thread of its own.
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
         None
     }
@@ -118,7 +118,7 @@ pub trait Host: Send {
     }
 
     /// Delivers orders to an app that takes too long; `None` if this language cannot be interrupted, and a worker whose app
-    /// exceeds its time must be ended. Called before each [`Host::answer`] with a deadline.
+    /// exceeds its time must be killed. Called before each [`Host::answer`] with a deadline.
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {
         None
     }

@@ -122,7 +122,7 @@ pub trait Outlet {
     /// Gives the exchange up: the client gets a 500 if nothing has been sent, else the connection is cut.
     fn abandon(&self, exchange: ExchangeId);
 
-    /// Like [`Outlet::abandon`], with `status` instead of 500: for instance 503 for an overloaded app.
+    /// Like [`Outlet::abandon`], with `status` instead of 500, for instance 503 for an overloaded app.
     fn fail(&self, exchange: ExchangeId, status: u16) {
         let page = format!("{}\n", oribi_message::reason(status));
         let head = ResponseHead { status, fields: &[(b"Content-Type", b"text/plain; charset=utf-8")] };
@@ -147,8 +147,8 @@ pub trait Outlet {
     }
 
     /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is
-    /// interrupted, and as long again whenever it has sent something. `None`: it has no deadline, and gets no warnings. This
-    /// ends with the exchange.
+    /// interrupted, and as long again whenever it has sent something. With `None` it has no deadline, and gets no warnings.
+    /// This ends with the exchange.
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
     }
@@ -205,7 +205,7 @@ pub trait Outlet {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Wakes the lane once after `time`; `None`: not at all. Replaces the time of an earlier call.
+    /// Wakes the lane once after `time`; `None` cancels it. Replaces the time of an earlier call.
     ///
     /// # Errors
     /// An error of the system.

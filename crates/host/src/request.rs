@@ -19,7 +19,7 @@ pub struct Request<'a> {
     pub head: RequestHead<'a>,
     /// The content.
     pub content: Content<'a>,
-    /// The trailer fields; `None` without any. A host passes them on apart from the fields of the head.
+    /// The trailer fields; `None` without any. A host passes them on separately from the fields of the head.
     pub trailers: Option<&'a Trailers>,
     /// The peer of the connection.
     pub remote: Endpoint<'a>,
@@ -39,7 +39,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The variables of the web server that has sent the request; `None` if it came by HTTP.
+    /// The variables of the web server that has sent the request; `None` for requests over HTTP.
     #[must_use]
     pub fn web_server(&self) -> Option<&Gateway<'a>> {
         self.gateway.as_ref().filter(|gateway| !gateway.is_own())
@@ -59,7 +59,7 @@ impl<'a> Request<'a> {
     /// for clients that send no Host, unless it was chosen.
     ///
     /// The port is the one in Host, or that of the scheme if Host has none. Clients connect to the listener's port only if
-    /// there is no proxy in front, and then Host has it, too; so it is used only for clients that send no Host.
+    /// there is no proxy in front, and then Host also has it; so it is used only for clients that send no Host.
     #[must_use]
     pub fn named_server(&self) -> Endpoint<'a> {
         let host = self.host().unwrap_or_default();

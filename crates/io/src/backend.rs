@@ -109,7 +109,7 @@ pub trait Backend {
     /// all of them.
     const TELLS_ONE: bool = false;
 
-    /// Whether every end of a connection is reported. If this is false, a break that comes together with bytes is reported
+    /// Whether every end of a connection is reported. If this is false, a break that arrives together with bytes is reported
     /// only as readable. A caller that waits for more bytes must then receive until there are none.
     const TELLS_ENDS: bool = true;
 

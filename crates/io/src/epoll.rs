@@ -96,7 +96,7 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
-    /// Loops that are awake when a connection comes get its event, too.
+    /// Loops that are awake when a connection arrives also get its event.
     const TELLS_ONE: bool = true;
 
     fn name(&self) -> &'static str {

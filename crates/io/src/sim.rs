@@ -376,7 +376,7 @@ impl Backend for Sim {
         Ok(())
     }
 
-    /// Does nothing: code that rings in this world calls [`World::wake`], too.
+    /// Does nothing: code that rings in this world also calls [`World::wake`].
     fn watch_bell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

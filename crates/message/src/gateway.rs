@@ -34,7 +34,7 @@ pub struct Variable {
     pub name: Span,
     /// The value, as sent.
     pub value: Span,
-    /// The well-known variable of this name; `None` if another one.
+    /// The well-known variable of this name; `None` for others.
     pub known: Option<KnownVariable>,
 }
 

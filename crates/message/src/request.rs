@@ -89,7 +89,7 @@ pub struct FieldLayout {
     pub name: Span,
     /// The value, without white space around it.
     pub value: Span,
-    /// The well-known name; `None` if another one.
+    /// The well-known name; `None` for others.
     pub known: Option<KnownField>,
 }
 

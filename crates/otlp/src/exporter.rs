@@ -73,7 +73,7 @@ impl Exporter {
     /// Queues the records of a message.
     ///
     /// # Errors
-    /// The thread has died, and nothing is delivered any more.
+    /// The thread has died, and nothing more is delivered.
     pub fn take(&self, message: &[u8]) -> Result<(), String> {
         let Message { lost, records, is_broken } = Message::read(message);
         let now = Instant::now();
@@ -125,7 +125,7 @@ impl Courier {
         self.desk.changed.notify_all();
     }
 
-    /// Waits for the next records to deliver; `None`: there will be none.
+    /// Waits for the next records to deliver; `None` if there will be none.
     fn next(&self) -> Option<Vec<Box<[u8]>>> {
         let mut state = self.desk.lock();
         loop {

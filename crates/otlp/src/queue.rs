@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     records: VecDeque<Box<[u8]>>,
-    /// The arrival of the oldest record that waits for others; `None`: none does.
+    /// The arrival of the oldest record that waits for others; `None` if none waits.
     since: Option<Instant>,
 }
 

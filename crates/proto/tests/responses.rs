@@ -57,7 +57,7 @@ struct Run {
     head: Option<Head>,
     refused: bool,
     finish: Option<Finish>,
-    /// The preset has the beginning of a 200 in one piece, too.
+    /// The preset also has the beginning of a 200 in one piece.
     ok: bool,
 }
 

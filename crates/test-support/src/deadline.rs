@@ -1,5 +1,5 @@
-//! A deadline for tests that wait for threads, sockets or memory that they share: one that hangs ends all tests of its process, with
-//! its name and what it waited for. A runner of tests alone would wait for ever, and say nothing.
+//! A deadline for tests that wait for threads, sockets or memory that they share: one that hangs ends all tests of its process,
+//! with its name and the condition that it waited for. A test runner alone would wait for ever without a message.
 
 use std::io::Write;
 use std::panic::Location;

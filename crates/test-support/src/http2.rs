@@ -48,11 +48,11 @@ struct Stream {
 pub struct Http2 {
     below: Box<dyn Layer>,
     scheme: &'static str,
-    /// What has been written of a request that is not whole.
+    /// The written bytes of an incomplete request.
     asked: Vec<u8>,
-    /// What has come of a frame that is not whole.
+    /// The received bytes of an incomplete frame.
     received: Vec<u8>,
-    /// What has not been read of the responses.
+    /// The unread bytes of the responses.
     answers: VecDeque<u8>,
     stream: Option<Stream>,
     next: u32,
@@ -147,7 +147,7 @@ impl Http2 {
 
     /// Receives once, and handles the frames that are whole then.
     fn receive(&mut self) -> io::Result<()> {
-        // What was written before the socket had room for it.
+        // Bytes that were written before the socket had room for them.
         self.below.flush()?;
         let Some(frames) = receive_frames(&mut *self.below, &mut self.received)? else {
             self.ended = true;
@@ -228,7 +228,7 @@ impl Http2 {
         if ends && is_head && stream.chunked {
             text.push_str("0\r\n\r\n");
         }
-        // Trailers have no place after content whose length was told.
+        // Trailers have no place after content with a Content-Length.
         if is_head || stream.chunked {
             self.answers.extend(text.as_bytes());
         }
@@ -272,7 +272,7 @@ impl Read for Http2 {
 impl Write for Http2 {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.leaving && self.stream.is_none() {
-            // Who reads the answer is told.
+            // A later read of the answer reports it.
             self.refused = true;
             return Ok(bytes.len());
         }
@@ -281,8 +281,8 @@ impl Write for Http2 {
         }
         self.asked.extend_from_slice(bytes);
         self.ask()?;
-        // Long content needs room, which the server makes bit by bit. Who does not wait for sockets reads soon, and continues
-        // then.
+        // Long content needs room, which the server makes bit by bit. A client that does not wait for sockets reads soon, and
+        // then continues.
         while !self.ended && self.stream.as_ref().is_some_and(|stream| !stream.waiting.is_empty()) {
             match self.receive() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -316,8 +316,7 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// Receives once after what was `received` before, and returns the frames that are whole then; `None` at the end of the
-/// connection.
+/// Receives once, appends to `received`, and returns the frames that are then complete; `None` at the end of the connection.
 pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
     // All that TLS has decrypted at once: what it still had would not show at the socket.
     let mut bytes = vec![0; 65_536];
@@ -346,7 +345,7 @@ pub fn number_of(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, byte| (number << 8) | u32::from(*byte))
 }
 
-/// SETTINGS_INITIAL_WINDOW_SIZE, if SETTINGS tell it.
+/// SETTINGS_INITIAL_WINDOW_SIZE, if SETTINGS have it.
 pub fn initial_window(settings: &[u8]) -> Option<i64> {
     let told = settings.chunks_exact(6).rfind(|setting| setting[..2] == INITIAL_WINDOW.to_be_bytes())?;
     Some(i64::from(number_of(&told[2..])))
@@ -448,7 +447,7 @@ fn text(block: &mut &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// What HTTP/1 says besides, as far as tests compare it.
+/// The reason phrases of HTTP/1, as far as tests compare them.
 fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

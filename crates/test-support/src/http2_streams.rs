@@ -1,5 +1,6 @@
-//! A client of HTTP/2 that has several requests open at once on its connection. What it knows of RFC 9113 and RFC 7541 is what
-//! `http2.rs` knows. It makes room for responses bit by bit, as real clients do, so that the server has to share the connection out.
+//! A client of HTTP/2 that has several requests open at once on its connection. It supports the same part of RFC 9113 and RFC
+//! 7541 as `http2.rs`. It makes room for responses bit by bit, as real clients do, so that the server has to share the
+//! connection out.
 
 use crate::http2::{
     ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW,
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// The response is whole.
@@ -59,7 +60,7 @@ impl Stream {
 pub struct Streams {
     below: Box<dyn Layer>,
     scheme: &'static str,
-    /// What has come of a frame that is not whole.
+    /// The received bytes of an incomplete frame.
     received: Vec<u8>,
     open: BTreeMap<u32, Stream>,
     done: VecDeque<Done>,
@@ -93,12 +94,12 @@ impl Streams {
         self.below.socket()
     }
 
-    /// How many requests wait for their responses.
+    /// The number of requests that wait for their responses.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether the server has said that it leaves (GOAWAY), so that further requests belong on another connection.
+    /// Whether the server has announced its end (GOAWAY), so that further requests belong on another connection.
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }

@@ -35,7 +35,7 @@ pub struct Tls<B> {
     incoming: Vec<u8>,
     outgoing: Outgoing,
     of_file: Vec<u8>,
-    /// Events of which the backend below does not know.
+    /// Events that are unknown to the backend below.
     news: Vec<Event>,
     /// Connections whose handshake messages or alerts wait for room.
     stalled: Vec<Token>,
@@ -50,7 +50,7 @@ pub struct Tls<B> {
 pub enum Start {
     /// With its first byte.
     AtOnce,
-    /// With the call of [`Backend::encrypt`]: bytes in clear text come first.
+    /// For a call of [`Backend::encrypt`]: bytes in clear text arrive first.
     WhenAsked,
 }
 

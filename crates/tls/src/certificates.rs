@@ -82,7 +82,7 @@ impl Certificates {
         self.all[place].certified.clone()
     }
 
-    /// The aim of a connection whose client has sent `name` and got the certificate at `place`. `None`: there is only one
+    /// The aim of a connection whose client has sent `name` and got the certificate at `place`. `None` if there is only one
     /// certificate, so the connection is for any server.
     pub(crate) fn aim(&self, name: &str, place: usize) -> Option<Aim> {
         (self.all.len() > 1).then(|| Aim { name: name.into(), place })
@@ -122,7 +122,7 @@ impl Certificate {
         let validity = Validity::of(first);
         let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
         let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
-            // The traditional form says so in a line of the section.
+            // A line of the section in the traditional form shows it.
             PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
                 "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
                  openssl pkey -in KEY -out NEWKEY",

@@ -35,7 +35,7 @@ impl Challenges {
         &self.0
     }
 
-    /// The certificate for the client; `None` if no proof of that name is expected from this server.
+    /// The certificate for the client; `None` if this server has no proof for that name.
     pub(crate) fn proof(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // RFC 8737, section 3: an authority offers this protocol alone, and names the domain.
         let is_alone = hello.alpn().is_some_and(|offered| offered.count() == 1);

@@ -156,7 +156,7 @@ struct Passage {
     incoming: Vec<u8>,
     /// The app has ended its sending side.
     app_ended: bool,
-    /// The app does not read any more, either.
+    /// The app also no longer reads.
     app_gone: bool,
     /// The end of the client's bytes was passed on to the app.
     client_told: bool,
@@ -225,8 +225,8 @@ impl Passage {
     }
 
     /// Waits until one side has bytes, or room for waiting bytes. A side is not watched while neither matters, because poll
-    /// would report its end again and again; an app that has ended its sending side is still watched, because it may close
-    /// the other side, too.
+    /// would report its end again and again; an app that has ended its sending side is still watched, because it may also
+    /// close the other side.
     fn wait(&self) -> Result<(PollFlags, PollFlags), Errno> {
         let (mut of_client, mut of_app) = (PollFlags::empty(), PollFlags::empty());
         of_client.set(PollFlags::IN, self.hears_client());

@@ -11,7 +11,7 @@ pub struct CertificateFiles {
     pub certificate: Pem,
     /// The private key.
     pub key: Pem,
-    /// An OCSP response in DER, by which the authority confirms that the certificate is not revoked; `None`: none is stapled.
+    /// An OCSP response in DER, by which the authority confirms that the certificate is not revoked; `None` if none is stapled.
     pub status: Option<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl Material {
         Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
     }
 
-    /// Reads the certificates of the authorities for clients, too; `None` without any.
+    /// Also reads the certificates of the authorities for clients; `None` without any.
     ///
     /// # Errors
     /// Says why the file cannot be read.
@@ -92,7 +92,7 @@ impl Material {
         bytes
     }
 
-    /// `None` if the bytes make no sense.
+    /// `None` if the bytes are invalid.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let (name, authorities) = (text(&mut bytes)?, part(&mut bytes)?);

@@ -255,7 +255,7 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
     config.send_tls13_tickets = TICKETS;
     // No process could look up a session that another one has stored; a ticket contains its session.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    // A request in early data may be repeated by anyone who has seen it (RFC 8470).
+    // A request in early data may be repeated by anyone that has seen it (RFC 8470).
     config.max_early_data_size = 0;
     Ok((Arc::new(config), witness))
 }

@@ -87,7 +87,7 @@ impl Environment {
         }
     }
 
-    /// Lays out the role of the app, which comes from the protocol and not from a variable.
+    /// Lays out the role of the app, which is in the protocol and not in a variable.
     fn lay_out_role(&mut self, gateway: &Gateway<'_>) {
         let start = self.rendered.len();
         self.rendered.extend_from_slice(ROLE);
@@ -174,8 +174,8 @@ fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Whether `path`, decoded and with its slashes collapsed, equals `meaning`, whose slashes are collapsed for the comparison,
-/// too.
+/// Whether `path`, decoded and with its slashes collapsed, equals `meaning`, whose slashes are also collapsed for the
+/// comparison.
 fn means(path: &[u8], meaning: &[u8]) -> bool {
     let mut rest = path;
     let decoded = std::iter::from_fn(|| {

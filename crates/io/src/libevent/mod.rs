@@ -66,7 +66,7 @@ struct Loop {
     edge_of_wake: RefCell<Option<OwnedFd>>,
 }
 
-/// There is no waiter: see [`Backend::waiter`].
+/// Without a waiter: see [`Backend::waiter`].
 #[derive(Debug)]
 pub enum NoWaiter {}
 

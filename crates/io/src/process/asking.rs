@@ -82,7 +82,7 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
 /// handler.
 ///
 /// # Errors
-/// There is no such process, it is not their child, or it belongs to another user.
+/// The process does not exist, is not their child, or belongs to another user.
 pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;

@@ -265,7 +265,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 /// Sends a process the signal for these orders. The process must have called [`receive_orders`].
 ///
 /// # Errors
-/// There is no such process, or it belongs to another user.
+/// The process does not exist, or belongs to another user.
 pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     // SAFETY: sends a signal.
     let status = unsafe { libc::kill(process.as_raw_nonzero().get(), signal_for(orders)) };

@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Makes these signals do nothing in this process and those that it forks, unless an action is set for them already. They are
+/// Makes these signals do nothing in this process and those that it forks, unless an action is already set for them. They are
 /// not ignored, because programs that an app executes would inherit that.
 ///
 /// # Errors

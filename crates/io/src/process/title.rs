@@ -1,8 +1,8 @@
 //! The name of this process in process lists, such as those of ps and top.
 //!
 //! The system shows the memory in which it put the program's arguments, so a title is written there. Most titles are longer
-//! than the arguments. The environment variables follow the arguments directly, so they are moved elsewhere for good to make
-//! room.
+//! than the arguments. The environment variables follow the arguments directly, so they are moved elsewhere, and stay there,
+//! to make room.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};

@@ -192,7 +192,7 @@ impl Uring {
         self.ring.forget_kept();
     }
 
-    /// Marks a socket as broken: sending has failed for good.
+    /// Marks a socket as broken: sending has failed permanently.
     fn break_off(&mut self, key: Key) {
         let Some(state) = self.sockets.find(key) else { return };
         state.unsent = None;

@@ -76,7 +76,7 @@ impl Uring {
         }
         while let Some(key) = self.to_break.pop() {
             if let Some(state) = self.sockets.find_open(key) {
-                // The end that has been seen is reported once more at once; later events are reported when they come.
+                // An end that was seen is reported again at once; later events are reported as they occur.
                 state.guarded = true;
                 self.ring.poll(state.number(), 0, true, key.name(Operation::Break))?;
             }

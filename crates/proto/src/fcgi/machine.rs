@@ -51,7 +51,7 @@ pub enum Event {
     ParamsEnd {
         /// The request's id.
         id: u16,
-        /// Whether the request is complete, too: authorizers get nothing else.
+        /// Whether the request is also complete: authorizers get nothing else.
         complete: bool,
     },
     /// A piece of the content.
@@ -65,7 +65,7 @@ pub enum Event {
     StdinEnd {
         /// The request's id.
         id: u16,
-        /// Whether the request is complete, too: only filters get more.
+        /// Whether the request is also complete: only filters get more.
         complete: bool,
     },
     /// A piece of the file to filter.
@@ -193,7 +193,7 @@ impl Machine {
 
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
     /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refused`]. [`Event::NeedInput`] leaves at most 4 KiB
-    /// unconsumed. Once the connection must close, nothing is read any more.
+    /// unconsumed. Once the connection must close, nothing more is read.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], limits: &Limits) -> Step {
         if let Some(violation) = self.refused {
@@ -304,7 +304,7 @@ impl Machine {
         Ok(Some((taken, event)))
     }
 
-    /// The answer to a management record, and the number of bytes of its content that have been read; `None`: bytes are
+    /// The answer to a management record, and the number of bytes of its content that have been read; `None` if bytes are
     /// missing.
     #[cold]
     fn manage(&mut self, header: Header, input: &[u8]) -> Result<Option<(Answer, usize)>, Violation> {

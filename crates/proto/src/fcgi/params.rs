@@ -5,8 +5,8 @@
 //!   its value must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app
 //!   is equally safe behind both protocols.
 //! * `HTTP_PROXY` is dropped, because programs read it as a setting of their own. So are `HTTP_CONTENT_TYPE` and
-//!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are no field names.
-//! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on under that name.
+//!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are not field names.
+//! * CONTENT_TYPE is also a field, if it is not empty. Some web servers pass `Authorization` on under that name.
 //! * If a variable occurs twice, the last value counts; so it does for Host. Other fields may occur several times.
 //! * Defaults replace missing variables: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
@@ -19,7 +19,7 @@ use crate::h1::{grammar, search};
 use alloc::vec::Vec;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
-/// Places are kept in 32 bits, and text that is appended here needs room, too.
+/// Places are kept in 32 bits, and text that is appended here also needs room.
 const PARAMS_BYTES: usize = 1 << 30;
 
 /// Up to this number of variables, a repetition is looked for at once; with more, all repetitions are found together at the

@@ -69,7 +69,7 @@ pub struct ResponseWriter {
     id: u16,
     role: Role,
     bodiless: bool,
-    /// Something has been written to STDERR, so the end of that stream must be written, too.
+    /// STDERR has content, so the end of that stream must be written, too.
     errors: bool,
     /// The padding after the content that was announced last.
     padding: u8,
@@ -251,7 +251,7 @@ impl ResponseWriter {
     /// Then call [`Machine::finished`](super::Machine::finished).
     ///
     /// A web server considers content of unknown length complete when it ends in this way, with any status. To show that a
-    /// response was given up in the middle, close the connection instead, which ends its other requests, too.
+    /// response was given up in the middle, close the connection instead, which also ends its other requests.
     #[inline]
     pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {

@@ -2,7 +2,7 @@
 
 use crate::h1::grammar::{self, trim};
 
-/// The members of a list in a field such as X-Forwarded-For, the last one first, including empty ones: they may stand for a
+/// The members of a list in a field such as X-Forwarded-For, the last one first, including empty ones: they may mean a
 /// client that was unknown to a proxy.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.rsplit(|byte| *byte == b',').map(trim)

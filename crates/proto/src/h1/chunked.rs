@@ -13,7 +13,7 @@ const SIZE_DIGITS: u32 = 16;
 /// The most lines of a trailer, independent of the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
-/// The most bytes of size lines beyond those that sizes need, for the same reason; a limit of this value means none.
+/// The most bytes of size lines beyond those that sizes need, for the same reason; this value means no limit.
 const MOST_EXTRA: usize = u16::MAX as usize;
 
 /// This many bytes of content make up for one of these bytes.

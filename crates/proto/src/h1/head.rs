@@ -1,9 +1,9 @@
 //! Reads the syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
 //! The pass stops at the first byte that breaks a rule, so the result depends on no byte after that one. If the bytes end
-//! first, the [`Cursor`] keeps the position and the next call continues there: a head that comes byte by byte costs as much
-//! work as one that comes whole. If a head came in pieces, one more pass at its end lays it out, because the layout belongs
-//! to the caller, which shares it among connections.
+//! first, the [`Cursor`] keeps the position and the next call continues there: a head that arrives byte by byte costs as
+//! much work as one that arrives whole. If a head arrived in pieces, one more pass at its end lays it out, because the
+//! layout belongs to the caller, which shares it among connections.
 
 use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};

@@ -45,7 +45,7 @@ pub enum Event {
     /// A piece of the content: `input[range]`, never empty. The range lies within the consumed bytes.
     Content(Range<usize>),
     /// A piece of the trailer section after the content: `input[range]`, never empty, within the consumed bytes. All pieces
-    /// of a request, one after the other, are its trailers once [`Event::End`] has come; see
+    /// of a request, one after the other, are its trailers once [`Event::End`] was returned; see
     /// [`trailers_of`](super::trailers_of).
     Trailers(Range<usize>),
     /// The content is complete, and with it the request.
@@ -231,8 +231,8 @@ impl Machine {
             Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
             outcome => outcome,
         };
-        // A refused HEAD is answered without content, too. The method comes before any possible fault, so this does not
-        // depend on how much has arrived.
+        // A refused HEAD is also answered without content. The method precedes any possible fault, so this does not depend
+        // on the number of bytes that have arrived.
         self.bodiless = received.starts_with(b"HEAD ");
         let length = match outcome {
             Ok(Some(length)) => length,

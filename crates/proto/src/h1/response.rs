@@ -27,7 +27,7 @@ pub struct Preset<'a> {
     pub id: Option<FieldPair<'a>>,
     /// The valid value of a field Server-Timing; empty without one. The app may have fields of that name beside it.
     pub timing: &'a [u8],
-    /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
+    /// Content of unknown length ends with the connection, instead of in chunks, also for HTTP/1.1 clients.
     pub until_close: bool,
 }
 

@@ -5,9 +5,9 @@
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// There is no error.
+    /// No error.
     pub const NO_ERROR: Self = Self(0);
-    /// The peer has broken a rule for which there is no other code.
+    /// The peer has broken a rule without a code of its own.
     pub const PROTOCOL_ERROR: Self = Self(1);
     /// The sender has failed.
     pub const INTERNAL_ERROR: Self = Self(2);
@@ -83,7 +83,7 @@ impl Violation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub(super) &'static Words);
 
-/// The words of an error, behind a pointer so that results are small.
+/// The words of an error, reached by a pointer so that results are small.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     code: ErrorCode,

@@ -28,7 +28,7 @@ pub struct Outline {
     /// The client waits for a 100 before it sends the content.
     pub expects_continue: bool,
     /// An extended CONNECT (RFC 8441) asks for a tunnel with this protocol. Then there is no content-length, and the DATA
-    /// that follows is no content.
+    /// that follows is not content.
     pub protocol: Option<Span>,
     /// The value of the Priority field (RFC 9218).
     pub(super) priority: Option<Span>,

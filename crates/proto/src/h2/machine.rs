@@ -80,7 +80,7 @@ pub enum Event {
     Reset {
         /// The stream.
         id: u32,
-        /// The rule; `None` if the client has reset it.
+        /// The rule; `None` if the client has reset the stream.
         error: Option<StreamError>,
     },
     /// An invalid request: its stream has been reset before any other event. For the log.
@@ -451,7 +451,7 @@ impl Machine {
     }
 }
 
-/// The number of bytes that were read, and their meaning if they have one for the caller; `None`: bytes are missing.
+/// The number of bytes that were read, and their meaning if they have one for the caller; `None` if bytes are missing.
 type Read = Option<(usize, Option<Event>)>;
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ fn frames_that_bring_nothing_end_after_ten_thousand() {
     for (kind, flags, content) in frames {
         let mut fed = Fed::new(Limits::default());
         let count = fed.repeat(20_000, |_| vec![Frame::new(kind, flags, 0, content)]);
-        // The client's first SETTINGS count, too.
+        // The client's first SETTINGS also count.
         assert_eq!(count, 9_999, "type {kind}");
         assert!(fed.out.len() <= 17 * 10_000 + 100, "{} bytes were said", fed.out.len());
     }
@@ -238,7 +238,7 @@ fn content_beyond_a_window_is_refused() {
     let mut fed = Fed::new(Limits { stream_window: 65_535, ..Limits::default() });
     fed.send(&[open(1), content(1).repeat(3)].concat()).expect("content within the window");
     assert_eq!(fed.machine.active(), 1);
-    // The fourth frame is one byte too much; the stream ends, the connection continues.
+    // The fourth frame is one byte too long; the stream ends, the connection continues.
     fed.send(&[content(1), open(3), content(3)].concat()).expect("a stream error");
     assert_eq!((fed.machine.active(), fed.heads), (1, 2));
     let reset = Frame::new(frames::RST_STREAM, 0, 1, &[0, 0, 0, 3]);

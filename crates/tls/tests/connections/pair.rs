@@ -35,7 +35,7 @@ impl Kernel for Uring {
     }
 }
 
-/// A client that believes any certificate.
+/// A client that trusts any certificate.
 #[derive(Debug, Default)]
 struct Trusting {
     /// The OCSP response of the latest certificate.

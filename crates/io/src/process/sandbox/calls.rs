@@ -282,7 +282,7 @@ fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
 /// Whether the kernel can filter calls and end processes for them.
 ///
 /// # Errors
-/// It does not, or there is no list of calls for this kind of processor.
+/// The kernel does not, or there is no list of calls for this kind of processor.
 pub(super) fn are_filtered() -> io::Result<()> {
     filters(0).map_err(io::Error::other)?;
     let action = libc::SECCOMP_RET_KILL_PROCESS;

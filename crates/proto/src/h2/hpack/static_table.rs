@@ -185,7 +185,7 @@ pub(super) fn index(name: &[u8], known: Option<KnownField>) -> usize {
     }
 }
 
-/// The index of a name that is none of the well-known ones of requests.
+/// The index of a name that is not a well-known one of requests.
 fn other_index(name: &[u8]) -> usize {
     let index = match (name.len(), name.first().map(|byte| byte | 0x20)) {
         (13, Some(b'a')) => 18,

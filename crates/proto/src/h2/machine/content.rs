@@ -147,7 +147,7 @@ impl Machine {
     }
 
     /// Records that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
-    /// may send as many more only on others, until [`Machine::allow`] is called.
+    /// may send the same number again, but only on other streams, until [`Machine::allow`] is called.
     pub fn withhold(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
         let size = stream.held.min(size as u32);
