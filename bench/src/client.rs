@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// No body here is larger; a server that announces more is wrong.
 const LARGEST_BODY: u64 = 16 << 20;
-/// How long one read or write may take once a server has answered.
+/// The time that one read or write may take once a server has answered.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to a server on the loopback interface.
@@ -160,7 +160,8 @@ fn check_turn(cell: &Cell, connection: &mut Connection, turn: usize) -> Result<(
     Ok(())
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;

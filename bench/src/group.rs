@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a group may take to end after it was asked to, before it is killed.
+/// The time that a group may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long the kernel may take to end what was killed: at once, unless a process hangs inside a system call.
+/// The time that the kernel may take to end what was killed: at once, unless a process hangs inside a system call.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running program and its descendants. Dropping it ends them all.

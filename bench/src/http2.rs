@@ -134,7 +134,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;

@@ -17,9 +17,9 @@ const CONNECTIONS: usize = 16;
 const TURNS: (usize, usize) = (20, 120);
 /// Perl takes some ten seconds to load an app under valgrind.
 const START: Duration = Duration::from_secs(120);
-/// How long a response may take under valgrind.
+/// The time that a response may take under valgrind.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a server may take to end and write its count.
+/// The time that a server may take to end and write its count.
 const END: Duration = Duration::from_secs(60);
 /// A request as browsers send it: 230 bytes, six fields.
 const REQUEST: &[u8] = b"GET /?name=world&lang=en HTTP/1.1\r\n\

@@ -14,18 +14,19 @@ use crate::tls;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a server is loaded before anything counts, in seconds.
+/// The time for which a server is loaded before anything counts, in seconds.
 const WARM_UP: u64 = 1;
 /// When the newcomer knocks, and when memory is read: well after wrk's connections are up.
 const INTO_WARM_UP: Duration = Duration::from_millis(300);
-/// How long the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from that.
+/// The time for which the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from
+/// that.
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(500);
 /// Between the end of one load and the next figure: the server notices that its clients are gone.
 const SETTLE: Duration = Duration::from_millis(100);
 /// For how long at a time servers are watched doing nothing.
 const IDLE: Duration = Duration::from_millis(250);
-/// How long they may take to come to rest, in seconds: a server that takes one connection after the other finds out only then
-/// that thousands which waited are closed.
+/// The time that they may take to come to rest, in seconds: a server that takes one connection after the other finds out only
+/// then that thousands which waited are closed.
 const WIND_DOWN: u64 = 5;
 /// How often they are watched until then.
 const IDLE_LOOKS: u64 = WIND_DOWN * 1000 / IDLE.as_millis() as u64;
@@ -76,7 +77,7 @@ pub struct Entry {
     pub problems: Vec<String>,
     /// KiB of all its processes, under load.
     pub memory: u64,
-    /// How long a new client waited for its answer under load; none when it got none.
+    /// The time for which a new client waited for its answer under load; none when it got none.
     pub newcomer: Option<Duration>,
     /// One for each round; none when the round itself failed.
     pub rounds: Vec<Option<Round>>,

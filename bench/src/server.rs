@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Below the range from which the kernel takes the client's own ports (32768 by default), so that no client sits on them.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
-/// How long a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
+/// The time that a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
 pub const START: Duration = Duration::from_secs(20);
 
 /// Where things are.

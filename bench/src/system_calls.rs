@@ -9,7 +9,7 @@ use crate::setup::Setup;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// How long the server is loaded: long enough that accepting the connections is a percent of all calls.
+/// The time for which the server is loaded: long enough that accepting the connections is a percent of all calls.
 const SECONDS: u64 = 2;
 /// How long strace may take to attach or to detach.
 const PATIENCE: Duration = Duration::from_secs(10);

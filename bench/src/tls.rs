@@ -42,8 +42,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Err(format!("wrong answer: {} bytes ({start:?}, at the end {end:?})", answer.len()))
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`. The
-/// time in which curl starts is in it.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`. The time in which curl starts is in it.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     ask(cell, port, patience).ok()?;

@@ -29,7 +29,7 @@ fn process_1(server: &Server) -> u32 {
     wait_for("process 1 (is this root?)", || children(server.pid()).first().copied())
 }
 
-/// How many processes have ended that their parent has not waited for.
+/// The number of ended processes that their parent has not waited for.
 fn zombies(parent: u32) -> usize {
     let stats = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
     let stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a format of the access log that a user has written tells the same of requests for an app of each language, with an edge and
-# without, over HTTP/1 and HTTP/2, answered at once or in pieces, and of what could not be read.
+# Property: a user's format of the access log gives the same lines for requests to an app of each language, with an edge and
+# without, over HTTP/1 and HTTP/2, answered at once or in pieces, and for input that is not a request.
 
 use v5.36;
 use FindBin;

@@ -20,7 +20,7 @@ sub pattern ($bytes) {
 my %answer = (
     '/' => sub ($env, $number) { return [200, ['Content-Type' => 'text/plain'], ["probe\n"]] },
 
-    # What came in.
+    # The received request.
     '/echo'   => sub ($env, $number) { return [200, ['Content-Type' => 'application/octet-stream'], [content_of($env)]] },
     '/digest' => sub ($env, $number) {
         my $content = content_of($env);

@@ -1,4 +1,4 @@
-//! What a developer sees: changed files are loaded, and an error is shown until it is mended.
+//! The view of a developer: changed files are loaded, and an error is shown until it is mended.
 
 use crate::connection::Connection;
 use crate::language::{Language, edge};

@@ -119,7 +119,7 @@ fn figures_outlive_processes_that_are_killed(language: Language) {
                 watch.look("another generation", |seen| seen.get("oribi_generations_loaded_total") > loaded);
             }
             if language == Language::Lua {
-                // The next server would have taken over before anybody could kill it.
+                // The next server would have taken over before the kill.
                 return;
             }
             site.server.signal(Signal::USR2);
@@ -181,7 +181,7 @@ fn figures_for_which_there_is_no_room_are_counted(language: Language) {
     let (site, place) = measured(language, &["--workers", "1"]);
     let mut watch = Watch::begin(&site, place);
     let mut connection = Connection::open(site.address);
-    // There is room for 256, three of which are taken.
+    // The room is for 256, three of which are in use.
     assert_eq!(connection.get("/series?1&300").status, 200);
     watch.look("what had no room", |seen| seen.get("oribi_app_figures_refused_total") == 47.0);
     assert_eq!(watch.seen.get("app_visits_total{page=\"253\"}"), 1.0);
@@ -203,7 +203,7 @@ fn nonsense_harms_nobody_else(language: Language) {
         watch.look("them", |seen| orders(seen) == 12.0);
         assert_eq!(Connection::open(site.address).get("/scribble?1").status, 200);
         watch.look("as many as before", |seen| orders(seen) == 12.0);
-        // Workers go on counting orders, in a place of their own.
+        // Workers keep counting orders, in a place of their own.
         count(10);
         watch.look("what they have counted since", |seen| orders(seen) == 22.0);
         for worker in site.workers() {

@@ -12,7 +12,7 @@ crate::in_every_language!(
     without_an_edge_it_is_the_same,
 );
 
-/// The apps of these tests tell a field of that name.
+/// The apps of these tests answer with a field of that name.
 const FIELD: [&str; 2] = ["--request-id", "X-Sum"];
 
 fn is_new(id: &str) -> bool {

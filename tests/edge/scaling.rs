@@ -1,4 +1,4 @@
-//! The number of workers is changed while a server serves, and who changes it waits until they are there, or have gone.
+//! The number of workers is changed while a server serves, and the command waits until they are there, or have gone.
 
 use crate::connection::Connection;
 use crate::language::Language;
@@ -23,7 +23,7 @@ fn a_number_that_was_set_outlives_reloads_and_upgrades(language: Language) {
         server.well(&[order]);
         crate::server::wait_until(order, || server.states_of_workers() == ["ready"; 4]);
     }
-    // Each server says so when it takes over.
+    // Each server reports that it has taken over.
     crate::server::wait_until("four workers are announced", || server.site.server.log().matches("(workers: 4, ").count() == 2);
     server.site.server.signal(rustix::process::Signal::TTOU);
     crate::server::wait_until("one fewer", || server.states_of_workers() == ["ready"; 3]);

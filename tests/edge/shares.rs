@@ -21,7 +21,7 @@ fn crowd(site: &Site) -> Client {
     Client::open(site.address, &requests, true)
 }
 
-/// How many of these requests apps have begun with.
+/// The number of these requests that apps have begun.
 fn begun(site: &Site) -> usize {
     (1..=MANY).filter(|number| site.inside((*number).into()).is_some()).count()
 }

@@ -1,4 +1,4 @@
-//! What stands after the content, on its way from the app of each language to real clients, and back.
+//! The trailers after the content, on their way from the app of each language to real clients, and back.
 
 use crate::connection::Connection;
 use crate::language::{Language, Launcher, Site};
@@ -14,7 +14,7 @@ fn clients_get_what_stands_behind_the_content(language: Language) {
         for (number, length) in [(1, 5), (2, 300_000)] {
             let url = format!("http://{}/trailers?{number}&{length}", site.address);
             for (version, expected) in [("--http2-prior-knowledge", true), ("--http1.1", true), ("--http1.0", false)] {
-                // The trailers stand among the fields, after those of the head.
+                // The trailers are among the fields, after those of the head.
                 let mut curl = Command::new("curl");
                 curl.args(["-sS", "--max-time", "50", version, "-o", "/dev/null", "-D", "-", "-w", "%{size_download}", &url]);
                 let output = curl.output().expect("curl is installed");

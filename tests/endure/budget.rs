@@ -1,9 +1,9 @@
-//! How long everything may take, or how many rounds it is done.
+//! The time for everything, or the number of rounds.
 
 use std::env::var;
 use std::time::{Duration, Instant};
 
-/// What stopping the last servers may need of the time.
+/// The part of the time that the last servers may need to stop.
 const STOPS: Duration = Duration::from_secs(10);
 
 /// The time of the whole run.

@@ -110,7 +110,7 @@ fn deaths(language: Language) -> Course {
     }
 }
 
-/// Connections belong to workers, and end with them behind an answer that says so.
+/// Connections belong to workers, and end with them after an answer that announces it.
 fn without_edges() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, staff::SCALE],

@@ -25,7 +25,7 @@ sub gate ($folder) {
     return $gate;
 }
 
-# Lets the app go on that waits at GATE, as soon as it does.
+# Lets the app that waits at GATE continue, as soon as it waits.
 sub open_gate ($server, $gate) {
     my $out;
     ok $server->wait_until(sub { sysopen $out, $gate, O_WRONLY | O_NONBLOCK }), 'the app waits' or return;

@@ -95,7 +95,7 @@ class ServerProcess
     File.read(@log.path)
   end
 
-  # What a failed test shows of it.
+  # The output of it that a failed test shows.
   def log_end
     log_text.lines.last(40).join
   end

@@ -16,7 +16,7 @@ class SteadyLoad
     @threads = Array.new(clients) { |number| Thread.new { ask_again_and_again(keep: number.even?) } }
   end
 
-  # What went wrong, in words.
+  # The faults, in words.
   attr_reader :losses
 
   # Waits until so many more answers have come.

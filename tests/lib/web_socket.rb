@@ -18,7 +18,7 @@ class WebSocket
   # The status line and the fields of the answer to the handshake, names in lower case.
   attr_reader :status, :fields
 
-  # Shakes hands; `status` says whether the server has agreed.
+  # Shakes hands; `status` shows whether the server has agreed.
   def initialize(socket, host, path, protocol: nil, scheme: "http")
     @socket = socket
     @key = SecureRandom.base64(16)
@@ -62,7 +62,7 @@ class WebSocket
 
   private
 
-  # What a client sends is masked, RFC 6455 section 5.3; the server's frames are not.
+  # A client's frames are masked, RFC 6455 section 5.3; the server's frames are not.
   def send_frame(type, payload)
     mask = SecureRandom.bytes(4).bytes
     masked = payload.b.bytes.each_with_index.map { |byte, index| byte ^ mask[index % 4] }

@@ -136,7 +136,7 @@ fn requests_bytes_and_connections_are_counted_exactly_whatever_ends() {
             ("requests_queued", if edge == "on" { 61 } else { 0 }),
         ];
         site.expect(&before, expected);
-        // Some of those who have counted end in good order, and the others are killed.
+        // Some of the processes that have counted end in good order, and the others are killed.
         site.order("reload");
         site.expect(&before, expected);
         for process in site.server.workers().into_iter().chain(site.server.edges()) {
@@ -144,7 +144,7 @@ fn requests_bytes_and_connections_are_counted_exactly_whatever_ends() {
         }
         wait_until("new processes", || order(&site.control, "workers").is_some_and(|all| all.contains("ready")));
         site.expect(&before, expected);
-        // A connection whose process is killed has closed, too.
+        // A connection whose process is killed has also closed.
         let again = site.counters();
         let mut last = site.client();
         last.get();

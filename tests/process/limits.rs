@@ -9,7 +9,7 @@ impl Client {
     /// Waits until the server has closed the connection.
     fn expect_end(&mut self) {
         let mut rest = Vec::new();
-        // A connection that is cut ends, too.
+        // A connection that is cut also ends.
         let _ = self.stream.read_to_end(&mut rest);
         assert!(!rest.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&rest));
     }

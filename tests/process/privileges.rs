@@ -68,7 +68,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// This program in a role, from a place that everybody may run it from.
+/// This program in a role, from a place from which every user may run it.
 struct Site {
     folder: Folder,
 }

@@ -186,7 +186,7 @@ impl Rsyslog {
         let probe = UnixDatagram::unbound().expect("a socket");
         let port = UdpSocket::bind((self.address.as_str(), 0)).expect("an address of the machine");
         wait_until("rsyslogd", || {
-            // It says once that nobody listens, and takes this as a message otherwise.
+            // It reports once that there is no listener, and takes this as a message otherwise.
             let _ = port.send_to(b"<14>probe: of the port", (self.address.as_str(), 5514));
             let _ = probe.send_to(b"<14>probe: of the socket", self.folder.file("log"));
             let received = self.received();
@@ -267,7 +267,7 @@ fn a_restarted_rsyslogd_gets_lines_at_its_port() {
     }
 }
 
-/// Has the server open its logs again, of which it says a word, and waits until its processes have done so.
+/// Makes the server open its logs again, which it logs, and waits until its processes have done so.
 fn reopen(server: &Server, target: &Target, access_log: &Path) {
     std::fs::remove_file(access_log).expect("it is there");
     server.signal(Signal::USR1);

@@ -130,7 +130,7 @@ pub fn upgrades_without_edges_lose_no_request() {
     }
     load.iter().for_each(|load| load.wait_for_more(100));
     first.signal(Signal::TERM);
-    // Whoever has been accepted is answered to the last.
+    // Every accepted client is answered completely.
     assert_eq!(first.wait(), 0, "{}", first.log());
     for load in load {
         assert_eq!(load.wait(), Vec::<String>::new(), "{}", first.log());

@@ -22,14 +22,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trouble::Trouble;
 
-/// How long each half of a run lasts. There are two halves and six runs, which is less than a minute in all.
+/// The time for which each half of a run lasts. Two halves and six runs take less than a minute in all.
 const HALF: Duration = Duration::from_secs(4);
 
-/// A file that no socket takes at once, and one that it does.
+/// A file that does not fit a socket at once, and one that does.
 const LARGE_FILE: usize = 2 << 20;
 const SMALL_FILE: usize = 3000;
 
-/// What answers the requests.
+/// The process that answers the requests.
 #[derive(Clone, Copy, PartialEq)]
 enum App {
     Native,
@@ -45,7 +45,7 @@ impl App {
         }
     }
 
-    /// What the server logs when a HUP has replaced all workers.
+    /// The server's log message when a HUP has replaced all workers.
     fn replaced(self) -> &'static str {
         match self {
             Self::Native => "all workers have been replaced",

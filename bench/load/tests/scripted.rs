@@ -15,7 +15,7 @@ const STALL: Duration = Duration::from_millis(200);
 /// A client as the server sees it.
 struct Client {
     stream: BufReader<TcpStream>,
-    /// How many requests came before, on all connections.
+    /// The number of requests that came before, on all connections.
     number: usize,
     /// How many of them on this one.
     here: usize,

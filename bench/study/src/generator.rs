@@ -31,7 +31,7 @@ pub enum Pace {
 pub struct Outcome {
     /// Answers that were whole and right.
     pub responses: u64,
-    /// How long it took until the last one, in seconds.
+    /// The time that it took until the last one, in seconds.
     pub seconds: f64,
     /// Bytes received.
     pub bytes: u64,

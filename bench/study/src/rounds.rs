@@ -46,7 +46,7 @@ impl Plan {
         if cell.has_target() { self.rounds * ROUNDS_FOR_TARGETS } else { self.rounds }
     }
 
-    /// How long a load takes in a cell.
+    /// The time that a load takes in a cell.
     pub fn seconds_of(self, cell: &Cell) -> f64 {
         if cell.pattern.is_slow() { (self.seconds * SLOW).max(SLOWEST) } else { self.seconds }
     }

@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it listens.
+/// The time that a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
-/// How long it may take to end.
+/// The time that it may take to end.
 const END: Duration = Duration::from_secs(5);
 
 /// Where things are, and which CPUs are for what.

@@ -258,8 +258,8 @@ typedef enum oribi_order {
  *
  * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns
  * from `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up
- * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. An app
- * that continues nevertheless loses its process some time later (--request-kill). */
+ * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. If the
+ * app continues nevertheless, its process is killed some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
 /* The lock of a language whose threads share one: see below. */

@@ -1,5 +1,4 @@
-# What real clients ask for: see app.psgi.
-# frozen_string_literal: true
+# Answers for real clients: see app.psgi. frozen_string_literal: true
 
 require "digest"
 

@@ -52,7 +52,7 @@ fn failing(scene: &Scene) -> Result<usize, String> {
     let said = scene.says(mark, what);
     scene.site.set_boot(None);
     said?;
-    // A worker that was to be recycled meanwhile has failed, too, and is started again after a pause.
+    // A worker that was to be recycled meanwhile has also failed, and is started again after a pause.
     soon("all workers that there should be", || all_serve(scene).unwrap_or(false))?;
     Ok(1)
 }

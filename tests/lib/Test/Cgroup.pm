@@ -25,7 +25,7 @@ sub new ($class, $limit) {
 # A process that writes its number there is inside, with all that it starts.
 sub door ($self) { return "$self->{path}/cgroup.procs" }
 
-# How many processes the kernel has killed in it.
+# The number of processes that the kernel has killed in it.
 sub killed ($self) {
     for my $file (qw(memory.events memory.oom_control)) {
         open my $in, '<', "$self->{path}/$file" or next;

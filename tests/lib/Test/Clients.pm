@@ -41,7 +41,7 @@ sub start_for_clients ($app, @arguments) {
     };
 }
 
-# What a command prints, complaints included; with its status if it fails.
+# The output of a command, including errors; with its status if it fails.
 sub output_of (@command) {
     open my $pipe, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'sh', @command or croak "$command[0]: $!";
     local $/ = undef;

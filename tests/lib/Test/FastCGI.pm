@@ -10,7 +10,7 @@ use Socket     qw(SHUT_WR);
 
 our @EXPORT_OK = qw(record begin_record parameters pairs_of stream);
 
-# How long nothing may come from a server that owes something.
+# The time for which a server that owes a response may send nothing.
 use constant PATIENCE => 60;
 
 # Types of records, roles and statuses (section 8). The streams have other names there, which are Perl's own.
@@ -144,10 +144,10 @@ sub closed ($self) {
     return $self->{ended};
 }
 
-# Closes the connection, whatever is open on it.
+# Closes the connection, also with open requests.
 sub close ($self) { return close $self->{socket} }    ## no critic (ProhibitBuiltinHomonyms)
 
-# Sends and receives what can be sent and received; false when the connection has ended or nothing happens any more.
+# Sends and receives what can be sent and received; false when the connection has ended or nothing more happens.
 sub _turn ($self) {
     return 0 if $self->{ended};
     my $writing = length $self->{out} ? $self->{select} : undef;

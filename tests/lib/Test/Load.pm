@@ -7,7 +7,7 @@ use v5.36;
 use IO::Select  ();
 use Time::HiRes qw(time);
 
-# How long nothing may happen on any connection.
+# The longest time without any event on any connection.
 use constant PATIENCE => 60;
 
 # Test::Load->new(SERVER, PATH, COUNT): COUNT connections to SERVER that ask for PATH.
@@ -17,7 +17,7 @@ sub new ($class, $server, $path, $count) {
     return $self;
 }
 
-# How many whole answers came.
+# The number of whole answers that came.
 sub answers ($self) { return $self->{answers} }
 
 # Of each connection that ended without the answer that it waited for: the content of the answer before, or undef.

@@ -70,7 +70,7 @@ sub wait_for ($self, $what, $condition) {
     return;
 }
 
-# What the interface says to a path with parameters.
+# The answer of the interface to a path with parameters.
 sub ask ($self, $path, %parameters) {
     my $query = $self->{client}->www_form_urlencode(\%parameters);
     my $answer = $self->{client}->get("http://127.0.0.1:$self->{port}/api/v1/$path?$query");

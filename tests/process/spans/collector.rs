@@ -23,7 +23,7 @@ pub struct Span {
     pub is_error: bool,
 }
 
-/// What has come in one request that was taken.
+/// The content of one request that was accepted.
 #[derive(Debug, Default)]
 struct Seen {
     answers: VecDeque<String>,

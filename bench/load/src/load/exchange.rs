@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-/// How long to wait when the queue of a Unix socket is full.
+/// The time to wait when the queue of a Unix socket is full.
 const NO_ROOM: u64 = 1_000_000;
 const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 

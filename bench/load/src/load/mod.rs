@@ -23,7 +23,7 @@ const EVENTS: usize = 256;
 const OPENED_AT_ONCE: usize = 64;
 /// A slow reader's receive buffer, before the kernel doubles it.
 const SMALL_BUFFER: usize = 8 << 10;
-/// How long a connection rests when something went wrong, so that a broken server is not asked without a pause.
+/// The time for which a connection rests when something went wrong, so that a broken server is not asked without a pause.
 const REST: u64 = 10_000_000;
 /// How often it is looked for requests that get nowhere.
 const LOOK: u64 = 250_000_000;

@@ -11,7 +11,7 @@ const SMALLEST: f64 = 0.03;
 const SMALLEST_LATENCY: f64 = 0.10;
 /// The share of a CPU from which on it was the server that was the limit, and not the load generator.
 const AT_ITS_LIMIT: f64 = 0.9;
-/// How many answers a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
+/// The number of answers that a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
 const ENOUGH: (u64, u64) = (1_000, 10_000);
 
 /// What is compared.

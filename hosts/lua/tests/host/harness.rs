@@ -229,7 +229,7 @@ pub struct Recorder {
     pub patience: Cell<Option<usize>>,
     /// Whether writing fails badly.
     pub panics: Cell<bool>,
-    /// How long each piece takes.
+    /// The time that each piece takes.
     pub slowness: Cell<Duration>,
     /// The deadlines that were asked for.
     pub deadlines: RefCell<Vec<Option<Duration>>>,

@@ -1,6 +1,6 @@
 //! seccomp: restricts the system calls that a process may make (seccomp(2)).
 //!
-//! The calls of an edge are allowed. Calls that only a process out of control makes end it at once. Any other fails with
+//! The calls of an edge are allowed. Calls that only a process out of control makes kill it at once. Any other fails with
 //! EPERM: it may come from a library that has a fallback, or from a later version of the C library.
 //!
 //! Three filters together do that, because each has two answers; of several answers the kernel takes the strictest. It
