@@ -22,7 +22,7 @@ end
 # The action.
 class HelloController < ActionController::Base
   def show
-    headers["Content-Length"] = "11" # Unicorn would add none, and clients could not tell the end from a broken connection
+    headers["Content-Length"] = "11" # Unicorn would add none, and the end would look like a broken connection
     render plain: "Hello World"
   end
 end

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client that believes nothing: it reads one response exactly, to check a server before and after a cell.
+//! A small HTTP/1.1 client that checks everything: it reads one response exactly, to check a server before and after a cell.
 
 use crate::cell::Cell;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -129,7 +129,7 @@ fn receive(reader: &mut impl BufRead) -> Result<Response, String> {
 /// One read or write may take `patience`: a server may listen before it has loaded its app.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault.
 pub fn check(cell: &Cell, port: u16, keep: bool, patience: Duration) -> Result<(), String> {
     let closes = cell.close || !keep;
     let mut connection = Connection::open(port, patience)?;

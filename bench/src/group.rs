@@ -54,7 +54,7 @@ impl Group {
         i32::try_from(self.child.id()).unwrap_or(i32::MAX)
     }
 
-    /// How it ended, if it did.
+    /// Its status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -98,7 +98,7 @@ impl Group {
     /// Ends everything: asks, waits up to `grace`, then kills what is left. Returns whether nothing had to be killed.
     pub fn end(&mut self, grace: Duration) -> bool {
         let Some(group) = Pid::from_raw(self.pid()) else { return true };
-        // Noted before the first process is gone: afterwards nothing would tell that its children were ours.
+        // Noted before the first process is gone: afterwards nothing would show that its children were ours.
         let members = process_tree::members(self.pid());
         let gone = |child: &mut Child| {
             let first = child.try_wait().is_ok_and(|status| status.is_some());

@@ -1,7 +1,7 @@
 //! User-space instructions per request, counted by valgrind.
 //!
 //! The same server runs twice, for few and for many requests; loading the app costs the same both times, so the difference of
-//! the two counts belongs to the requests between them. The figure repeats to about a percent whatever else the machine does.
+//! the two counts belongs to the requests between them. The figure repeats to about a percent, also on a busy machine.
 
 use crate::cell::{self, Cell};
 use crate::client::Connection;

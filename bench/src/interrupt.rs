@@ -1,10 +1,10 @@
-//! Ctrl-C and TERM: a flag that every wait looks at, so that whatever was started is ended on the way out.
+//! Ctrl-C and TERM: a flag that every wait looks at, so that all started processes are ended on the way out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often a wait looks at the flag and at what it waits for.
+/// The interval at which a wait checks the flag and its condition.
 pub const STEP: Duration = Duration::from_millis(20);
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();

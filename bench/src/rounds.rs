@@ -36,9 +36,9 @@ const IDLE_SHARE: f64 = 0.2;
 /// One server under load once.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// What wrk saw.
+    /// The results of wrk.
     pub outcome: Outcome,
-    /// What the server's processes spent meanwhile.
+    /// The resources that the server's processes used meanwhile.
     pub cpu: Cpu,
 }
 
@@ -73,7 +73,7 @@ pub struct Entry {
     pub title: String,
     /// Why it is not measured although nothing failed.
     pub cannot: Option<String>,
-    /// What was wrong beside the failures that wrk counted.
+    /// Faults beside the failures that wrk counted.
     pub problems: Vec<String>,
     /// KiB of all its processes, under load.
     pub memory: u64,
@@ -118,10 +118,10 @@ pub struct CellResult {
     pub entries: Vec<Entry>,
 }
 
-/// How a cell is measured.
+/// The way in which a cell is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How often each server is loaded.
+    /// The number of loads of each server.
     pub rounds: usize,
     /// For how long each time.
     pub seconds: u64,

@@ -62,7 +62,7 @@ pub struct Server {
     pub port: u16,
     group: Group,
     serves: Serves,
-    /// How much it had printed when it began to listen: banners explain no error.
+    /// The size of its output when it began to listen: banners explain no error.
     banner: usize,
 }
 
@@ -106,7 +106,7 @@ impl Server {
             write(template, places.fill(&text).as_bytes())?;
         }
         write(cell.name, &cell.body())?;
-        // Peers without fixed answers find it under one name, whatever the cell.
+        // Peers without fixed answers find it under one name, in every cell.
         write(cell.answer.app(), &cell.body())?;
         let words = [prefix, &setup.command(cell.name, &places)?].concat();
         let group = Group::start(&words, &[installation.server_cpu], &directory.join("output"))?;
@@ -137,7 +137,7 @@ impl Server {
     /// Checks that the answer is right now.
     ///
     /// # Errors
-    /// What is wrong, with the server's last words.
+    /// The error, with the server's last output.
     pub fn check(&self, cell: &Cell) -> Result<(), String> {
         self.check_within(cell, client::PATIENCE)
     }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Calls rarer than this per request are not named.
 const RARE: f64 = 0.005;
 
-/// What strace counted.
+/// The counts of strace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls {
     /// Per request, all together.

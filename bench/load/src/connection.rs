@@ -3,10 +3,10 @@
 use crate::response::Reader;
 use std::os::fd::OwnedFd;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is no socket.
+    /// Without a socket.
     Closed,
     /// It is open, and nothing was asked.
     Idle,
@@ -34,7 +34,7 @@ impl Batch {
         self.due + (f64::from(self.answered) * self.spacing) as u64
     }
 
-    /// How many are not answered yet.
+    /// The number of requests without an answer.
     #[inline]
     pub fn open(&self) -> u32 {
         self.asked - self.answered
@@ -52,15 +52,15 @@ pub struct Connection {
     pub active: bool,
     /// The handshake is known to be complete.
     pub connected: bool,
-    /// The loop tells when there is room to send.
+    /// The loop reports room to send.
     pub watches_output: bool,
     pub batch: Batch,
-    /// How much of the requests is sent, and how much there is.
+    /// The bytes of the requests that are sent, and of all.
     pub sent: usize,
     pub to_send: usize,
-    /// The server has said that it ends the connection.
+    /// The server has announced the end of the connection.
     pub closes: bool,
-    /// It stands in the agenda of slow connections.
+    /// It is in the agenda of slow connections.
     pub paced: bool,
     /// When bytes went either way last.
     pub progress: u64,

@@ -2,10 +2,10 @@
 
 use crate::tally::Fault;
 
-/// Longer heads are not taken for heads.
+/// Longer heads do not count as heads.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// What every response shall be.
+/// The properties required of every response.
 #[derive(Debug)]
 pub struct Expected {
     content: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct Expected {
     known_head: Head,
 }
 
-/// What a head says.
+/// The content of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -36,7 +36,7 @@ struct Content {
     fault: Option<Fault>,
 }
 
-/// What bytes have led to.
+/// The result of received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// All of them are taken, and the response needs more.
@@ -134,7 +134,7 @@ impl Reader {
     }
 }
 
-/// How long the head at the beginning of a response is, and how long its content; `None` if the head's end has not come.
+/// The length of the head at the beginning of a response, and of its content; `None` if the head is incomplete.
 ///
 /// # Errors
 /// When it is none.

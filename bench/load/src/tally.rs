@@ -1,9 +1,9 @@
-//! What was counted.
+//! The counts.
 
 use crate::histogram::Histogram;
 use std::fmt::Write as _;
 
-/// What can go wrong with a request. Each is counted for every request that it concerns.
+/// The possible faults of a request. Each is counted for every request that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No connection came about.
@@ -41,7 +41,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a fault; the first of each kind is told on standard error.
+    /// Counts a fault; the first of each kind is printed to standard error.
     pub fn fail(&mut self, fault: Fault, count: u64, why: &str) {
         let counted = &mut self.faults[fault as usize];
         if *counted == 0 {

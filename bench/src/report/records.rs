@@ -1,4 +1,4 @@
-//! The figures as comma-separated values, one line for each thing measured, so that nothing in the table must be believed.
+//! The figures as comma-separated values, one line for each thing measured, so that everything in the table can be verified.
 
 use super::Results;
 use std::fmt::Write as _;

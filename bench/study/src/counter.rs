@@ -68,7 +68,7 @@ fn counts(process: i32) -> bool {
     entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy().contains("perf_event")))
 }
 
-/// Reads the line of the event: the count stands first.
+/// Reads the line of the event: the count comes first.
 fn parse(report: &str) -> Option<u64> {
     report.lines().find(|line| line.contains(EVENT))?.split(',').next()?.parse().ok()
 }

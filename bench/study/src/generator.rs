@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 /// How long opening all connections, or a load beyond its time, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Addresses that connections come from in the cells that need several.
+/// The addresses of clients in the cells that need several.
 const SOURCES: usize = 32;
 
-/// How requests follow each other.
+/// The pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// Each connection asks again as soon as it was answered: what the peak is.
     Closed,
-    /// So many requests a second are due, whatever the answers take.
+    /// This number of requests is due each second, however long the answers take.
     Open(f64),
 }
 
-/// What one load showed.
+/// The results of one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Answers that were whole and right.
@@ -54,7 +54,7 @@ pub struct Generator {
     group: Group,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Errors are counted from the start; this many were told of.
+    /// Errors are counted from the start; this many were reported.
     told: u64,
 }
 

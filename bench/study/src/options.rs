@@ -4,12 +4,12 @@ use crate::rounds::Plan;
 use clap::{Arg, ArgAction, Command, value_parser};
 use std::path::PathBuf;
 
-/// How it is measured where nothing else is asked for.
+/// The default method of measurement.
 pub const USUAL: Plan = Plan { rounds: 5, seconds: 0.3 };
 /// With `--quick`.
 const QUICK: Plan = Plan { rounds: 2, seconds: 0.1 };
 
-/// What the user asked for.
+/// The options of the user.
 pub enum Job {
     /// To measure.
     Measure(Options),
@@ -19,7 +19,7 @@ pub enum Job {
     List,
 }
 
-/// How to measure.
+/// The method of measurement.
 #[derive(Debug)]
 pub struct Options {
     /// Only cells and rows whose name holds one of these; none means all.

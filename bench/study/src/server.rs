@@ -19,7 +19,7 @@ const END: Duration = Duration::from_secs(5);
 /// Where things are, and which CPUs are for what.
 #[derive(Debug)]
 pub struct Place {
-    /// What is measured.
+    /// The measured programs.
     pub programs: Programs,
     /// The load generator.
     pub load: PathBuf,
@@ -97,7 +97,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What its threads have done so far.
+    /// The work of its threads so far.
     pub fn threads(&self) -> Threads {
         threads::threads(self.group.pid())
     }

@@ -25,13 +25,13 @@ const OPENED_AT_ONCE: usize = 64;
 const SMALL_BUFFER: usize = 8 << 10;
 /// The time for which a connection rests when something went wrong, so that a broken server is not asked without a pause.
 const REST: u64 = 10_000_000;
-/// How often it is looked for requests that get nowhere.
+/// The interval at which requests that make no progress are looked for.
 const LOOK: u64 = 250_000_000;
 /// A sleep may end so much too late: the last bit before a request is due is spent awake.
 const AWAKE: u64 = 100_000;
 const STDIN: u64 = u64::MAX;
 
-/// What happens when a connection has been answered.
+/// The next step of a connection that has been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Connections are opened, with a request each.
@@ -101,7 +101,7 @@ impl<'a> Load<'a> {
             Some(bytes) => pattern(bytes),
             None => probe::content(&options.target, &last_request, options.timeout)?,
         };
-        // What is due in 20 microseconds shall not sleep for 70.
+        // A wait of 20 microseconds must not become a sleep of 70.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|e| format!("epoll: {e}"))?;
         let connections = (0..options.connections).map(|index| Connection::new(index < options.active)).collect();
@@ -130,7 +130,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Opens all connections and has a request answered on each, at full speed. Of short ones only those that are idle.
+    /// Opens all connections and has a request answered on each, at full speed. Of short ones, opens only the idle ones.
     ///
     /// # Errors
     /// When anything goes wrong.
@@ -153,8 +153,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for what has been begun; tells how many
-    /// seconds both took. Slow clients are not waited for.
+    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for requests that have begun; returns
+    /// the seconds that both took. Slow clients are not waited for.
     ///
     /// # Errors
     /// Only those of the loop itself: what servers do is counted.
@@ -193,7 +193,7 @@ impl<'a> Load<'a> {
         self.tally.reset();
     }
 
-    /// Serves what is on its way until a line stands on standard input, and returns it; `None` at the end of standard input.
+    /// Serves requests on their way until standard input has a line, and returns it; `None` at the end of standard input.
     ///
     /// # Errors
     /// When standard input cannot be read.
@@ -204,7 +204,7 @@ impl<'a> Load<'a> {
             while !self.turn(None)? {}
             let _ = epoll::delete(&self.epoll, &stdin);
         }
-        // No byte more than the line: the loop would not be told of what stands in a buffer already.
+        // Reads not a byte more than the line: the loop would not notice bytes that are already in a buffer.
         let (mut line, mut byte) = (Vec::new(), [0]);
         while !line.ends_with(b"\n") {
             match rustix::io::read(&stdin, &mut byte) {
@@ -271,7 +271,7 @@ impl<'a> Load<'a> {
             }
         }
         while let (Some(&index), Some(schedule)) = (self.free.front(), &mut self.schedule) {
-            // One that was lost while it was free stands there twice.
+            // A connection that was lost while it was free is in the list twice.
             if !self.connections[index as usize].is_busy() {
                 let Some((due, asked)) = schedule.take(self.time, self.options.depth as u32) else { break };
                 let batch = Batch { due, spacing: schedule.spacing, asked, answered: 0 };

@@ -75,7 +75,7 @@ pub fn write(results: &Path, docs: &Path, source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a line of a table calls a cell.
+/// The name of a cell in a line of a table.
 fn title(cell: &Cell) -> String {
     let connections = match cell.connections {
         1 => "1 connection".to_owned(),
@@ -190,7 +190,7 @@ mod tests {
         );
     }
 
-    /// The committed page is what the generator makes of the committed results, and no other file stands beside it.
+    /// The committed page is the generator's output for the committed results, without any other file beside it.
     #[test]
     fn the_committed_page_follows_from_the_committed_results() {
         let docs = crate::checkout().join("docs");
