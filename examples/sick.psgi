@@ -67,7 +67,7 @@ my %answers = (
     '/stuck' => sub { sleep 60 while 1 },
 );
 
-# What the number is without one, and the most that it may be.
+# The default of the number, and its maximum.
 my %default = ('/slow' => 2,  '/busy' => 0.5, '/leak' => 8,  '/large' => 32);
 my %highest = ('/slow' => 60, '/busy' => 60,  '/leak' => 64, '/large' => 256);
 

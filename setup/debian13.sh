@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup/debian13.sh: makes target/debian13, a Debian 13 with the packages of setup/packages.debian13, for the tests of a second
-# generation of Ruby; it installs what is missing there and leaves the rest alone. ORIBI_DEBIAN13 names another folder, for
+# generation of Ruby; it installs missing packages there and leaves the rest alone. ORIBI_DEBIAN13 names another folder, for
 # instance one that several checkouts share. With nothing missing it needs neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
@@ -43,7 +43,7 @@ mkdir -p "$(dirname "$chroot")"
 exec 9>"$chroot.lock"
 flock 9
 
-# What apt here knows about ways to the mirrors, for wget in debootstrap and for apt in the chroot.
+# The settings of this machine's apt for access to the mirrors, for wget in debootstrap and for apt in the chroot.
 http_proxy=${http_proxy-$(apt-config dump --format '%v' Acquire::http::Proxy)}
 https_proxy=${https_proxy-$(apt-config dump --format '%v' Acquire::https::Proxy)}
 export http_proxy https_proxy
@@ -91,11 +91,11 @@ if [ ! -d "$chroot" ]; then
 	printf '#!/bin/sh\nexit 101\n' >"$half/usr/sbin/policy-rc.d"
 	chmod 755 "$half/usr/sbin/policy-rc.d"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$half/etc/hosts"
-	# It can be made again at any time: its files need not be safe on the disk before dpkg continues, and nobody reads manuals.
+	# It can be made again at any time: its files need not be safe on the disk before dpkg continues, and manuals are not read.
 	echo force-unsafe-io >"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >>"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	echo 'Acquire::Languages "none";' >"$half/etc/apt/apt.conf.d/90chroot"
-	# Mirrors that are kept as of a day are old by now, which whoever set this machine up has accepted or not.
+	# Mirrors that are kept as of a day are old by now; the settings of this machine accept that or not.
 	apt-config dump | grep -E '^Acquire::Check-(Valid-Until|Date) ' >>"$half/etc/apt/apt.conf.d/90chroot" || true
 	missing=$wanted
 	install_missing "$half"

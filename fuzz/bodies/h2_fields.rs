@@ -1,4 +1,4 @@
-//! What must hold for all blocks of compressed fields, and for all fields that an app can set.
+//! Properties of all blocks of compressed fields, and for all fields that an app can set.
 
 use crate::frames::{self, Frame, HEADERS, PREFACE};
 use crate::http2_transcript::{Item, Manner, read};

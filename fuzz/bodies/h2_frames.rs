@@ -1,4 +1,4 @@
-//! What must hold for all bytes that a client can send over HTTP/2.
+//! Properties of all bytes that a client can send over HTTP/2.
 
 use crate::frames::PREFACE;
 use crate::http2_transcript::{Item, Manner, read};

@@ -1,4 +1,4 @@
-//! What must hold whatever stands where a worker should have written the head of a response.
+//! Properties of any bytes in place of the head of a response that a worker should have written.
 
 use oribi_ipc::slot::{Content, Head, Heads, encode_head, encode_interim, encode_trailers};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
@@ -68,7 +68,7 @@ fn machine() -> Machine {
     machine
 }
 
-/// Whoever reads it sees one head with that status, and not more fields than the worker's and the machine's own.
+/// A reader sees one head with that status, and not more fields than the worker's and the machine's own.
 fn check_lines(out: &[u8], status: u16, fields: usize) {
     const OWN: usize = 2;
     let text = out.strip_suffix(b"\r\n\r\n").expect("the empty line at the end");

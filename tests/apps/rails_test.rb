@@ -140,7 +140,7 @@ class RailsTest < Minitest::Test
         end
       end
     end
-    # A failed process would send nothing.
+    # A failed thread would send nothing.
     streams.each { |stream| stream.abort_on_exception = true }
     4.times { started.pop }
     assert_equal "visit 1", get("/visit").body

@@ -91,7 +91,7 @@ fn judge(visit: &Visit<'_>, question: &Question, done: Done, leaves: bool) -> Re
     let Question { method, target, content, .. } = question;
     let Done { number, asked, wait, outcome } = done;
     let what = match outcome {
-        // The next connection gets as many requests as a client that repeats this one would send.
+        // No retry is needed: the next connection gets as many requests.
         Outcome::NotTaken if leaves => return Ok(()),
         Outcome::NotTaken => {
             return Err(Loss::Wrong(format!("{method} {target} on stream {number} was not taken by a server that stays")));

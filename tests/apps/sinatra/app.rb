@@ -7,7 +7,7 @@ require "sinatra/base"
 class App < Sinatra::Base
   enable :sessions
   set :session_secret, "only a test: #{'x' * 64}"
-  # The work of Sinatra for its own server; the server is chosen outside.
+  # As Sinatra would set it for its own server; the server is chosen outside.
   set :lock, false
 
   get("/") { "Hello from Sinatra\n" }

@@ -10,7 +10,7 @@ pub type Path = Vec<String>;
 pub struct File {
     /// The modules in files of their own: `mod name;`.
     pub children: Vec<String>,
-    /// The names that `use` imports, and the paths that they stand for.
+    /// The names that `use` imports, and their paths.
     pub imports: Vec<(String, Path)>,
     /// The paths that start with `crate`, `self` or `super`, and those of `use`, each with its line.
     pub paths: Vec<(Path, usize)>,
