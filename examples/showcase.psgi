@@ -73,7 +73,7 @@ my %answers = (
         };
     },
 
-    # The client does not wait for what is pushed here.
+    # The client does not wait for this work.
     '/after' => sub {
         my ($env) = @_;
         my $logger = $env->{'psgix.logger'};

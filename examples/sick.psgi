@@ -1,4 +1,4 @@
-# An app that falls ill on demand; docs/observe.md shows how the figures tell each illness. sick.ru and sick.lua are the same.
+# An app that falls ill on demand; docs/observe.md shows how the figures reveal each illness. sick.ru and sick.lua are the same.
 #
 #     oribi examples/sick.psgi --workers 2 --metrics 9090 --dashboard on
 #

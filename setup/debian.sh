@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup/debian.sh LIST...: installs what is missing of the Debian packages in setup/packages.LIST. With nothing missing it
-# asks dpkg once and needs neither a network nor root.
+# setup/debian.sh LIST...: installs the missing Debian packages of setup/packages.LIST. With nothing missing it asks dpkg
+# once and needs neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
 

@@ -28,7 +28,7 @@ find_missing() {
 if ! command -v dpkg-query >/dev/null || ! command -v debootstrap >/dev/null; then
 	give_up "dpkg or debootstrap is missing. On Debian: apt-get install debootstrap"
 fi
-# It gets its name when it is complete, so what has that name is.
+# It gets its name when it is complete, so a folder with that name is complete.
 if [ -d "$chroot" ]; then
 	find_missing
 	[ -n "$missing" ] || exit 0
@@ -60,7 +60,7 @@ in_chroot() {
 }
 
 log=$chroot.log
-# logged STEP COMMAND...: runs it; what it says is shown only if it fails.
+# logged STEP COMMAND...: runs it, and shows its output only if it fails.
 logged() {
 	step=$1
 	shift

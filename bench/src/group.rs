@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The time that a group may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The time that the kernel may take to end what was killed: at once, unless a process hangs inside a system call.
+/// The time that the kernel may take to end killed processes: at once, unless a process hangs inside a system call.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running program and its descendants. Dropping it ends them all.
@@ -22,7 +22,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts `words` on some CPUs; what it prints goes to the file `output`.
+    /// Starts `words` on some CPUs; its output goes to the file `output`.
     ///
     /// # Errors
     /// When the file or the program cannot be opened.
@@ -34,8 +34,8 @@ impl Group {
         Ok(Group { child: spawn(&mut command, words)?, output: output.to_owned() })
     }
 
-    /// As [`Group::start`], for a program that is spoken with by its standard input and output; only what it writes to standard
-    /// error goes to the file `output`.
+    /// As [`Group::start`], for a program that is controlled by its standard input and output; only its standard error goes to
+    /// the file `output`.
     ///
     /// # Errors
     /// When the file or the program cannot be opened.
@@ -95,7 +95,8 @@ impl Group {
         }
     }
 
-    /// Ends everything: asks, waits up to `grace`, then kills what is left. Returns whether nothing had to be killed.
+    /// Ends everything: asks, waits up to `grace`, then kills the remaining processes. Returns whether nothing had to be
+    /// killed.
     pub fn end(&mut self, grace: Duration) -> bool {
         let Some(group) = Pid::from_raw(self.pid()) else { return true };
         // Noted before the first process is gone: afterwards nothing would show that its children were ours.

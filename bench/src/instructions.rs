@@ -90,7 +90,7 @@ fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize, keep: bool
     Ok(())
 }
 
-/// Waits until the server has done what the closed connections left to do: no CPU time spent for a while.
+/// Waits until the server has finished its work on the closed connections: no CPU time spent for a while.
 fn settle(server: &Server) -> Result<(), String> {
     for _ in 0..20 {
         let before = server.cpu();

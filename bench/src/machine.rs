@@ -93,7 +93,7 @@ fn after(text: &str, key: &str) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.trim().to_owned())
 }
 
-/// The words that change what a request costs; the rest may name disks and hosts.
+/// The words that change the cost of a request; the rest may name disks and hosts.
 fn mitigation_words(line: &str) -> String {
     const TELLING: [&str; 10] =
         ["mitigations", "nopti", "pti", "spectre", "spec_", "mds", "isolcpus", "nohz_full", "idle", "intel_pstate"];

@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_millis(250);
 /// The time that they may take to come to rest, in seconds: a server that takes one connection after the other finds out only
 /// then that thousands which waited are closed.
 const WIND_DOWN: u64 = 5;
-/// How often they are watched until then.
+/// The interval at which they are watched until then.
 const IDLE_LOOKS: u64 = WIND_DOWN * 1000 / IDLE.as_millis() as u64;
 /// The share of [`IDLE`] above which a server without clients is called busy.
 const IDLE_SHARE: f64 = 0.2;
@@ -130,7 +130,7 @@ pub struct Plan {
 /// Measures a cell. `broken` holds servers that did not start once, with the reason: they are not waited for again.
 ///
 /// # Errors
-/// Only when the user wants to stop: what a server does wrong is part of the result.
+/// Only when the user wants to stop: the faults of a server are part of the result.
 pub fn measure(
     installation: &Installation,
     cell: &'static Cell,

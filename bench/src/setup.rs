@@ -32,7 +32,7 @@ pub struct Setup {
     pub template: Option<String>,
     /// The way in which a worker serves its connections.
     pub serves: Serves,
-    /// Whether the instruction count goes over one connection: a lockstep of several would wait for what the server waits for.
+    /// Whether the instruction count goes over one connection: a lockstep of several would wait for the same as the server.
     pub alone: bool,
     /// Whether it takes part in the cells of HTTP/2.
     http2: bool,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The time for which the server is loaded: long enough that accepting the connections is a percent of all calls.
 const SECONDS: u64 = 2;
-/// How long strace may take to attach or to detach.
+/// The time that strace may take to attach or to detach.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Calls rarer than this per request are not named.
 const RARE: f64 = 0.005;

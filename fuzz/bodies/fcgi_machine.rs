@@ -123,7 +123,7 @@ impl<'a> Planned<'a> {
         Self { id, role, target, content, file, aborted, records }
     }
 
-    /// Compares the expected outcome with what has happened.
+    /// Compares the expected outcome with the real one.
     fn check(&self, items: &[Item]) {
         let happened = items.iter().filter_map(|item| match item {
             Item::Of(id, what) if *id == self.id => Some(what),

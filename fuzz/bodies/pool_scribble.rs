@@ -33,7 +33,7 @@ impl Source<'_> {
     }
 }
 
-/// A request that a worker has taken, and what it has answered so far.
+/// A request that a worker has taken, and its answer so far.
 struct Hand {
     taken: Taken,
     text: Vec<u8>,

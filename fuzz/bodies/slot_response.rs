@@ -4,7 +4,7 @@ use oribi_ipc::slot::{Content, Head, Heads, encode_head, encode_interim, encode_
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Limits, Machine, Preset};
 
-/// Reads `data` as an edge does, and sends what it has read; returns whether anything was sent.
+/// Reads `data` as an edge does, and sends the result; returns whether anything was sent.
 pub fn check(data: &[u8]) -> bool {
     let mut heads = Heads::default();
     let once = heads.read(data, |head| pass_on(data, head));

@@ -1,7 +1,7 @@
 //! A wall clock that jumps: it is set, or it was wrong until the network came up. Nothing that waits looks at it.
 //!
-//! The clock of the machine stays as it is. A library that is loaded before all others moves what the C library says, for the
-//! server, its apps and their languages.
+//! The clock of the machine stays as it is. A library that is loaded before all others moves the time of the C library, for
+//! the server, its apps and their languages.
 
 use crate::connection::Connection;
 use crate::pressure::Pressure;

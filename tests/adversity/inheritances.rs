@@ -61,7 +61,8 @@ crate::in_shape!(
     files_at_their_limit_end_no_process
 );
 
-/// A way to start the server: what a shell does before, and what the log names if it cannot serve like this (empty if it can).
+/// A way to start the server: the shell's commands before, and the cause in the log if it cannot serve like this (empty if it
+/// can).
 struct Row {
     /// `$FOLDER` is one of the test's. The arguments are executed by `"$@"`.
     script: &'static str,
@@ -142,7 +143,7 @@ fn shell(script: &str) -> (Command, Folder) {
     (command, folder)
 }
 
-/// Starts the server, has it answer and stop; returns what is wrong.
+/// Starts the server, waits for an answer and stops it; returns the fault.
 fn start(language: Language, edge: Edge, row: &Row) -> Option<String> {
     let (command, folder) = shell(row.script);
     let path = folder.file("socket");

@@ -106,7 +106,7 @@ fn process_1_stops_while_the_app_is_loaded(language: Language, edge: Edge) {
         let first = process_1(&server);
         wait_until("the load", || folder.file("loading").exists());
         send(first, stop);
-        // Nothing of what the app waits for is waited for.
+        // The server ends without the event that the app waits for.
         let status = server.wait();
         assert!([0, 1, 128 + stop.as_raw()].contains(&status), "{stop:?}: {status}: {}", server.log());
     }

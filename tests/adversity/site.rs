@@ -189,7 +189,8 @@ impl Site {
         self.processes().into_iter().filter(|process| title(*process).starts_with(&beginning)).collect()
     }
 
-    /// Waits until the server is what it was at its start: two workers that are not among `before`, and nothing else of the past.
+    /// Waits until the server is in the state of its start: two workers that are not among `before`, and nothing else of the
+    /// past.
     pub fn wait_for_others(&self, before: &BTreeSet<u32>) {
         wait_for("two new workers, and nobody else", || {
             let (workers, all) = (self.titled("worker"), self.processes());

@@ -71,7 +71,7 @@ for my $edge (qw(on off)) {
     };
 }
 
-# An app that takes the socket says there what it likes. That it has is not a client that has left.
+# An app that takes the socket may write any bytes there. This does not count as a client that has left.
 my %taking = (
     'perl.psgi' => 'sub { my $io = $_[0]{"psgix.io"}; syswrite $io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"; close $io; [200, [], []] }',
     'ruby.ru'   => 'run ->(env) { env["rack.hijack"].call.then { |io| io.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"); io.close }; [200, {}, []] }',

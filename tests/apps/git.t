@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: programs that an app runs get the environment that it gives them, and what a client sends: git clones from and pushes to
-# git's own CGI program, and gitweb shows what was pushed, in processes and threads.
+# Property: programs that an app runs get the environment that it gives them, and the client's content: git clones from and
+# pushes to git's own CGI program, and gitweb shows what was pushed, in processes and threads.
 
 use v5.36;
 use File::Temp ();

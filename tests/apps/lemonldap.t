@@ -63,7 +63,7 @@ sub works ($port, $server, $replaced, $scheme = 'http') {
     return;
 }
 
-# Ends SERVER, which has complained of nothing but what it should refuse.
+# Ends SERVER, which has only logged errors about requests that it should refuse.
 sub ends_quietly ($server) {
     is $server->stop, 0, 'TERM ends it with status 0';
     is_deeply [grep { !/demonstration mode|Bad password for dwho|rtyler/ } $server->complaints], [], 'and it has complained of nothing else';

@@ -1,4 +1,4 @@
-# An app that shows a client what the server made of its request, and answers in every way that PSGI knows.
+# An app that shows a client the environment of its request, and answers in every way that PSGI knows.
 
 use v5.36;
 use Digest::SHA qw(sha256_hex);

@@ -204,7 +204,7 @@ sub logged ($server) {
     return;
 }
 
-# Field by field: status, Location, Strict-Transport-Security, and what the app says.
+# Field by field: status, Location, Strict-Transport-Security, and the app's answer.
 sub strictness (@arguments) {
     my $answer = curl(@arguments);
     chomp(my $text = $answer->{body});

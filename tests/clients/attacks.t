@@ -101,7 +101,7 @@ for my $edge (qw(on off)) {
     };
 }
 
-# The labels and values of what has been counted in these families.
+# The labels and values of the counters of these families.
 sub counted ($metrics, @families) {
     my $told  = HTTP::Tiny->new->get("http://127.0.0.1:$metrics/metrics")->{content};
     my $names = join q(|), @families;
@@ -166,7 +166,7 @@ sub update_keys ($port) {
         local $SIG{PIPE} = 'IGNORE';
         while ($count < 2000 && syswrite $in, "$order\n") {
             $count++;
-            # Only what it reads alone is an order.
+            # Only a line that it reads alone is an order.
             sleep 0.005;
         }
         close $in or note("$what: $!");

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: the dashboard is readable in a browser: its numbers change, it asks for nothing elsewhere, complains of nothing, fits on a
-# telephone, and says when the server does not.
+# Property: the dashboard is readable in a browser: its numbers change, it asks for nothing elsewhere, has no errors, fits on a
+# telephone, and shows when the server does not answer.
 
 use v5.36;
 use FindBin;

@@ -171,7 +171,7 @@ $within = $native->value('max(histogram_quantile(0.99, rate(oribi_request_second
 cmp_ok($within, '>=', 0.01 / 1.25, 'as do one of 100');
 cmp_ok($native->value('min(histogram_sum(oribi_request_seconds))'), '>', 0, 'and they take time all together');
 
-# Says what is wrong with an expression: it cannot be evaluated, or names what there is not.
+# Returns the fault of an expression: it cannot be evaluated, or names missing metrics.
 my %there = map { $_ => 1 } $scrape =~ /^(\w+)/gm;
 my %asked_for;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Property: real clients of HTTP/2, over TLS with ALPN and in clear text, send and get large content unchanged, have a thousand
-# requests on one connection, send trailers, PING and GOAWAY, and cancel what they have begun; the app of each language learns
-# of it, and nothing remains.
+# requests on one connection, send trailers, PING and GOAWAY, and cancel requests that they have begun; the app of each
+# language learns of it, and nothing remains.
 
 use v5.36;
 use FindBin;

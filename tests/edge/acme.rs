@@ -125,7 +125,7 @@ impl Authority {
         Site::start(Launcher::Oribi, language, &arguments)
     }
 
-    /// Whether curl succeeds, and what it gets.
+    /// Whether curl succeeds, and its output.
     fn curl(&self, arguments: &[&str]) -> (bool, String) {
         let output =
             Command::new("curl").args(["-sS", "--max-time", "50"]).args(arguments).output().expect("curl is installed");

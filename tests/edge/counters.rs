@@ -1,4 +1,4 @@
-//! The counters of a server with an app: what has become of requests, exactly, and for longer than any process lives.
+//! The counters of a server with an app: the results of requests, exactly, and for longer than any process lives.
 
 use crate::connection::{Connection, request};
 use crate::language::{Language, Site};

@@ -81,7 +81,7 @@ fn of_runtime(language: Language) -> Vec<(&'static str, usize)> {
 fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
     for (role, descriptors) in expected {
         let seen = || processes(site).get(*role).map(|process| held(*process)).unwrap_or_default();
-        // A new process closes at once what it does not need.
+        // A new process closes unneeded descriptors at once.
         let end = Instant::now() + Duration::from_secs(10);
         while seen() != *descriptors && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));

@@ -177,7 +177,8 @@ fn figures_are_told_as_apps_have_named_them(language: Language) {
 
 fn figures_for_which_there_is_no_room_are_counted(language: Language) {
     let _turn = turn::beside_others();
-    // A worker whose own room is full counts only what it has counted before, so there is one that has counted all of this.
+    // A worker whose own room is full counts only series that it has counted before, so there is one that has counted all of
+    // this.
     let (site, place) = measured(language, &["--workers", "1"]);
     let mut watch = Watch::begin(&site, place);
     let mut connection = Connection::open(site.address);

@@ -111,7 +111,7 @@ fn errors_are_told_as_long_as_they_can_be(language: Language) {
         let response = connection.get(&format!("/die?{number}"));
         assert_eq!(response.status, 500, "{response:?}");
         connection.get_fast(number);
-        // What has begun cannot be taken back: the connection is cut, so that a part does not look like the whole.
+        // An answer that has begun cannot be taken back: the connection is cut, so that a part does not look like the whole.
         for pieces in [3, 100] {
             let mut cut = Connection::open(site.address);
             cut.ask(&format!("/broken?{number}&300000&{pieces}"));

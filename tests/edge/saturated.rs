@@ -1,4 +1,4 @@
-//! When there is more to do than workers can, requests are answered in turn, whichever client sends them.
+//! With more work than workers can do, requests are answered in turn, whichever client sends them.
 
 use crate::language::Language;
 use crate::load::{Load, Opened, Plan, Question};

@@ -84,7 +84,7 @@ fn fewer_workers_finish_what_they_have_while_somebody_waits(language: Language) 
     assert_eq!(server.states_of_workers(), ["ready"]);
 }
 
-/// The exit status of a client that waits, and what it has printed.
+/// The exit status of a client that waits, and its output.
 fn outcome(client: Child) -> (Option<i32>, String) {
     let output = client.wait_with_output().expect("it is ours");
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())

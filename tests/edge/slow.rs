@@ -52,7 +52,7 @@ fn expect_slow(connections: Vec<Connection>) {
     }
 }
 
-/// Whether a report is within the bounds of what is fast; it must be perfect in any case.
+/// Whether a report is within the bounds for fast ones; it must be perfect in any case.
 fn is_fast(what: &str, report: &Report) -> Result<(), String> {
     report.must_be_perfect(what);
     println!("{what}: p50 {:.1?}, p99 {:.1?}, longest {:.1?}", report.percentile(50), report.percentile(99), report.longest());

@@ -1,4 +1,5 @@
-//! Apps that do not return: the client gets its 504 when the time is over, whatever the app does, and no other client notices.
+//! Apps that do not return: the client gets its 504 when the time is over, in any state of the app, and no other client
+//! notices.
 
 use crate::connection::Connection;
 use crate::language::Language;

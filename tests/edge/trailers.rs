@@ -41,7 +41,8 @@ fn apps_get_what_stands_behind_the_content(language: Language) {
     for edge in ["on", "off"] {
         let site = Site::start(Launcher::Oribi, language, &["--edge", edge, "--workers", "1"]);
         let mut connection = Connection::open(site.address);
-        // The second is in a file; Host is none. All are answered by the same worker, and what one had the next one does not.
+        // The second is in a file; Host is none. All are answered by the same worker, and none has the trailers of an earlier
+        // one.
         let trailers = "X-Sum: a\r\nGrpc-Status:0\r\nhost: b\r\nx-sum:  b \r\n";
         for (length, trailers, said) in [
             (5, trailers, "grpc-status: 0\nx-sum: a, b\nhead head\n5 bytes"),

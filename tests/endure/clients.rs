@@ -88,7 +88,7 @@ impl Clients {
         self.loads.iter().flat_map(|(_, load)| load.workers()).collect()
     }
 
-    /// Lets what is under way be answered.
+    /// Waits for the answers to the requests under way.
     pub fn stop(self) -> Found {
         let mut found = Found::default();
         for (name, load) in self.loads {

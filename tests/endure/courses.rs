@@ -1,4 +1,4 @@
-//! The courses of a language: which servers there are, and what happens to each.
+//! The courses of a language: their servers, and the events of each.
 
 use crate::acts::{Act, deaths, reloads, staff, starter, upgrades};
 use crate::budget::Budget;

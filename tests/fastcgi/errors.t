@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: what an app writes to its error stream goes to the web server's log, or, where there is none, to Oribi's own.
+# Property: an app's output to its error stream goes to the web server's log, or, where there is none, to Oribi's own.
 
 use v5.36;
 use FindBin;

@@ -34,7 +34,7 @@ module RailsApp
       { "DATABASE_URL" => "sqlite3:#{place}/pristine.sqlite3" }
     end
 
-    # Runs a command in a folder; returns what it printed, and raises an error with that if it failed.
+    # Runs a command in a folder; returns its output, and raises an error with that if it failed.
     def run(*command, directory: folder, environment: {})
       output, status = Open3.capture2e(ENVIRONMENT.merge(environment), *command, chdir: directory)
       status.success? or raise "#{command.join(' ')}: #{status}\n#{output}"

@@ -8,7 +8,7 @@ require_relative "certificate"
 
 # A server that runs for a test, and its output. The test that starts one stops it; a forgotten one ends with the tests.
 class ServerProcess
-  # Seconds that a server may take to start, to stop or to do what a test waits for: far more than it needs on a busy machine.
+  # Seconds that a server may take to start, to stop or to fulfil a test's condition: far more than it needs on a busy machine.
   PATIENCE = 60
 
   ROOT = File.expand_path("../..", __dir__)

@@ -146,7 +146,7 @@ fn unix_sockets_are_shared_in_any_case() {
 
 #[test]
 fn listeners_for_fastcgi_are_no_different() {
-    // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and what comes back: FastCGI 1.0, section 4.1.
+    // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and the answer: FastCGI 1.0, section 4.1.
     let question = b"\x01\x09\0\0\0\x11\0\0\x0f\0FCGI_MPXS_CONNS";
     for (model, io) in MODELS {
         let mut server = native_on("fcgi://127.0.0.1:0", &["--accept", model, "--io", io, "--workers", "2"]);

@@ -123,7 +123,7 @@ fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'sta
     MODELS.iter().map(of_model).collect()
 }
 
-/// When a request was sent, and what the app says: its process, when it began and ended.
+/// The time at which a request was sent, and the app's answer: its process, when it began and ended.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     sent: u64,

@@ -125,7 +125,7 @@ fn who_stalls_floods_or_sends_rubbish_harms_nobody() {
         let answer = raw(&path, line);
         assert!(answer.starts_with("{\"ok\":false,") && answer.contains(why), "{answer}");
     }
-    // A client that goes while it waits is forgotten, and what it has asked for happens all the same.
+    // A client that leaves while it waits is forgotten, and its order is carried out all the same.
     let mut gone = UnixStream::connect(&path).expect("it listens");
     gone.write_all(b"stop\n").expect("it reads");
     drop(gone);

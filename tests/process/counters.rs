@@ -1,4 +1,4 @@
-//! The counters of a server: they are exact, and they only grow, whichever of its processes end.
+//! The counters of a server: they are exact, and they only grow, also when its processes end.
 
 use crate::native;
 use crate::server::{Folder, Server, descendants, send, wait_until};

@@ -165,8 +165,8 @@ fn without_its_supervisor_no_process_stays() {
 }
 
 /// A client that ignores the server's part of the handshake until the test lets it continue; then it sends its request. It
-/// reports what it is about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for
-/// SYN with ACK.
+/// reports its next step, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for SYN with
+/// ACK.
 const LATE_CLIENT: &str = r#"
     use Socket qw(:DEFAULT SOCK_NONBLOCK); use Errno 'EINPROGRESS'; $| = 1;
     my $port = shift;

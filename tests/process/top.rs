@@ -1,4 +1,4 @@
-//! `oribi top` in a terminal of its own: what it shows, what keys do, and that the terminal is given back.
+//! `oribi top` in a terminal of its own: its screen, its keys, and the restored terminal.
 
 use crate::client::get;
 use crate::server::{Folder, Server, send, wait_for};

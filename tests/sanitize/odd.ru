@@ -8,7 +8,7 @@ require "timeout"
 module Odd
   TEXT = { "content-type" => "text/plain" }.freeze
 
-  # Everything that can be collected goes, and what is left moves to another place.
+  # All garbage is collected, and the remaining objects move to another place.
   def self.collect
     GC.start
     GC.compact if GC.respond_to?(:compact)

@@ -1,4 +1,4 @@
-//! A connection to the server, and what may go wrong with it.
+//! A connection to the server, and its possible faults.
 
 use crate::App;
 use crate::findings::Findings;

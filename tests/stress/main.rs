@@ -1,5 +1,6 @@
-//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added, removed, recycled and killed.
-//! Every request is answered, in order and with what it asked for, and no client waits longer than [`client::LONGEST_WAIT`].
+//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added,
+//! removed, recycled and killed. Every request is answered, in order and with the expected answer, and no client waits longer
+//! than [`client::LONGEST_WAIT`].
 //!
 //! Each run has two halves: first many clients, then a single one. If every worker leaves a connection to the others, the
 //! second half finds it, because no further client comes and wakes them.

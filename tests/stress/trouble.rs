@@ -6,8 +6,9 @@ use crate::server::{Server, children, runs, send, wait_until};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// The time for which the server is left alone between two troubles, and how many requests are answered meanwhile. Where no
-/// answers arrive, there is no further trouble either, because a new worker would serve clients that all others have forgotten.
+/// The time for which the server is left alone between two troubles, and the number of requests that are answered meanwhile.
+/// Where no answers arrive, there is no further trouble either, because a new worker would serve clients that all others have
+/// forgotten.
 const PAUSE: Duration = Duration::from_millis(10);
 const ANSWERS: usize = 5;
 

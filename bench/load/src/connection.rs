@@ -1,4 +1,4 @@
-//! One connection of the load and what it waits for.
+//! One connection of the load and its state.
 
 use crate::response::Reader;
 use std::os::fd::OwnedFd;

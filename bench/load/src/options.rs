@@ -93,7 +93,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line ask for what the options say.
+    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line use the options.
     ///
     /// # Errors
     /// If they cannot be understood.

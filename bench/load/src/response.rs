@@ -1,4 +1,4 @@
-//! Reading responses: bytes in, verdicts out. Every response is held against what is expected, to the byte.
+//! Reading responses: bytes in, verdicts out. Every response is compared with the expected one, to the byte.
 
 use crate::tally::Fault;
 
@@ -147,7 +147,7 @@ fn length_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|position| position + 4)
 }
 
-/// Understands what the servers of the study send: a final response whose length is given.
+/// Understands the responses of the servers of the study: a final response with a Content-Length.
 fn parse(bytes: &[u8]) -> Result<Head, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a head with bytes beyond ASCII")?;
     let mut lines = text.split("\r\n");

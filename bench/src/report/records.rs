@@ -42,7 +42,7 @@ pub fn rounds(results: &Results) -> String {
     text
 }
 
-/// One line for each server and each count: what was counted, and how much of it a request takes.
+/// One line for each server and each count: the counted unit, and its amount for a request.
 pub fn counts(results: &Results) -> String {
     let mut text = String::from("server,counted,per_request\n");
     for count in &results.counts {

@@ -1,4 +1,4 @@
-//! The cells: one way of loading servers each. The whole product is gone through, so that what is left out has a reason.
+//! The cells: one way of loading servers each. The whole product is gone through, so that every omission has a reason.
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ pub enum Part {
     Network {
         /// Lanes of each server.
         lanes: usize,
-        /// CPUs that they share, the load generator's among them where there are no more.
+        /// CPUs that they share, with the load generator if the machine has no more.
         cpus: usize,
     },
 }

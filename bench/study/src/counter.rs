@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The kernel's event for the beginning of each system call.
 const EVENT: &str = "raw_syscalls:sys_enter";
-/// How long perf may take to begin or to end.
+/// The time that perf may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// perf, counting.

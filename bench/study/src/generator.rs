@@ -11,7 +11,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How long opening all connections, or a load beyond its time, may take.
+/// The time that opening all connections, or a load beyond its time, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The addresses of clients in the cells that need several.
@@ -20,7 +20,7 @@ const SOURCES: usize = 32;
 /// The pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection asks again as soon as it was answered: what the peak is.
+    /// Each connection asks again as soon as it was answered: the peak.
     Closed,
     /// This number of requests is due each second, however long the answers take.
     Open(f64),
@@ -102,7 +102,7 @@ impl Generator {
     /// Loads for that many seconds.
     ///
     /// # Errors
-    /// When the generator breaks down; what the server does wrong is part of the outcome.
+    /// When the generator breaks down; the faults of the server are part of the outcome.
     pub fn load(&mut self, seconds: f64, pace: Pace) -> Result<Outcome, String> {
         let order = match pace {
             Pace::Closed => format!("{seconds}\n"),

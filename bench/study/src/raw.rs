@@ -345,7 +345,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes what is known already, and no more than that, into a directory, and continues from there.
+    /// Writes exactly the known results into a directory, and continues from there.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -385,7 +385,7 @@ impl Writer {
         self.append(LOADS, &load.line())
     }
 
-    /// Keeps what was counted.
+    /// Keeps the counts.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -22,7 +22,7 @@ const SHARE: f64 = 0.5;
 const SLOW: f64 = 6.0;
 /// Seconds of a load of slow clients, at least: they need one for anything at all.
 const SLOWEST: f64 = 1.5;
-/// Seconds of warm-up with slow clients: until the first have their answers, and all others what the kernel takes of theirs.
+/// Seconds of warm-up with slow clients: until the first have their answers, and the kernel has taken its part of all others.
 pub const SLOW_WARM_UP: f64 = 1.5;
 /// Between a load and reading the counters.
 const SETTLE: Duration = Duration::from_millis(10);

@@ -85,7 +85,7 @@ const fn nginx(name: &'static str, title: &'static str, path: &'static str, leav
     Row { family, remedy, template, path, leaves, ..io_model(name, title, "nginx -p {dir} -c {dir}/nginx.conf", "nginx -v") }
 }
 
-/// Every row, in the order of the tables; the first of each part is what the others are compared with.
+/// Every row, in the order of the tables; the others are compared with the first of each part.
 pub const ALL: &[Row] = &[
     io_model("epoll", "Oribi, epoll", "{native} --workers 1 --io epoll", "{oribi} check --native x --io epoll"),
     io_model("io-uring", "Oribi, io_uring", "{native} --workers 1 --io io_uring", "{oribi} check --native x --io io_uring"),

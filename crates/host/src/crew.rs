@@ -27,7 +27,7 @@ pub trait GlobalLock {
     fn start_thread(&self) -> bool;
 
     /// Called by a thread between two requests: handles the language's pending work for this thread, and lets other threads run
-    /// if it is their turn. `false`: the thread must leave the crew.
+    /// if it is their turn. Returns `false` if the thread must leave the crew.
     fn see_to_interrupts(&self) -> bool {
         true
     }

@@ -214,7 +214,7 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
-    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] does, too.
+    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] also does.
     /// Call it before the thread does something else for long.
     fn submit(&mut self) {}
 
@@ -259,8 +259,8 @@ pub trait Backend {
         false
     }
 
-    /// Begins to encrypt a connection that was accepted in clear text, because a header in clear text comes first on it.
-    /// `received` are the first bytes of the client's handshake. `false`: the connection stays in clear text.
+    /// Begins to encrypt a connection that was accepted in clear text, because it begins with a header in clear text.
+    /// `received` are the first bytes of the client's handshake. Returns `false` if the connection stays in clear text.
     fn encrypt(&mut self, _socket: &mut Self::Socket, _received: &[u8]) -> bool {
         false
     }
@@ -275,8 +275,7 @@ pub trait Backend {
         false
     }
 
-    /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an
-    /// event.
+    /// Waits for events for at most `timeout` (`None` for no limit), and appends them to `events`. May return without an event.
     ///
     /// # Errors
     /// An error of the system.
@@ -297,7 +296,7 @@ pub trait Backend {
 
 /// An object that waits instead of a backend: see [`Backend::waiter`].
 pub trait Waiter: Send {
-    /// Waits for events for at most `timeout` (`None`: without limit) and keeps them for [`Backend::collect`]. Each event
+    /// Waits for events for at most `timeout` (`None` for no limit) and keeps them for [`Backend::collect`]. Each event
     /// reaches either this or [`Backend::wait`]. May return without an event.
     ///
     /// # Errors

@@ -60,8 +60,8 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
     let room: &mut [MaybeUninit<Event>] = found.spare_capacity_mut();
     let most = room.len().min(i32::MAX as usize);
     // SAFETY: the descriptor is open as long as it is borrowed. The kernel writes at most `most` events into `room`, which
-    // has room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. There is no set of
-    // signals.
+    // has room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. The set of signals
+    // is null.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

@@ -238,7 +238,7 @@ impl Client {
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
             if wire.server_closed {
-                // As with TCP, when there is no receiver.
+                // As with TCP without a receiver.
                 wire.server_aborted = true;
                 return;
             }

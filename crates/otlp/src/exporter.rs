@@ -165,7 +165,7 @@ impl Courier {
                 Outcome::Later { asked, why } => (asked, why),
             };
             state.account.trouble(why);
-            // At the end there is no second try: the collector has just failed.
+            // At the end, nothing is tried twice: the collector has just failed.
             if ends.is_some() {
                 let waiting = state.queue.clear();
                 return state.account.undelivered(records.len() + waiting);

@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Receives what is there, at most so many bytes; 0 at the end.
+    /// Receives the available bytes, at most so many; 0 at the end.
     pub fn receive(&mut self, most: usize) -> Result<usize, String> {
         let mut buffer = vec![0; most];
         match self.stream.read(&mut buffer) {

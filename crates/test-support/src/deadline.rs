@@ -18,7 +18,7 @@ pub struct Deadline {
     _end: Sender<()>,
 }
 
-/// Gives the calling test a deadline. `what`: what it waits for.
+/// Gives the calling test a deadline. `what` names the condition that it waits for.
 ///
 /// # Panics
 /// The system has no thread for it.

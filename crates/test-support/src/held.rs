@@ -45,7 +45,7 @@ pub fn foreign() -> BTreeMap<u32, String> {
     open_in("self").into_iter().filter(|(number, _)| flags("self", *number) & O_CLOEXEC == 0).collect()
 }
 
-/// The open descriptors of a process, and what they are.
+/// The open descriptors of a process, with their kinds.
 fn open_in(process: &str) -> BTreeMap<u32, String> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let named = |path: std::path::PathBuf| {

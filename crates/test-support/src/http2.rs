@@ -21,7 +21,7 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// SETTINGS_INITIAL_WINDOW_SIZE, and what it is before anything is agreed upon.
+/// SETTINGS_INITIAL_WINDOW_SIZE, and its default.
 const INITIAL_WINDOW: u16 = 4;
 pub const DEFAULT_WINDOW: i64 = 65_535;
 /// The largest window.
@@ -123,7 +123,7 @@ impl Http2 {
         self.send_content()
     }
 
-    /// Sends of the content what the server has room for.
+    /// Sends as much of the content as the server has room for.
     fn send_content(&mut self) -> io::Result<()> {
         let mut frames = Vec::new();
         if let Some(stream) = &mut self.stream {
@@ -318,7 +318,7 @@ pub struct Frame {
 
 /// Receives once, appends to `received`, and returns the frames that are then complete; `None` at the end of the connection.
 pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
-    // All that TLS has decrypted at once: what it still had would not show at the socket.
+    // All bytes that TLS has decrypted at once: a rest in it would not show at the socket.
     let mut bytes = vec![0; 65_536];
     match below.read(&mut bytes)? {
         0 => return Ok(None),

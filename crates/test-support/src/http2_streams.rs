@@ -263,7 +263,7 @@ impl Streams {
         }
     }
 
-    /// Sends of all contents what the server has room for, a frame of each in turn.
+    /// Sends as much of all contents as the server has room for, a frame of each in turn.
     fn send_content(&mut self) -> io::Result<()> {
         let mut frames = Vec::new();
         loop {

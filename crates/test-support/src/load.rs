@@ -202,7 +202,7 @@ impl Load {
         std::mem::take(&mut self.shared.workers.lock().expect("nobody panicked"))
     }
 
-    /// Lets the requests that are under way be answered, and gives what was found.
+    /// Waits for the answers to the requests under way, and returns the results.
     pub fn stop(self) -> Report {
         self.shared.stop.store(true, Relaxed);
         self.wait()
@@ -216,7 +216,7 @@ impl Load {
     }
 }
 
-/// Connections that wait for what is asked.
+/// Connections that wait for the requests of a load.
 pub struct Opened {
     address: SocketAddr,
     lines: Vec<Line>,
@@ -313,13 +313,14 @@ impl Line {
         self.waiting = Some(Waiting { number, question, sent, too_late: self.has_been_ended() });
     }
 
-    /// Whether the server's end has come. Over the loopback what has been sent arrives before the call returns, in both directions.
+    /// Whether the end of the server's output has arrived. Over the loopback what has been sent arrives before the call
+    /// returns, in both directions.
     fn has_been_ended(&self) -> bool {
         let mut polled = [PollFd::new(self.stream.socket(), PollFlags::RDHUP)];
         matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
-    /// Takes what has come; true when that is a whole answer, or the end.
+    /// Takes the received bytes; true when they are a whole answer, or at the end.
     fn receive(&mut self, address: SocketAddr, manner: Manner, report: &mut Report) -> bool {
         let mut buffer = [0; 65_536];
         match self.stream.read(&mut buffer) {
@@ -378,7 +379,7 @@ impl Line {
         }
     }
 
-    /// Compares a response with what was asked for. Returns whether this client closes the connection.
+    /// Compares a response with the expected one. Returns whether this client closes the connection.
     fn check(&mut self, response: &Response, manner: Manner, report: &mut Report) -> bool {
         let here = self.here_and_now();
         let Some(waiting) = self.waiting.take() else {

@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process and what it writes to standard error. It does not outlive its test.
+/// A process and its standard error. It does not outlive its test.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -160,7 +160,7 @@ impl Server {
         children.into_iter().filter(|child| !edges.contains(child)).collect()
     }
 
-    /// Its edges, by what lists of processes show and by what it has logged: a new process has the title of its parent.
+    /// Its edges, by lists of processes and by its log: a new process has the title of its parent.
     pub fn edges(&self) -> Vec<u32> {
         let started = self.edges_started();
         let is_edge = |child: &u32| started.contains(child) || title(*child).starts_with("oribi: edge");

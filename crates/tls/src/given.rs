@@ -100,7 +100,7 @@ impl Passages {
         let living = self.0.iter().filter_map(Weak::upgrade);
         let courses: Vec<_> = living.map(|course| (course.read.load(SeqCst), course)).collect();
         let (begun, mut moved, mut left) = (Instant::now(), Instant::now(), 0);
-        // An app in another process may go on sending; bytes that it sends from now on are not waited for.
+        // An app in another process may continue to send; this does not wait for bytes that it sends from now on.
         while courses.iter().any(|(before, course)| !course.has_left(*before)) {
             let now: u64 = courses.iter().map(|(_, course)| course.left.load(SeqCst)).sum();
             if now != left {

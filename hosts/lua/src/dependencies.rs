@@ -3,7 +3,7 @@
 //! A file is identified by its times in nanoseconds, its size, its inode number and its content. But times are coarse: a file
 //! system gives all writes within a few milliseconds the same time. So the time proves nothing until a tick has passed since
 //! the file was written; until then every check compares the content. The content is also compared if only the time of change
-//! differs (which nobody can set): the file may have been renamed, or written by a program that resets times.
+//! differs (which no program can set): the file may have been renamed, or written by a program that resets times.
 //!
 //! A file may also be written while a script is being loaded. The loaded content is certain if it was the same before and
 //! after the load, or if the file has not been written since. Otherwise the file counts as changed, and the script is loaded

@@ -83,7 +83,7 @@ impl Housekeeping {
     }
 }
 
-/// Records the end of the thread, in whatever way it ends.
+/// Records the end of the thread, also after a panic.
 struct End<'a>(&'a Progress);
 
 impl Drop for End<'_> {

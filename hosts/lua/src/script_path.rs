@@ -129,7 +129,7 @@ impl ScriptMap {
     /// the root.
     ///
     /// # Errors
-    /// There is no such script.
+    /// The script does not exist.
     pub fn find<'c>(
         &'c self,
         cache: &'c mut PathCache,

@@ -50,14 +50,14 @@ Oribi - an application server for PSGI apps
 
 Oribi is an application server whose network side is written in Rust: it reads requests and writes responses, and calls the app
 only with a complete request. The app is loaded once, before the workers are forked. This module is its Perl host;
-L<Plack::Handler::Oribi> describes the options and L</PSGI> what an app finds in its environment.
+L<Plack::Handler::Oribi> describes the options, and L</PSGI> the environment of an app.
 
 =head1 METHODS
 
 =head2 run($app, %options)
 
-Serves a PSGI app until told to stop, and returns the exit status. A process that calls it must have one thread. Options are
-those of L<Plack::Handler::Oribi/OPTIONS>.
+Serves a PSGI app until it gets the order to stop, and returns the exit status. A process that calls it must have one thread.
+Options are those of L<Plack::Handler::Oribi/OPTIONS>.
 
 =head2 Oribi::count($name, $amount, $label => $value, ...), Oribi::observe($name, $number, $label => $value, ...)
 
@@ -142,15 +142,15 @@ interpreter, is replaced. A process that the app forked ends as usual.
 
 =head1 DEADLINES
 
-After C<--request-warning> the error log says where an app is that takes long. After C<--request-timeout> the app is interrupted
-by an exception, an L<Oribi::RequestTimeout>, which can be caught by C<eval>. It is raised as Perl calls signal handlers: between two
-operations, in C<sleep> and in a system call that waits. If nothing catches it, the client gets a 504, or the connection is cut
-if the response has begun, and the worker continues with the next request. Perl cannot leave C code, such as a regular
-expression that explodes or a library that waits for its database; and an app may catch the exception and continue. Then
-C<--request-kill> kills the worker.
+After C<--request-warning> the error log has the position of an app that takes long. After C<--request-timeout> the app is
+interrupted by an exception, an L<Oribi::RequestTimeout>, which can be caught by C<eval>. It is raised as Perl calls signal
+handlers: between two operations, in C<sleep> and in a system call that waits. If nothing catches it, the client gets a 504, or
+the connection is cut if the response has begun, and the worker continues with the next request. Perl cannot leave C code, such
+as a regular expression that explodes or a library that waits for its database; and an app may catch the exception and continue.
+Then C<--request-kill> kills the worker.
 
-A warning ends neither C<sleep> nor a read. It does end C<select> and the functions of L<Time::HiRes>, as signals do. While an app
-waits in a read or in C code, the log says where only after that.
+A warning ends neither C<sleep> nor a read. It does end C<select> and the functions of L<Time::HiRes>, as signals do. While an
+app waits in a read or in C code, the log has its position only after that.
 
 =head1 THREADS
 
@@ -159,10 +159,10 @@ each clone, at the start and whenever C<--max-requests> renews one: open databas
 answers no requests, so every clone starts from the same state. If a C<CLONE> sub dies, the worker ends.
 C<END> blocks run once, when the worker ends.
 
-Signals belong to the process, and Perl delivers them only to the interpreter that loaded the app: what a thread puts into C<%SIG>
-has no effect. C<alarm> is an exception, on Linux: each thread has a clock of its own, and C<$SIG{ALRM}> works. Code that was
-compiled before this module was loaded (C<plackup> loads apps first; C<plackup -MOribi> and C<oribi> do not) and L<Time::HiRes>
-share the single clock of the process, whose alarm goes to all threads that have a handler.
+Signals belong to the process, and Perl delivers them only to the interpreter that loaded the app: entries that a thread puts
+into C<%SIG> have no effect. C<alarm> is an exception, on Linux: each thread has a clock of its own, and C<$SIG{ALRM}> works.
+Code that was compiled before this module was loaded (C<plackup> loads apps first; C<plackup -MOribi> and C<oribi> do not) and
+L<Time::HiRes> share the single clock of the process, whose alarm goes to all threads that have a handler.
 
 =head1 SEE ALSO
 

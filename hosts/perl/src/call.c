@@ -196,7 +196,7 @@ static uint32_t next_step(pTHX_ Context *context) {
     return ORIBI_AFTER_RETIRE;
 }
 
-/* Passes the app's return value to the server. FALSE: the answer will come later. */
+/* Passes the app's return value to the server. FALSE if the answer will be given later. */
 static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
     const Target target = {context->lane, context->exchange, environment, context->head_only, context};
     const char *wrong = NULL;

@@ -194,8 +194,8 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or added something that
- * must be checked; then call environment_return at the end. */
+/* Takes back an environment that the app has left unchanged, the common case. FALSE if the app kept it, or added something
+ * that must be checked; then call environment_return at the end. */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
@@ -269,7 +269,7 @@ uint32_t call_attend(void *context);
 /* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
  * reason. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
-/* The same for a method; also NULL if there is no such method. */
+/* The same for a method; also NULL without the method. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);
 /* "GET /path: ", or nothing; mortal. */
 SV *call_log_line(pTHX_ HV *environment);
@@ -355,7 +355,7 @@ void body_drop(pTHX_ const Target *target, SV *body);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Answers by calling the app's return value with a responder. FALSE: the answer will come later. */
+/* Answers by calling the app's return value with a responder. FALSE if the answer will be given later. */
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
 /* A reference to a psgix.informational callback for the context's present exchange. */
 SV *informational_new(pTHX_ Context *context);

@@ -1,5 +1,5 @@
-# The environment hash is reused for the next request. Nothing of one request may be seen in another, whatever an app does with
-# the hash. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
+# The environment hash is reused for the next request. Nothing of one request may be seen in another, for any change of the
+# hash by an app. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
 
 use strict;
 use warnings;

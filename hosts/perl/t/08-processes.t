@@ -1,4 +1,4 @@
-# exit, fork, signals, hooks: what an app does with its process, and what is called when.
+# exit, fork, signals, hooks: the actions of an app on its process, and the order of calls.
 
 use strict;
 use warnings;

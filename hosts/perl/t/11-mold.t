@@ -23,7 +23,7 @@ sub write_file {
 
 my @mold = ($^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--});
 
-# Runs the mold to its end: its status and what it wrote.
+# Runs the mold to its end: its status and its output.
 sub run_mold {
     my (@words) = @_;
     my $pid = open3(my $in, my $out, my $error = gensym, @mold, @words);

@@ -15,7 +15,7 @@ use TestServer ();
 is eval { Oribi::count('no name', 'no number', 'no value'); Oribi::observe('-', -1); 'nothing' }, 'nothing', 'there is nobody who counts';
 ok !eval { Oribi::count(); 1 }, 'without a name it is no call';
 
-# Each is called in a request, and gives what is answered.
+# Each is called in a request, and returns the answer.
 my %does = (
     counts => sub {
         Oribi::count('orders');

@@ -126,7 +126,7 @@ class ConfigUnicornTest < Minitest::Test
     assert_equal 1, status_of_user("nobody", "no-such-group")
   end
 
-  # The objects never raise NoMethodError; what they say goes to the log of a server that runs.
+  # The objects never raise NoMethodError; their messages go to the log of a server that runs.
   def test_the_objects_of_hooks_answer_everything
     server = Oribi::UnicornServer.new({ pid: "x.pid", timeout: 5 })
     worker = Oribi::UnicornWorker.new(3)

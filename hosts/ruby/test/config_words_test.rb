@@ -100,7 +100,7 @@ class ConfigWordsTest < Minitest::Test
     end
   end
 
-  # The library, and what the words do, under ruby -w.
+  # The library, and the code of the words, under ruby -w.
   def test_no_warnings_of_ruby
     file("puma.rb", PUMA[:taken].join("\n"))
     file("load.rb", <<~RUBY)

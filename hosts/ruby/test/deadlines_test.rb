@@ -3,7 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# --request-warning, --request-timeout and --request-kill: what an app that takes too long, its client and the log get.
+# --request-warning, --request-timeout and --request-kill: their effect on an app that takes too long, on its client and on
+# the log.
 class DeadlinesTest < Minitest::Test
   APP = File.join(__dir__, "support/deadlines.ru")
   # Calls that Ruby can interrupt.
@@ -74,7 +75,7 @@ class DeadlinesTest < Minitest::Test
     end
   end
 
-  # An edge has the whole response then, and the supervisor watches what the app does.
+  # An edge has the whole response then, and the supervisor watches the app.
   def test_the_close_of_a_body_is_interrupted_too
     serve(request_timeout: "200ms") do |server, same_worker|
       assert_equal "content", server.get("/stuck/close?way=loop&id=close").body

@@ -29,7 +29,7 @@ class EndsTest < Minitest::Test
     end
   end
 
-  # A server that stops answers what it has, and keeps its promises.
+  # A server that stops answers its requests, and keeps its promises.
   def test_promises_when_the_server_stops
     app = <<~'RUBY'
       require "uri"
@@ -108,7 +108,7 @@ class EndsTest < Minitest::Test
     connection&.close unless one.start_with?("gone")
   end
 
-  # Some ends take their worker with them, and what it had accepted.
+  # Some ends also end the worker, with the requests that it had accepted.
   def follow(server, id)
     Waiting.wait_until(-> { "an answer behind #{id}\n#{server.log}" }) do
       answer = server.get("/?id=#{id}")

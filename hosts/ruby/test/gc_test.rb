@@ -5,7 +5,7 @@ require_relative "support/test_server"
 
 # The extension under a garbage collector that runs as often as possible, and moves objects.
 class GcTest < Minitest::Test
-  # The probe without Lint, whose garbage would be most of what is collected. `setting` is done in each worker.
+  # The probe without Lint, whose garbage would be most of the collected one. `setting` is done in each worker.
   def self.app(setting)
     <<~RUBY
       require "#{__dir__}/support/probe/probe"

@@ -3,7 +3,7 @@
 require_relative "native_server"
 require "io/wait"
 
-# Apps that wait for slow clients, and what the other threads of the worker do meanwhile.
+# Apps that wait for slow clients, and the other threads of the worker meanwhile.
 class NativePausesTest < Minitest::Test
   # More than the server and the kernel keep for a client that does not read, but so little more that the client can take the
   # difference at once.

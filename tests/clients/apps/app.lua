@@ -56,7 +56,7 @@ return function(request)
             out:close()
         end)
         local function next_piece() return ending and piece end
-        -- Compiled code would keep what it refers to.
+        -- Compiled code would keep its references.
         require "jit".off(next_piece)
         return 200, text, next_piece
     end

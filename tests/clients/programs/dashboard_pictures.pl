@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Renews the pictures of the dashboard in docs/observe/, by `make pictures`: for five minutes, examples/sick.psgi is asked for what a
-# site is asked for, more and less of it, and has a few bad moments.
+# Renews the pictures of the dashboard in docs/observe/, by `make pictures`: for five minutes, examples/sick.psgi gets the
+# requests of a site, more and fewer of them, and has a few bad moments.
 
 use v5.36;
 use FindBin;

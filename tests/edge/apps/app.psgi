@@ -60,7 +60,7 @@ sub content ($env) {
     return $content;
 }
 
-# One piece, and after it what it was.
+# One piece, and trailers that describe it.
 sub trailers ($number, $length) {
     return sub ($respond) {
         my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);

@@ -28,7 +28,7 @@ def loop_for_ever
   nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
 end
 
-# Catastrophic: each further letter doubles the work. The reference keeps newer Rubies from remembering what they have tried.
+# Catastrophic: each further letter doubles the work. The back-reference keeps newer Rubies from memoizing their attempts.
 def match_for_ever
   "#{"a" * 60}b".match?(/^(?:(a+)\1?)+$/)
 end

@@ -11,7 +11,7 @@ pub const BY_ORDER: Act = Act { name: "reload by ctl", perform: by_order };
 pub const TEN: Act = Act { name: "ten reloads in a row", perform: ten };
 pub const FAILING: Act = Act { name: "failing reload", perform: failing };
 
-/// Whether the reload that has begun last has ended well, by what the server has said.
+/// Whether the last reload has succeeded, according to the server's log.
 pub fn has_ended(log: &str) -> bool {
     let of_master =
         log.rfind("loading the app anew, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());

@@ -28,7 +28,7 @@ sub visit ($self, $path) {
     return $self->get("$self->{start}$path");
 }
 
-# Fills in the form that has these fields, and sends it; `button` names what is clicked. A field for a file takes the path of one.
+# Fills in the form that has these fields, and sends it; `button` names the button. A field for a file takes the path of one.
 sub send_form ($self, %fields) {
     my $button = delete $fields{button};
     my $form   = $self->form_with_fields(keys %fields) // croak 'no form has the fields ' . join ', ', sort keys %fields;

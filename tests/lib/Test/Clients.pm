@@ -59,7 +59,7 @@ sub go_program ($name) {
     return "$folder/$name";
 }
 
-# conversation(SITE, SCHEME, ACT...): what the client in Python says after an act, without the line end.
+# conversation(SITE, SCHEME, ACT...): the output of the client in Python after an act, without the line end.
 sub conversation ($site, $scheme, @act) {
     return output_of('/usr/bin/python3', "$programs/client.py", $site->{$scheme}, $site->{certificate}, @act) =~ s/\n\z//r;
 }

@@ -153,7 +153,7 @@ sub _turn ($self) {
     my $writing = length $self->{out} ? $self->{select} : undef;
     my ($readable, $writable) = IO::Select->select($self->{select}, $writing, undef, PATIENCE) or return 0;
     if (@{$writable}) {
-        # If the server has closed, what it has said before can still be read.
+        # If the server has closed, its earlier output can still be read.
         local $SIG{PIPE} = 'IGNORE';
         my $sent = syswrite $self->{socket}, $self->{out};
         if   (defined $sent)          { substr $self->{out}, 0, $sent, '' }

@@ -13,7 +13,7 @@ use File::Temp ();
 use JSON::PP   ();
 use Test::Command qw(write_file);
 
-# Where the packages have put what is to be read.
+# The folder of the packages' own files.
 use constant SHARE => '/usr/share/lemonldap-ng';
 
 # Test::LemonLDAP->new(PORT, SCHEME): a new one, whose addresses have this port and scheme.

@@ -62,7 +62,7 @@ sub _close ($self, $socket, $again) {
     return;
 }
 
-# Reads what has come on any connection.
+# Reads the received bytes of any connection.
 sub _turn ($self, $again) {
     my @ready = $self->{select}->can_read(PATIENCE) or die "no answer on any connection\n";
     for my $socket (@ready) {

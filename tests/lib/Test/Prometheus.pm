@@ -1,6 +1,6 @@
 package Test::Prometheus;
 
-# A Prometheus that scrapes a server, for a test that asks it what it makes of that.
+# A Prometheus that scrapes a server, for a test that queries its results.
 #
 # It asks twice a second, but has five seconds of patience, which a busy machine may need: ten targets, all of which are the
 # same server, are asked every five seconds each, at moments that Prometheus spreads over these.

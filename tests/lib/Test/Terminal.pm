@@ -76,7 +76,7 @@ sub wait_until ($self, $like) {
     return 1;
 }
 
-# Takes what the program has written. False if nothing comes until then, or it has ended.
+# Takes the program's output. False if nothing arrives until then, or it has ended.
 sub listen ($self, $until) { ## no critic (ProhibitBuiltinHomonyms)
     IO::Select->new($self->{pty})->can_read($until - time) or return 0;
     sysread $self->{pty}, $self->{bytes}, 1 << 16, length $self->{bytes} or return 0;

@@ -1,4 +1,4 @@
-//! A collector that answers what a test wants, and keeps what it has taken.
+//! A collector that gives the answers of a test, and keeps the accepted spans.
 
 use oribi_otlp::wire::{Fields, Value};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! One connection's requests and responses, and what may happen to them.
+//! One connection's requests and responses, and their possible faults.
 
 use super::{Load, REST, SMALL_BUFFER, now};
 use crate::connection::{Batch, State};
@@ -80,7 +80,7 @@ impl Load<'_> {
         }
     }
 
-    /// Sends up to that many bytes of what is not sent yet.
+    /// Sends up to that many of the unsent bytes.
     fn send(&mut self, index: u32, most: usize) {
         let bytes = if self.is_short(index) { &self.last_request } else { &self.requests };
         let connection = &mut self.connections[index as usize];
@@ -167,7 +167,8 @@ impl Load<'_> {
         }
     }
 
-    /// Receives what is there, up to so many bytes. When the connection ends, no further event may come for what is still unread.
+    /// Receives the available bytes, up to so many. After the end of the connection, no further event may report bytes that are
+    /// still unread.
     fn receive(&mut self, index: u32, ending: bool, most: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let generation = self.connections[index as usize].generation;

@@ -42,7 +42,7 @@ enum Mode {
     Resting,
 }
 
-/// All connections and what was counted.
+/// All connections and the counts.
 pub struct Load<'a> {
     options: &'a Options,
     pub tally: Tally,
@@ -312,7 +312,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Time is up: what is not answered never will be.
+    /// The time is over: the remaining requests will never be answered.
     fn give_up(&mut self) {
         for index in 0..self.connections.len() {
             if self.connections[index].is_busy() {

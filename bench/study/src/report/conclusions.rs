@@ -183,7 +183,7 @@ pub fn winners(cells: &[&CellFigures<'_>]) -> String {
     if lines.is_empty() { "Not measured.".to_owned() } else { table(&heading, &lines) }
 }
 
-/// The targets, and what was measured.
+/// The targets, and the measured values.
 pub fn targets(cells: &[&CellFigures<'_>]) -> String {
     let at = |pattern, connections| {
         let fits = |cell: &Cell| {

@@ -15,13 +15,13 @@ use std::path::Path;
 
 /// The row that all others are compared with.
 const REFERENCE: &str = "epoll";
-/// The prose, with places for what is computed.
+/// The prose, with placeholders for computed parts.
 const TEMPLATE: &str = include_str!("io-models.md");
 
 /// Files by name, relative to the directory of the documentation.
 pub type Files = Vec<(String, String)>;
 
-/// Makes everything from raw results. `source` is what the page says about where they are.
+/// Makes everything from raw results. `source` is the page's note on their place.
 ///
 /// # Errors
 /// If the template names something that is not computed.
@@ -108,7 +108,7 @@ mod tests {
     use crate::raw::{Count, Finished, Load, Problem, Program};
     use std::collections::BTreeSet;
 
-    /// Two rows in one cell: what an answer costs each in three rounds, in microseconds.
+    /// Two rows in one cell: the cost of an answer for each in three rounds, in microseconds.
     fn raw(epoll: [u64; 3], uring: [u64; 3]) -> Raw {
         let cell = crate::cells::all().0[0];
         let mut raw = Raw { finished: vec![Finished { cell, rate: Some(1000.0) }], ..Raw::default() };

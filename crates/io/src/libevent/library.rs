@@ -106,7 +106,7 @@ impl Base {
     ///
     /// # Safety
     /// At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is until
-    /// [`unmake`]; the base and the descriptor exist that long, too. During that time `callback` must be sound with `argument`,
+    /// [`unmake`]; the base and the descriptor also exist that long. During that time `callback` must be sound with `argument`,
     /// and must not unwind.
     pub(super) unsafe fn make(
         &self,

@@ -96,7 +96,7 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     if caught >> (signal() - 1) & 1 == 0 {
         return Ok(false);
     }
-    // SAFETY: all zeros are valid, the structure is no larger than a siginfo_t and the rest of that is not read, and the
+    // SAFETY: all zeros are valid, the structure is not larger than a siginfo_t and the rest of that is not read, and the
     // descriptor is open. If the number was that of another process when its status was read, the process of the descriptor
     // has ended.
     let sent = unsafe {

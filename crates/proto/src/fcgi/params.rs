@@ -39,7 +39,7 @@ pub struct Outline {
 }
 
 /// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
-/// in it, and added text stands after them. Both lists are filled again and keep their memory.
+/// in it, and added text follows them. Both lists are filled again and keep their memory.
 ///
 /// # Errors
 /// The refusal with which to answer the request. Then the lists are undefined.

@@ -69,7 +69,7 @@ pub struct ResponseWriter {
     id: u16,
     role: Role,
     bodiless: bool,
-    /// STDERR has content, so the end of that stream must be written, too.
+    /// STDERR has content, so the end of that stream must also be written.
     errors: bool,
     /// The padding after the content that was announced last.
     padding: u8,

@@ -221,7 +221,7 @@ impl Response {
     }
 }
 
-/// An outlet that keeps what it is given.
+/// An outlet that keeps its calls.
 #[derive(Default)]
 pub struct Recorder {
     response: RefCell<Response>,

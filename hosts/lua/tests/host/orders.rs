@@ -23,7 +23,7 @@ thread_local! {
 }
 
 extern "C" fn pass_on(_signal: libc::c_int) {
-    // SAFETY: set by `while_ordered`, which keeps what it leads to.
+    // SAFETY: set by `while_ordered`, which keeps its target.
     if let Some(orders) = unsafe { ORDERS.get().as_ref() } {
         orders.interruption.interrupt(ExchangeId(1), orders.order, LIMIT);
     }
@@ -36,7 +36,7 @@ fn while_ordered<T>(site: &Site, order: Order, enough: usize, work: impl FnOnce(
     while_ordered_after(site, order, enough, pause, || (), work)
 }
 
-/// The same, with what is done before each order and after it.
+/// The same, with actions before each order and after it.
 fn while_ordered_after<T>(
     site: &Site,
     order: Order,

@@ -23,7 +23,7 @@ thread_local! {
 }
 
 extern "C" fn ask(_signal: libc::c_int) {
-    // SAFETY: set by `while_asked`, which keeps what it leads to.
+    // SAFETY: set by `while_asked`, which keeps its target.
     let Some(questions) = (unsafe { QUESTIONS.get().as_ref() }) else { return };
     let number = questions.asked.fetch_add(1, Ordering::Relaxed);
     questions.tracing.trace(number);

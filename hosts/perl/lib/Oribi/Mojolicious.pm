@@ -28,7 +28,7 @@ Oribi::Mojolicious - reports features that a Mojolicious app lacks under PSGI
 
 =head1 DESCRIPTION
 
-An app that answers later (C<render_later>) needs the event loop of Mojolicious, which L<Mojo::Server::PSGI> does not run. It would be
-answered with an empty 404. Oribi logs what is missing, and the client gets a 500.
+An app that answers later (C<render_later>) needs the event loop of Mojolicious, which L<Mojo::Server::PSGI> does not run. It
+would be answered with an empty 404. Oribi logs the missing feature, and the client gets a 500.
 
 =cut

@@ -97,7 +97,7 @@ __END__
 
 =head1 NAME
 
-Oribi::Mold - what the oribi command runs
+Oribi::Mold - the program that the oribi command runs
 
 =head1 SYNOPSIS
 

@@ -4,7 +4,7 @@
 /* The elements of a record. */
 enum { RECORD_ENVIRONMENT, RECORD_STATUS, RECORD_HEADERS, RECORD_ERROR, RECORD_FINISHED, RECORD_AFTER_REPLY, RECORD_SIZE };
 
-/* Work between requests belongs to the process, whichever thread has answered them. */
+/* Work between requests belongs to the process, not to a thread. */
 static struct {
     unsigned every;            /* requests between two collections of garbage; 0 without collections */
     unsigned until_collection; /* requests until the next one */

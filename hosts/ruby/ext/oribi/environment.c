@@ -319,8 +319,7 @@ static const Shape *shape_of(Call *call, const Values *values) {
     }
     if (call->request->variable_count > ENVIRONMENT_VARIABLES || !tables_are_known)
         return NULL;
-    /* A new shape costs as much as several environments: when there is no room, only one request in so many may replace a
-     * shape. */
+    /* A new shape costs as much as several environments: without room, only one request in so many may replace a shape. */
     if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
         return NULL;
     shape = &context->shapes[context->next_shape];

@@ -256,7 +256,7 @@ void head_culprit(const Head *head, char *text, size_t room);
 void response_send(Call *call);
 /* The app has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
-/* Handles the server's result of a send. False: stop producing. Raises if the response is invalid. */
+/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
 bool response_accepted(Call *call, oribi_result result);
 /* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
 VALUE response_describe(VALUE value);

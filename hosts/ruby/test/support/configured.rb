@@ -38,7 +38,7 @@ module Configured
     told(configuration).select { |text| names.include?(text[/\A[^=]+/]) }
   end
 
-  # The configuration that a file of that name makes, and what it does not honour.
+  # The configuration of a file of that name, and its settings that are not honoured.
   def read(text, name: "oribi.rb", persona: Oribi::Persona::ORIBI)
     configuration = Oribi::Configuration.new(persona)
     notes = Oribi::ConfigFile.read(file(name, text), configuration).notes

@@ -76,7 +76,7 @@ module Matrix
       self.class.server
     end
 
-    # An identifier for what a test has the app note.
+    # An identifier for the notes of the app in a test.
     def new_id
       Tests.next_id
     end

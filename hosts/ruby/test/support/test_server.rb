@@ -226,7 +226,7 @@ class TestServer
     kill
   end
 
-  # Ends what is left and removes its files.
+  # Ends the remaining processes and removes its files.
   def kill
     unless ended?
       (children + [@pid]).each { |pid| Process.kill(:KILL, pid) rescue nil } # rubocop:disable Style/RescueModifier -- it may be gone

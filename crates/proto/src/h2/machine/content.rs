@@ -164,7 +164,7 @@ impl Machine {
         let Some(stream) = self.streams.find(id) else { return };
         stream.credit += size as u32;
         // Half a window in one go keeps the client sending, at the cost of few frames. A client that may send all of its
-        // announced content needs no more.
+        // announced content needs nothing more.
         let needed = stream.reading == Reading::Open && !(stream.announced && stream.left <= u64::from(stream.allowed));
         if needed && stream.credit >= self.most_allowed_stream / 2 {
             let credit = core::mem::take(&mut stream.credit);

@@ -32,7 +32,7 @@ module Oribi
         sheet.unheeded(:plugin, "plugins belong to Puma; run what it starts as a service of its own")
       end
 
-      # The app is what the command line names; by default that is the same file.
+      # The command line names the app; by default that is the same file.
       def rackup(path = nil, *)
         sheet.unheeded(:rackup, "name the file on the command line: oribi FILE") unless path.to_s == "config.ru"
       end

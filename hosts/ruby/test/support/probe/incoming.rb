@@ -26,7 +26,7 @@ module Probe
     text("spoiled")
   end
 
-  # Takes the env, answers with what the request before left in it.
+  # Takes the env, and answers with the traces of the previous request in it.
   on "/keep" do |env|
     before = @kept && @kept["QUERY_STRING"]
     @kept = env
