@@ -34,7 +34,7 @@ pub struct Client<'a> {
 pub struct Done {
     /// Certificates that were ordered or renewed.
     pub ordered: u64,
-    /// Failed attempts.
+    /// The number of failed attempts.
     pub failed: u64,
 }
 

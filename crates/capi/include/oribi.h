@@ -169,7 +169,7 @@ int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
 /* Cuts the connection of that descriptor because data is missing: when it is closed, the client must not take it for an
  * orderly end. May wait a few seconds until the client has taken the bytes that were sent. 0: done, or impossible. -1: a
- * signal has come; call it again. A client's Unix socket has no way to show a cut. */
+ * signal has arrived; call it again. A client's Unix socket has no way to show a cut. */
 int oribi_break_off(int descriptor);
 
 /* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct Mount {
     /// As in paths, with a slash in front and none at the end; empty: all paths.
     pub prefix: String,
-    /// The directory.
+    /// The directory with its files.
     pub directory: PathBuf,
 }
 

@@ -111,8 +111,8 @@ pub trait Host: Send {
     /// Answers one exchange, now or later. A reply that is dropped unfinished is answered with 500 or cut off.
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
 
-    /// Whether every answer comes at once and no work follows it, so that the answer may be sent together with the answers to
-    /// the next requests. An app may take its time, before and after it has answered, so it is not prompt.
+    /// Whether every answer is given at once and without later work, so that the answer may be sent together with the answers
+    /// to the next requests. An app may take its time, before and after it has answered, so it is not prompt.
     fn is_prompt(&self) -> bool {
         false
     }

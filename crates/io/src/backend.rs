@@ -248,7 +248,7 @@ pub trait Backend {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The properties of the connection if it is encrypted and bytes have come; otherwise `None`.
+    /// The properties of the connection if it is encrypted and bytes have arrived; otherwise `None`.
     fn encryption<'s>(&self, _socket: &'s Self::Socket) -> Option<&'s Arc<Encryption>> {
         None
     }

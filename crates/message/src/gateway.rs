@@ -48,10 +48,10 @@ macro_rules! known_variables {
         }
 
         impl KnownVariable {
-            /// All of them.
+            /// All well-known variables.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name.
+            /// The name of the variable.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 /// A range of bytes of a head. 32 bits are enough: no limit for a head may exceed 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte.
+    /// The index of the first byte.
     pub start: u32,
     /// The byte after the last one.
     pub end: u32,

@@ -38,7 +38,7 @@ struct Desk {
 struct State {
     queue: Queue,
     account: Account,
-    /// The end of the last delivery. Once it is set, no more records come.
+    /// The end of the last delivery. Once it is set, no more records arrive.
     end_by: Option<Instant>,
     /// Whether the courier has ended.
     done: bool,
@@ -88,7 +88,7 @@ impl Exporter {
         if self.courier.is_finished() { Err("the thread that delivers spans has died".to_owned()) } else { Ok(()) }
     }
 
-    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records come.
+    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records arrive.
     pub fn finish(self, end_by: Instant) {
         let mut state = self.desk.lock();
         state.end_by = Some(end_by);

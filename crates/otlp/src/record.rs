@@ -68,7 +68,7 @@ pub struct Record<'a> {
     pub status: u16,
     /// The version of HTTP.
     pub version: Version,
-    /// Whether the request came by https.
+    /// Whether the request arrived by https.
     pub https: bool,
     /// Whether the client left before the response was complete.
     pub gone: bool,

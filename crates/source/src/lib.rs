@@ -65,7 +65,7 @@ pub trait Source {
     /// The same as for [`Source::next_exchange`].
     fn next_exchange_now(&mut self) -> io::Result<Next<Self::Exchange>>;
 
-    /// Takes back a request whose host has returned. Its answer may come later.
+    /// Takes back a request whose host has returned. Its answer may arrive later.
     fn give_back(&mut self, exchange: Self::Exchange);
 
     /// The number of complete requests that wait for an answer.

@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Receives until `text` has come, which is thrown away with all before it.
+    /// Receives until `text` has arrived, which is thrown away with all before it.
     pub fn receive_until(&mut self, text: &str) -> Result<(), String> {
         loop {
             if let Some(at) = self.bytes.windows(text.len()).position(|window| window == text.as_bytes()) {

@@ -40,7 +40,7 @@ struct Stream {
     waiting: VecDeque<u8>,
     window: i64,
     is_head: bool,
-    /// Whether the head of the final response has come, and whether its content is passed on in chunks.
+    /// Whether the head of the final response has arrived, and whether its content is passed on in chunks.
     begun: bool,
     chunked: bool,
 }
@@ -307,7 +307,7 @@ impl Layer for Http2 {
     }
 }
 
-/// A frame that has come.
+/// A frame that has arrived.
 pub struct Frame {
     pub kind: u8,
     pub flags: u8,

@@ -33,14 +33,14 @@ pub enum Outcome {
 pub struct Done {
     pub number: u32,
     pub asked: Instant,
-    /// The longest time in which nothing came for this request.
+    /// The longest time in which nothing arrived for this request.
     pub wait: Duration,
     pub outcome: Outcome,
 }
 
 struct Stream {
     asked: Instant,
-    /// When something came for it last.
+    /// The time at which data for it arrived last.
     moved: Instant,
     wait: Duration,
     /// Content that the server has no room for at present.
@@ -109,7 +109,7 @@ impl Streams {
         self.ended
     }
 
-    /// The longest time for which a request has been waiting for anything to come.
+    /// The longest time for which a request has been waiting for data.
     pub fn longest_silence(&self) -> Duration {
         self.open.values().map(|stream| stream.moved.elapsed()).max().unwrap_or_default()
     }
@@ -238,7 +238,7 @@ impl Streams {
         let ends = flags & END_STREAM != 0;
         let mut room = Vec::new();
         if !payload.is_empty() {
-            // The connection's window counts as well what comes for a request that was given up.
+            // The connection's window also counts data for a request that was given up.
             let length = u32::try_from(payload.len()).expect("a frame is short").to_be_bytes();
             room.extend(frame(WINDOW, 0, 0, &length));
             if !ends && self.open.contains_key(&number) {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// An answer that has not come for so long will not come.
+/// An answer that has not arrived for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The time for which a server that ends waits for the next request of an idle client, less the time of answers on their way.

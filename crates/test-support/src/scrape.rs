@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where metrics are.
+/// The address of the metrics.
 #[derive(Clone, Debug)]
 pub enum Place {
     Tcp(SocketAddr),

@@ -137,7 +137,7 @@ impl Wire {
         self.layer.socket()
     }
 
-    /// Tells the server that no more will come.
+    /// Announces the end of the output to the server.
     pub fn finish(&mut self) -> io::Result<()> {
         self.layer.finish()
     }

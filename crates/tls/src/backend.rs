@@ -191,7 +191,7 @@ impl<B: Backend> Tls<B> {
         }
         match session.over {
             _ if filled > 0 => {
-                // A short result means that nothing more comes, so the end needs an event of its own.
+                // A short result means that nothing more follows, so the end needs an event of its own.
                 if session.over.is_some()
                     && filled < buffer.len()
                     && let (Some(token), true) = (*token, *opened)

@@ -122,7 +122,7 @@ impl Dependencies {
         self.files.iter().find(|(known, _)| known == file).map(|(_, fingerprint)| *fingerprint)
     }
 
-    /// Their names.
+    /// The paths of the files.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.files.iter().map(|(file, _)| file.clone()).collect()
     }

@@ -49,7 +49,7 @@ impl Fault {
     }
 }
 
-/// A page.
+/// A page for an error, in HTML.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage<'a> {
     /// 404, 500, 503 or 504; any other status has a page without an explanation.

@@ -21,7 +21,7 @@ pub const DEFAULT_FILE: &str = "config.lua";
 /// The content of a configuration file of luafcgid.
 #[derive(Debug)]
 pub struct SeedConfiguration {
-    /// The file.
+    /// The path of the configuration file.
     pub file: PathBuf,
     /// Its settings for the Lua host, with luafcgid's built-in defaults.
     pub lua: LuaSettings,

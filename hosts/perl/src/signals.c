@@ -185,7 +185,7 @@ static void guard(pTHX_ SV *value, const Watched *signal) {
     magic->mg_moremagic = NULL;
 }
 
-/* An entry that the app had deleted comes back: it is guarded again. */
+/* The app restores a deleted entry: it is guarded again. */
 static int entry_added(pTHX_ SV *hash, MAGIC *magic, SV *value, const char *key, I32 key_size) {
     STRLEN size = (STRLEN)key_size;
     UNUSED_ARGUMENT(hash);

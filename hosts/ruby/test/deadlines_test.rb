@@ -83,7 +83,7 @@ class DeadlinesTest < Minitest::Test
     end
   end
 
-  # The order may come at any moment of the end of a request.
+  # The order may arrive at any moment of the end of a request.
   def test_the_next_request_is_never_hit
     serve(request_timeout: "50ms") do |server, same_worker|
       statuses = 150.times.map do |number|

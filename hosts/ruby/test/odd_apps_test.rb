@@ -89,7 +89,7 @@ class OddAppsTest < Minitest::Test
   end
 
   def assert_answered(response, place, deed, said)
-    # Only a socket that the app has taken, and a process that has ended, answer nothing. An edge answers for the latter.
+    # Only a socket that the app has taken, and a process that has ended, give no answer. An edge answers for the latter.
     return if response.nil? && (deed == "exit-now" || place == "hijack")
     return if lost?(response) && deed == "exit-now"
     # With HTTP/2 a response that is cut may have nothing in front of the word for that.

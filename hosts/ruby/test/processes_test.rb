@@ -55,7 +55,7 @@ class ProcessesTest < Minitest::Test
   def test_the_app_is_loaded_once_by_the_parent
     serve(workers: 3) do |server|
       workers = server.wait_for_workers(3)
-      # Behind an edge, one worker answers what comes one after the other.
+      # Behind an edge, one worker answers requests that are sent one after the other.
       answering = Waiting.wait_until("all workers to answer") do
         clients = Array.new(12) { Thread.new { Array.new(5) { server.get("/pid").body.to_i } } }
         seen = clients.flat_map(&:value).uniq

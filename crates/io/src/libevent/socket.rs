@@ -74,7 +74,7 @@ impl Socket {
         } else if edges {
             return Ok(());
         }
-        // Adding checks the current state: if there is room already, the event comes at once.
+        // Adding checks the current state: if there is room already, the event arrives at once.
         state.loop_.outputs.borrow().get(&number).map_or_else(|| Err(io::ErrorKind::NotFound.into()), Watch::add)
     }
 

@@ -194,7 +194,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
     place.receiver.store((&raw const receiver).cast_mut().cast(), Relaxed);
     let _busy = Busy(place);
     place.busy.store(1, Release);
-    // The orders may have come before the place was busy.
+    // The orders may have arrived before the place was busy.
     if place.news().is_some() {
         read_orders(place);
     }

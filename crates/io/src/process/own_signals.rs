@@ -1,6 +1,6 @@
 //! The real-time signals that processes of a server send themselves and one another: those of [`super::orders`] and
 //! [`super::asking`], and those of hosts. Processes that do not use them have to survive them all the same: a message about
-//! an app may come late, or its process id may belong to another process by then.
+//! an app may arrive late, or its process id may belong to another process by then.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -16,7 +16,7 @@ pub enum Refusal {
     Memory(io::Error),
     /// The kernel's io_uring lacks something that the backend needs.
     Old(&'static str),
-    /// Something else.
+    /// The kernel refused for another reason.
     Other(io::Error),
 }
 

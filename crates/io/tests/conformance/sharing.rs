@@ -107,7 +107,7 @@ fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &
     false
 }
 
-/// However lanes come and go, a connection never waits while a lane sleeps at its listener: not where all stay there, not
+/// Lanes start and stop, but a connection never waits while a lane sleeps at its listener: not where all stay there, not
 /// where all leave it and come back, and not where some do.
 pub fn nobody_told_is_nobody_waiting<N: Several>() {
     let (stays, returns) = (take::<N::Backend> as Act<_>, take_and_return::<N::Backend> as Act<_>);

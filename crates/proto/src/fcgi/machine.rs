@@ -154,7 +154,7 @@ impl Machine {
     }
 
     /// Whether to close the connection once everything written has been sent: it has been refused, or no request is active and
-    /// one of them came without KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
+    /// one of them had no KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
     #[inline]
     #[must_use]
     pub fn must_close(&self) -> bool {

@@ -29,7 +29,7 @@ const FEW: usize = 64;
 /// The prefix of the names of fields.
 const PREFIX: &[u8] = b"HTTP_";
 
-/// The facts that the server needs about a request besides its head.
+/// The facts that the server needs about a request in addition to its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// CONTENT_LENGTH. Without it, the content ends where STDIN ends.

@@ -12,7 +12,7 @@ use oribi_message::{ResponseHead, Role};
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// As promised.
+    /// The response is complete.
     Complete,
     /// Content-Length had promised more content.
     Short {

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Node {
     /// The address. An IPv4 address that was written as IPv6 becomes IPv4.
     pub address: IpAddr,
-    /// The port.
+    /// The port; `None` if it is missing or obfuscated.
     pub port: Option<u16>,
 }
 

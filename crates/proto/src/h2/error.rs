@@ -15,7 +15,7 @@ impl ErrorCode {
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
     /// Settings were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(4);
-    /// A frame came for a stream that is closed.
+    /// A frame arrived for a stream that is closed.
     pub const STREAM_CLOSED: Self = Self(5);
     /// A frame has a wrong size.
     pub const FRAME_SIZE_ERROR: Self = Self(6);

@@ -18,10 +18,10 @@ const PATIENCE: usize = 4;
 /// The word `host` in the prologue.
 const HOST: Span = Span { start: 0, end: 4 };
 
-/// The facts that the server needs about a request besides its head.
+/// The facts that the server needs about a request in addition to its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Content-Length.
+    /// The value of Content-Length.
     pub content_length: Option<u64>,
     /// The method is HEAD: the response has no content.
     pub bodiless: bool,

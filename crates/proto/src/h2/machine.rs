@@ -46,7 +46,7 @@ pub enum Event {
     NeedInput,
     /// A request: its head is in the caller's buffers.
     Head {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// Further facts about it.
         outline: Outline,
@@ -56,14 +56,14 @@ pub enum Event {
     /// A piece of the content, never empty, within the consumed bytes. Call [`Machine::consume`] when there is room for as
     /// much again.
     Content {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// Its place in the input.
         range: Range<usize>,
     },
     /// The content is complete, and with it the request.
     End {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// There are trailers: they are the fields of the layout.
         trailers: bool,
@@ -71,21 +71,21 @@ pub enum Event {
     /// The request is refused, before or within its content; further input for it is skipped. Answer with
     /// [`Machine::write_refusal`] if no response has been begun, and [`Machine::finish`].
     Refused {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// The reason.
         refusal: Refusal,
     },
     /// The stream has ended and is forgotten: the client no longer wants the response, or has broken a rule.
     Reset {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// The rule; `None` if the client has reset the stream.
         error: Option<StreamError>,
     },
     /// An invalid request: its stream has been reset before any other event. For the log.
     Malformed {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// The reason.
         why: Malformed,
@@ -140,8 +140,8 @@ enum Leaving {
     Decided,
 }
 
-/// The server's side of one HTTP/2 connection. Less than 400 bytes; besides that it owns up to 6 KiB for the table of
-/// compressed fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
+/// The server's side of one HTTP/2 connection. Less than 400 bytes; it also owns up to 6 KiB for the table of compressed
+/// fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
 #[derive(Clone, Debug)]
 pub struct Machine {
     part: Part,
@@ -156,7 +156,7 @@ pub struct Machine {
     /// The last stream at the first step of leaving, if none was active then.
     last_of_all: Option<u32>,
     tunnels: bool,
-    /// A block of fields has begun in a HEADERS frame, and its last frame has not come.
+    /// A block of fields has begun in a HEADERS frame, and its last frame has not arrived.
     continuing: bool,
     /// The frame that began it ends the stream.
     block_ends: bool,

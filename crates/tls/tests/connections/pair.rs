@@ -249,7 +249,7 @@ impl<B: Kernel> Pair<B> {
         all
     }
 
-    /// Lets the client read `size` bytes, or all up to the end. Returns them, and whether the end has come.
+    /// Lets the client read `size` bytes, or all up to the end. Returns them, and whether the end has arrived.
     #[track_caller]
     pub fn client_reads(&mut self, size: usize) -> (Vec<u8>, bool) {
         let (mut all, mut ended) = (Vec::new(), false);

@@ -38,7 +38,7 @@ pub(crate) enum Ending {
     Late,
     /// The script called `os.exit`.
     Exited,
-    /// The function failed.
+    /// The function raised an error.
     Failed(Failure),
 }
 

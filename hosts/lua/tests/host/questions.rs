@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The question for the signal's handler, and an order besides.
+/// The question for the signal's handler, and an additional order.
 struct Questions {
     tracing: Arc<dyn Tracing>,
     interruption: Arc<dyn Interruption>,
@@ -33,8 +33,8 @@ extern "C" fn ask(_signal: libc::c_int) {
     }
 }
 
-/// Runs `work`, and asks the calling thread again and again meanwhile, `most` times; each time it is given `order` besides.
-/// Also returns how often it was asked.
+/// Runs `work`, and asks the calling thread again and again meanwhile, `most` times; each time it also gets `order`. Also
+/// returns how often it was asked.
 fn while_asked<T>(site: &Site, order: Option<Order>, most: usize, work: impl FnOnce() -> T) -> (T, u32) {
     let tracing = site.runtime.tracing().expect("scripts tell where they are");
     let questions = Questions { tracing, interruption: site.interruption(), order, asked: AtomicU32::new(0) };

@@ -8,7 +8,7 @@ my $UNTIL = 'the event loop of Mojolicious does not run under PSGI, so timers, p
     . 'respond before the action returns, or run the app by hypnotoad or prefork';
 
 # The error in the body of a response of Mojo::Server::PSGI, or undef. `empty`: it has returned empty lines again and again, as
-# if its content came later.
+# if its content arrived later.
 sub complaint {
     my ($arguments) = @_;
     my ($body, $empty) = @{$arguments};

@@ -149,7 +149,7 @@ static VALUE stream_append(VALUE self, VALUE piece) {
     return self;
 }
 
-/* Sends a head whose content has not come yet. */
+/* Sends a head whose content has not arrived yet. */
 static VALUE stream_flush(VALUE self) {
     Stream *stream = open_stream(self);
     note_use(stream);

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 /// The initial size of a table, and the most that this decoder allows: SETTINGS_HEADER_TABLE_SIZE is left at its default.
 pub(super) const MOST_BYTES: usize = 4096;
 
-/// The size that an entry counts besides its text (RFC 7541, section 4.1).
+/// The size that an entry counts in addition to its text (RFC 7541, section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
 /// Room for texts. They are written one after the other, and moved to the front when the room is used up; a quarter more
 /// than the table may hold, so that it happens at most once for each kibibyte that is written.
 const ROOM: usize = MOST_BYTES + MOST_BYTES / 4;
 
-/// An entry of the table: eight bytes besides its text.
+/// An entry of the table: eight bytes in addition to its text.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u16,

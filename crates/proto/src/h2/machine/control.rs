@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has come.
+    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has arrived.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
             self.last_of_all = None;

@@ -25,7 +25,7 @@ pub enum Admission {
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It is complete.
+    /// The response is complete.
     Complete,
     /// It has been reset, so that it does not look complete: Content-Length had promised more content, or there was no head.
     Short {

@@ -166,7 +166,7 @@ module Probe
   on("/bodies/without-content") { |env| [parameter(env, "code").to_i, {}, Body.new(env, %w[one two])] }
   on("/bodies/array-without-content") { |env| [parameter(env, "code").to_i, {}, ["content"]] }
 
-  # Notes how far it has come; the client need not take it.
+  # Notes its progress; the client need not take it.
   on "/bodies/pieces" do |env|
     piece = pattern(65_536)
     pieces = Enumerator.new { |yielder| (size(env) / piece.bytesize).times { yielder << piece } }
