@@ -43,7 +43,7 @@ fn more_and_fewer_workers_close_no_connection_and_are_waited_for(language: Langu
     let mut before = 2;
     for wanted in [30, 3, 1, 20, 2] {
         assert_eq!(server.well(&["scale", &wanted.to_string()]), format!("workers: {wanted} (before: {before})\n"));
-        // All of them, and no other, when the answer comes.
+        // All of them, and no other, when the answer arrives.
         assert_eq!(server.states_of_workers(), vec!["ready"; wanted]);
         load.wait_for_more(100);
         before = wanted;

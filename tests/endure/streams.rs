@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 2;
 const AT_ONCE: usize = 6;
 const REST: Duration = Duration::from_millis(100);
 
-/// An answer that has not come for so long will not come.
+/// An answer that has not arrived for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Each request has a number of its own, which the other loads do not reach.

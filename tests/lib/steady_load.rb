@@ -19,7 +19,7 @@ class SteadyLoad
   # The faults, in words.
   attr_reader :losses
 
-  # Waits until so many more answers have come.
+  # Waits until so many more answers have arrived.
   def run(count)
     goal = @answers.size + count
     ServerProcess.wait_until { @answers.size >= goal } or raise "only #{@answers.size} of #{goal} answers; #{@losses.first}"

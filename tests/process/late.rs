@@ -62,7 +62,7 @@ impl Runtime for Obedient {
     }
 }
 
-/// The orders that have come, and the exchange that they are for.
+/// The orders that have arrived, and the exchange that they are for.
 #[derive(Default)]
 struct Orders {
     warnings: AtomicU32,
@@ -142,7 +142,7 @@ impl Host for Context {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         let target = str::from_utf8(request.head.target()).expect("tests are plain").to_owned();
         let (outlet, exchange) = reply.detach();
-        // An order may have come when the app before had returned to this host.
+        // An order may have arrived when the app before had returned to this host.
         self.forget_orders();
         if self.app(&target, outlet, exchange).is_none() {
             outlet.abandon(exchange);

@@ -38,7 +38,7 @@ fn answer(stream: &mut Wire) -> String {
     answer
 }
 
-/// Whether something has come.
+/// Whether something has arrived.
 fn is_answered(stream: &Wire) -> bool {
     let mut polled = [PollFd::new(stream.socket(), PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
@@ -101,7 +101,7 @@ fn a_first_process_that_does_nothing_delays_nobody_else() {
         server.wait_for_workers(1);
         assert!(scrape(&target).is_some());
         send(server.pid(), Signal::STOP);
-        // All of them have come when one after them is answered.
+        // All of them have arrived when one after them is answered.
         let ask = || (ask(address), get(&target).expect("it serves")).0;
         let mut waiting: Vec<Wire> = (0..WAITING + 2).map(|_| ask()).collect();
         // The clients whose requests were read first are dropped, which need not be those that connected first.

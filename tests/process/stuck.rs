@@ -40,7 +40,7 @@ fn settings() -> Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
-        // A replacement that waited for this would come too late for a test.
+        // A replacement that waited for this would arrive too late for a test.
         respawn_interval: Duration::from_secs(600),
         edge: std::env::var("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         edge_sandbox: std::env::var("ORIBI_EDGE_SANDBOX")

@@ -105,7 +105,7 @@ pub fn orders_reach_the_server_before_and_after_an_upgrade() {
     for _ in 0..2 {
         let answer = order(&path, "upgrade").expect("it listens");
         assert!(answer.contains("true"), "{answer}");
-        // The answer comes when the new server serves, and that has the socket then.
+        // The answer arrives when the new server serves, and that has the socket then.
         let status = order(&path, "status").expect("it listens");
         assert!(status.contains("\"serving\""), "{status}");
         let present = wait_for("only the new master is left", || present_master(&first).filter(|pid| Some(*pid) != before));

@@ -65,7 +65,7 @@ pub struct Connection<'a> {
     /// When the last request was sent that has been answered. (When the answer was read shows nothing about the worker: it may
     /// have waited in the socket while the worker died.)
     in_order: Instant,
-    /// The number of responses that came.
+    /// The number of responses that arrived.
     responses: usize,
     /// The time to pause in front of each receive, and how much to receive at most.
     pub pace: Option<(Duration, usize)>,

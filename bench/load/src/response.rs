@@ -24,7 +24,7 @@ struct Head {
 /// One connection's place in its responses.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The beginning of a head whose end has not come.
+    /// The beginning of a head whose end has not arrived.
     partial: Vec<u8>,
     content: Option<Content>,
 }
@@ -76,7 +76,7 @@ impl Expected {
 }
 
 impl Reader {
-    /// Whether no byte of a response has come that is not complete.
+    /// Whether no byte of a response has arrived that is not complete.
     pub fn is_between(&self) -> bool {
         self.partial.is_empty() && self.content.is_none()
     }
@@ -107,7 +107,7 @@ impl Reader {
         Step::Whole { used: begin + come.len(), fault: content.fault, closes: content.head.closes }
     }
 
-    /// The next head and how much of the input belongs to it; `None` if its end has not come.
+    /// The next head and how much of the input belongs to it; `None` if its end has not arrived.
     fn head(&mut self, expected: &mut Expected, input: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
         if self.partial.is_empty() {
             if let Some(known) = expected.known_head(input) {

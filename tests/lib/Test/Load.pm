@@ -17,7 +17,7 @@ sub new ($class, $server, $path, $count) {
     return $self;
 }
 
-# The number of whole answers that came.
+# The number of whole answers that arrived.
 sub answers ($self) { return $self->{answers} }
 
 # Of each connection that ended without the answer that it waited for: the content of the answer before, or undef.
@@ -26,7 +26,7 @@ sub lost ($self) { return @{ $self->{lost} } }
 # Answers that were not a 200.
 sub refused ($self) { return $self->{refused} // 0 }
 
-# Goes on until COUNT more answers came. A connection that the server closes is opened again.
+# Goes on until COUNT more answers arrived. A connection that the server closes is opened again.
 sub run ($self, $count) {
     my $goal = $self->{answers} + $count;
     $self->_turn(1) while $self->{answers} < $goal;
@@ -83,7 +83,7 @@ sub _turn ($self, $again) {
     return;
 }
 
-# Head and content of an answer that has come whole; nothing otherwise.
+# Head and content of an answer that has arrived whole; nothing otherwise.
 sub _answer ($received) {
     my $end = index $received, "\r\n\r\n";
     return if $end < 0;

@@ -202,7 +202,7 @@ impl Load<'_> {
         self.buffer = buffer;
     }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     fn take(&mut self, index: u32, input: &[u8]) {
         let mut rest = input;
         while !rest.is_empty() {
