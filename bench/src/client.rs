@@ -42,7 +42,7 @@ impl Connection {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// When the server closes or the time is up.
+    /// If the server closes or the time is up.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.reader.get_mut().write_all(bytes).map_err(|e| format!("cannot send: {e}"))
     }
@@ -50,7 +50,7 @@ impl Connection {
     /// Reads one response.
     ///
     /// # Errors
-    /// When it is not a well-formed response, ends early, or the time is up.
+    /// If it is not a well-formed response, ends early, or the time is up.
     pub fn receive(&mut self) -> Result<Response, String> {
         receive(&mut self.reader)
     }
@@ -58,7 +58,7 @@ impl Connection {
     /// Whether the server closes the connection now, without sending anything more.
     ///
     /// # Errors
-    /// When it sends something or leaves the connection open.
+    /// If it sends something or leaves the connection open.
     pub fn expect_close(&mut self) -> Result<(), String> {
         match self.reader.fill_buf() {
             Ok([]) => Ok(()),

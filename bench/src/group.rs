@@ -25,7 +25,7 @@ impl Group {
     /// Starts `words` on some CPUs; its output goes to the file `output`.
     ///
     /// # Errors
-    /// When the file or the program cannot be opened.
+    /// If the file or the program cannot be opened.
     pub fn start(words: &[String], cpus: &[usize], output: &Path) -> Result<Group, String> {
         let file = create(output)?;
         let errors = file.try_clone().map_err(|e| format!("{}: {e}", output.display()))?;
@@ -38,7 +38,7 @@ impl Group {
     /// the file `output`.
     ///
     /// # Errors
-    /// When the file or the program cannot be opened.
+    /// If the file or the program cannot be opened.
     pub fn converse(words: &[String], cpus: &[usize], output: &Path) -> Result<(Group, ChildStdin, ChildStdout), String> {
         let mut command = pinned(words, cpus);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(create(output)?);
@@ -75,7 +75,7 @@ impl Group {
     /// Waits until it ends by itself, at most `limit`.
     ///
     /// # Errors
-    /// When it takes longer, fails, or the user wants to stop.
+    /// If it takes longer, fails, or the user wants to stop.
     pub fn finish(&mut self, limit: Duration) -> Result<(), String> {
         let end = Instant::now() + limit;
         loop {

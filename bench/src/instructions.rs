@@ -33,7 +33,7 @@ const REQUEST: &[u8] = b"GET /?name=world&lang=en HTTP/1.1\r\n\
 /// Counts for one server.
 ///
 /// # Errors
-/// When it does not start, answer right or end under valgrind.
+/// If it does not start, answer right or end under valgrind.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<f64, String> {
     let few = run(installation, setup, TURNS.0)?;
     let many = run(installation, setup, TURNS.1)?;

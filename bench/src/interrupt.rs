@@ -12,7 +12,7 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// Catches INT, TERM and HUP from now on.
 ///
 /// # Errors
-/// When the kernel refuses a handler.
+/// If the kernel refuses a handler.
 pub fn catch() -> Result<(), String> {
     let flag = FLAG.get_or_init(Arc::default);
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -29,7 +29,7 @@ pub fn requested() -> bool {
 /// Fails when the user wants to stop, so that `?` leads out.
 ///
 /// # Errors
-/// When the user wants to stop.
+/// If the user wants to stop.
 pub fn check() -> Result<(), String> {
     if requested() { Err("interrupted".to_owned()) } else { Ok(()) }
 }
@@ -37,7 +37,7 @@ pub fn check() -> Result<(), String> {
 /// Sleeps, but wakes when the user wants to stop.
 ///
 /// # Errors
-/// When the user wants to stop.
+/// If the user wants to stop.
 pub fn sleep(duration: Duration) -> Result<(), String> {
     let mut left = duration;
     while !left.is_zero() {

@@ -87,7 +87,7 @@ impl Load<'_> {
     /// Starts it for `seconds`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start<'a>(installation: &Installation, server: &Server, cell: &'a Cell, seconds: u64) -> Result<Load<'a>, String> {
         let scheme = if cell.encryption == Encryption::None { "http" } else { "https" };
         let url = format!("{scheme}://127.0.0.1:{}{}", server.port, cell.answer.path());
@@ -121,7 +121,7 @@ impl Load<'_> {
     /// Waits for its end and reads the result.
     ///
     /// # Errors
-    /// When it fails or does not end in time.
+    /// If it fails or does not end in time.
     pub fn finish(mut self) -> Result<Outcome, String> {
         self.group.finish(Duration::from_secs(self.seconds) + MARGIN).map_err(|e| format!("load: {e}"))?;
         let output = self.group.output();

@@ -17,7 +17,7 @@ pub struct Options {
     pub servers: Option<Vec<String>>,
     /// Rounds and their length.
     pub plan: Plan,
-    /// Where the results go; none means `bench/results/DATE-MACHINE`.
+    /// The directory of the results; none means `bench/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
     /// The program under test; none means that of `make build`.
     pub oribi: Option<PathBuf>,

@@ -54,7 +54,7 @@ pub struct Panel {
     pub unit: &'static str,
     /// From top to bottom.
     pub bars: Vec<Bar>,
-    /// Where a dashed line says "as much as the yardstick".
+    /// The place of a dashed line for "as much as the yardstick".
     pub reference: Option<f64>,
     /// Decimal places of the figures.
     pub digits: usize,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The time for which a server is loaded before anything counts, in seconds.
 const WARM_UP: u64 = 1;
-/// When the newcomer knocks, and when memory is read: well after wrk's connections are up.
+/// The time after which the newcomer knocks and memory is read: well after the start of the connections of wrk.
 const INTO_WARM_UP: Duration = Duration::from_millis(300);
 /// The time for which the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from
 /// that.
@@ -71,7 +71,7 @@ pub struct Entry {
     pub name: String,
     /// The set-up's title.
     pub title: String,
-    /// Why it is not measured although nothing failed.
+    /// The reason why it is not measured although nothing failed.
     pub cannot: Option<String>,
     /// Faults beside the failures that wrk counted.
     pub problems: Vec<String>,

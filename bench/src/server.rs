@@ -20,7 +20,7 @@ static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
 /// The time that a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
 pub const START: Duration = Duration::from_secs(20);
 
-/// Where things are.
+/// The paths of programs and directories.
 #[derive(Debug)]
 pub struct Installation {
     /// The `bench` directory of the checkout.
@@ -39,7 +39,7 @@ impl Installation {
     /// A new directory that a worker which gave up its rights can use too.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn directory(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.scratch.join(name);
         let told = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -58,7 +58,7 @@ impl Drop for Installation {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens on the loopback interface.
+    /// Its address on the loopback interface.
     pub port: u16,
     group: Group,
     serves: Serves,
@@ -71,7 +71,7 @@ impl Server {
     /// it answers right.
     ///
     /// # Errors
-    /// When it does not start or answers wrong, with its last words.
+    /// If it does not start or answers wrong, with its last words.
     pub fn start(
         installation: &Installation,
         setup: &Setup,
@@ -180,7 +180,7 @@ impl Server {
 /// A port on which no server listens.
 ///
 /// # Errors
-/// When all are taken.
+/// If all are taken.
 pub fn free_port() -> Result<u16, String> {
     for _ in 0..10_000 {
         let port = 21000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
@@ -194,7 +194,7 @@ pub fn free_port() -> Result<u16, String> {
 /// Makes the scratch directory.
 ///
 /// # Errors
-/// When it cannot be made.
+/// If it cannot be made.
 pub fn scratch() -> Result<PathBuf, String> {
     let path = std::env::temp_dir().join(format!("oribi-bench-{}", std::process::id()));
     fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;

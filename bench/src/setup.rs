@@ -144,7 +144,7 @@ impl Setup {
     /// Reads every `*.server` of a directory: the yardstick first, then Oribi, then the peers by name.
     ///
     /// # Errors
-    /// When a file cannot be read or understood, or the yardstick is not there.
+    /// If a file cannot be read or understood, or the yardstick is not there.
     pub fn read_all(directory: &Path) -> Result<Vec<Setup>, String> {
         let told = |e: std::io::Error| format!("{}: {e}", directory.display());
         let mut setups = Vec::new();
@@ -204,7 +204,7 @@ impl Setup {
     /// The first line that it prints about its version.
     ///
     /// # Errors
-    /// When it is not there, with what to install.
+    /// If it is not there, with what to install.
     pub fn version(&self, oribi: &Path) -> Result<String, String> {
         let remedy = if self.is_oribi() {
             "run `make build`, or name the program with --oribi".to_owned()

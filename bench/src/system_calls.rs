@@ -28,7 +28,7 @@ pub struct Calls {
 /// Counts for one server.
 ///
 /// # Errors
-/// When the server does not start, or strace may not attach to it.
+/// If the server does not start, or strace may not attach to it.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<Calls, String> {
     let hello = cell::ALL.iter().find(|cell| cell.name == "keep-alive-64").ok_or("no keep-alive cell")?;
     let server = Server::start(installation, setup, hello, &[], START)?;

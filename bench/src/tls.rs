@@ -16,7 +16,7 @@ const FORMAT: &str = "\n%{http_version} %{http_code}";
 /// Makes a certificate with a P-256 key, what most sites have.
 ///
 /// # Errors
-/// When openssl is not there or fails.
+/// If openssl is not there or fails.
 pub fn make_certificate(directory: &Path) -> Result<(), String> {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);

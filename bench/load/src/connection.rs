@@ -19,7 +19,7 @@ pub enum State {
 /// Requests that a connection has been given at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
-    /// When the first was due, in nanoseconds of the clock.
+    /// The time at which the first was due, in nanoseconds of the clock.
     pub due: u64,
     /// Nanoseconds from one to the next.
     pub spacing: f64,
@@ -28,7 +28,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// When the request was due that is answered next.
+    /// The time at which the request that is answered next was due.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due + (f64::from(self.answered) * self.spacing) as u64
@@ -62,7 +62,7 @@ pub struct Connection {
     pub closes: bool,
     /// It is in the agenda of slow connections.
     pub paced: bool,
-    /// When bytes went either way last.
+    /// The time at which bytes last went either way.
     pub progress: u64,
     pub reader: Reader,
 }

@@ -1,4 +1,4 @@
-//! When requests are due, and how slow clients divide their bytes.
+//! The schedule of requests, and the way in which slow clients divide their bytes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -137,7 +137,7 @@ impl Reader {
 /// The length of the head at the beginning of a response, and of its content; `None` if the head is incomplete.
 ///
 /// # Errors
-/// When it is none.
+/// If it is not a response.
 pub fn head_and_content(response: &[u8]) -> Result<Option<(usize, usize)>, &'static str> {
     let Some(head) = length_of_head(response) else { return Ok(None) };
     Ok(Some((head, parse(&response[..head])?.length as usize)))

@@ -55,7 +55,7 @@ impl Tally {
         self.faults.iter().sum()
     }
 
-    /// Begins again, but for what went wrong.
+    /// Begins again, but keeps the faults.
     pub fn reset(&mut self) {
         *self = Self { faults: self.faults, idle_lost: self.idle_lost, ..Self::default() };
     }

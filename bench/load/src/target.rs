@@ -1,4 +1,4 @@
-//! Where the server is, and sockets connected to it.
+//! The address of the server, and sockets connected to it.
 
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};

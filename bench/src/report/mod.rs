@@ -47,7 +47,7 @@ impl Results {
     /// Writes `table.md`, `machine.md`, `rounds.csv`, `counts.csv`, `ratio.svg` and `counts.svg` into a directory.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let files = [

@@ -221,7 +221,7 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
     (cells, left_out)
 }
 
-/// Why a cell would say nothing, or nothing that others do not say.
+/// The reason why a cell would show nothing, or nothing that others do not show.
 fn reason_to_leave_out(cell: &Cell) -> Option<&'static str> {
     let Cell { pattern, connections, body, transport, .. } = *cell;
     if transport == Transport::Unix {

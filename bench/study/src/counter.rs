@@ -23,7 +23,7 @@ impl Counter {
     /// Begins to count for some processes and all their threads.
     ///
     /// # Errors
-    /// When perf is not there or may not count.
+    /// If perf is not there or may not count.
     pub fn start(processes: &[i32], cpu: usize, scratch: &Path) -> Result<Counter, String> {
         let report = scratch.join("perf-report");
         let _ = fs::remove_file(&report);
@@ -47,7 +47,7 @@ impl Counter {
     /// Ends counting: how many there were.
     ///
     /// # Errors
-    /// When perf does not end or says nothing.
+    /// If perf does not end or says nothing.
     pub fn finish(mut self) -> Result<u64, String> {
         self.group.signal_leader(Signal::INT);
         let end = Instant::now() + PATIENCE;

@@ -62,7 +62,7 @@ impl Generator {
     /// Opens a cell's connections to a server and has it warm.
     ///
     /// # Errors
-    /// When that does not succeed, with the first errors.
+    /// If that does not succeed, with the first errors.
     pub fn open(place: &Place, address: &str, row: &Row, cell: &Cell, warm_up: f64) -> Result<Generator, String> {
         let pattern = if cell.pattern.is_slow() { Pattern::KeepAlive } else { cell.pattern };
         let mut words = vec![place.load.display().to_string()];
@@ -102,7 +102,7 @@ impl Generator {
     /// Loads for that many seconds.
     ///
     /// # Errors
-    /// When the generator breaks down; the faults of the server are part of the outcome.
+    /// If the generator breaks down; the faults of the server are part of the outcome.
     pub fn load(&mut self, seconds: f64, pace: Pace) -> Result<Outcome, String> {
         let order = match pace {
             Pace::Closed => format!("{seconds}\n"),

@@ -30,9 +30,9 @@ pub struct Options {
     pub quick: bool,
     /// Whether to continue from raw results that are there.
     pub resume: bool,
-    /// Where the raw results go; none means `bench/study/results/DATE-MACHINE`.
+    /// The directory of the raw results; none means `bench/study/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
-    /// Where the programs are; none means where `make study` leaves them.
+    /// The directory of the programs; none means that of `make study`.
     pub programs: Option<PathBuf>,
     /// Whether to continue without the rows that are not there.
     pub allow_missing: bool,

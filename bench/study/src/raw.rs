@@ -311,7 +311,7 @@ impl Raw {
     /// Reads a directory. Results of a cell that was not measured completely are left out.
     ///
     /// # Errors
-    /// When a file cannot be read or understood.
+    /// If a file cannot be read or understood.
     pub fn read(directory: &Path) -> Result<Raw, String> {
         let finished = lines(directory, CELLS, Finished::parse)?;
         let whole: BTreeSet<String> = finished.iter().map(|finished| finished.cell.to_string()).collect();
@@ -348,7 +348,7 @@ impl Writer {
     /// Writes exactly the known results into a directory, and continues from there.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn new(directory: &Path, known: &Raw) -> Result<Writer, String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let writer = Writer { directory: directory.to_owned() };
@@ -388,7 +388,7 @@ impl Writer {
     /// Keeps the counts.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn count(&self, count: &Count) -> Result<(), String> {
         self.append(COUNTS, &count.line())
     }
@@ -396,7 +396,7 @@ impl Writer {
     /// Keeps what went wrong.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn problem(&self, Problem { cell, row, what }: &Problem) -> Result<(), String> {
         self.append(PROBLEMS, &format!("{cell},{row},{}", field(what)))
     }
@@ -404,7 +404,7 @@ impl Writer {
     /// Says that a cell is whole.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<(), String> {
         self.append(CELLS, &finished.line())
     }

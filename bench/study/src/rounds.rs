@@ -107,7 +107,7 @@ impl Desk<'_> {
 /// Measures a cell and keeps what comes; returns how many problems there were.
 ///
 /// # Errors
-/// When the user wants to stop or results cannot be written: what servers do wrong is part of the result.
+/// If the user wants to stop or results cannot be written: what servers do wrong is part of the result.
 pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
     let mut desk = Desk { place, writer, cell: *cell, problems: 0 };
     let mut runners = start(&mut desk, rows)?;

@@ -52,7 +52,7 @@ pub struct Row {
     pub template: Option<&'static str>,
     /// The path of requests.
     pub path: &'static str,
-    /// Why it has no part in a cell; `None` if it has.
+    /// The reason why it has no part in a cell; `None` if it has.
     leaves: fn(&Cell) -> Option<&'static str>,
 }
 
@@ -182,7 +182,7 @@ impl Row {
         self.belongs(cell) && (self.leaves)(cell).is_none()
     }
 
-    /// Why it has no part in a cell that asks what it is there for; `None` if it has, or if the cell asks something else.
+    /// The reason why it has no part in a cell of its own kind; `None` if it has, or for other cells.
     pub fn leaves(&self, cell: &Cell) -> Option<&'static str> {
         if self.belongs(cell) { (self.leaves)(cell) } else { None }
     }
@@ -194,7 +194,7 @@ impl Row {
     /// The first line that it prints about its version.
     ///
     /// # Errors
-    /// When it is not there or cannot do what the row needs, with what to do about it.
+    /// If it is not there or cannot do what the row needs, with what to do about it.
     pub fn version(&self, programs: &Programs) -> Result<String, String> {
         let words = words(&programs.fill(self.probe));
         let told = |why: &str| format!("{}: {why}: {}", self.title, self.remedy);
@@ -218,7 +218,7 @@ impl Row {
     }
 }
 
-/// Where the programs of this repository are.
+/// The directory of the programs of this repository.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `{oribi}`.

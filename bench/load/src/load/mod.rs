@@ -27,7 +27,7 @@ const SMALL_BUFFER: usize = 8 << 10;
 const REST: u64 = 10_000_000;
 /// The interval at which requests that make no progress are looked for.
 const LOOK: u64 = 250_000_000;
-/// A sleep may end so much too late: the last bit before a request is due is spent awake.
+/// The time by which a sleep may end too late: the last bit before a request is due is spent awake.
 const AWAKE: u64 = 100_000;
 const STDIN: u64 = u64::MAX;
 
@@ -38,7 +38,7 @@ enum Mode {
     Opening,
     /// It asks again, at once or when a request is due.
     Asking,
-    /// It rests, but for requests that were due before.
+    /// It rests, except for requests that were due before.
     Resting,
 }
 
@@ -69,7 +69,7 @@ pub struct Load<'a> {
     /// Connections in the states [`State::Busy`] and [`State::Ending`].
     busy: usize,
     connects: usize,
-    /// When bytes came last, or when the loop woke up.
+    /// The time at which bytes last arrived, or at which the loop woke up.
     time: u64,
     next_look: u64,
 }
@@ -82,10 +82,10 @@ fn now() -> u64 {
 }
 
 impl<'a> Load<'a> {
-    /// Prepares everything and learns what responses shall be.
+    /// Prepares everything and learns the expected responses.
     ///
     /// # Errors
-    /// When there are too few descriptors or the server does not answer.
+    /// If there are too few descriptors or the server does not answer.
     pub fn new(options: &'a Options) -> Result<Self, String> {
         let needed = options.connections as u64 + 16;
         let mut limit = getrlimit(Resource::Nofile);
@@ -133,7 +133,7 @@ impl<'a> Load<'a> {
     /// Opens all connections and has a request answered on each, at full speed. Of short ones, opens only the idle ones.
     ///
     /// # Errors
-    /// When anything goes wrong.
+    /// If anything goes wrong.
     pub fn open(&mut self) -> Result<(), String> {
         self.mode = Mode::Opening;
         let mut next = if self.options.pattern == Pattern::Short { self.options.active } else { 0 };
@@ -188,7 +188,7 @@ impl<'a> Load<'a> {
         Ok((now() - start) as f64 / 1e9)
     }
 
-    /// Counts from zero, but for what went wrong.
+    /// Counts from zero, but keeps the faults.
     pub fn reset(&mut self) {
         self.tally.reset();
     }
@@ -196,7 +196,7 @@ impl<'a> Load<'a> {
     /// Serves requests on their way until standard input has a line, and returns it; `None` at the end of standard input.
     ///
     /// # Errors
-    /// When standard input cannot be read.
+    /// If standard input cannot be read.
     pub fn wait_for_line(&mut self) -> Result<Option<String>, String> {
         let stdin = std::io::stdin();
         // Files are always readable, and epoll takes none.

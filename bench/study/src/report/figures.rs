@@ -219,7 +219,7 @@ fn figure(load: &Load, metric: Metric, scale: Scale) -> Option<f64> {
     }
 }
 
-/// The number of rounds that have to agree: all, but for three quarters of very many, which chance brings about more rarely
+/// The number of rounds that have to agree: all, except three quarters of very many, which chance brings about more rarely
 /// than five of five.
 fn agreement(rounds: usize) -> usize {
     if rounds < VERY_MANY { rounds } else { rounds.div_ceil(4) * 3 }

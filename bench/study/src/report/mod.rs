@@ -64,7 +64,7 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
 /// Writes everything below a directory.
 ///
 /// # Errors
-/// When results cannot be read or files not be written.
+/// If results cannot be read or files not be written.
 pub fn write(results: &Path, docs: &Path, source: &str) -> Result<(), String> {
     for (name, text) in render(&Raw::read(results)?, source)? {
         let path = docs.join(name);
