@@ -80,7 +80,7 @@ class RailsTest < Minitest::Test
     flunk "#{e.message}\n#{@server&.log_end}"
   end
 
-  # Where the app is asked: with ORIBI_TEST_HTTP2=on by way of a proxy that speaks HTTP/2 with the server.
+  # The address of the app: with ORIBI_TEST_HTTP2=on that of a proxy that speaks HTTP/2 with the server.
   def url
     return @server.url unless Proxy.over_http2?
 

@@ -15,7 +15,7 @@ use Test::More;
 use Test::Oribi;
 use Time::HiRes qw(sleep);
 
-# Where the pictures go: docs/ has two of them.
+# The folder of the pictures: docs/ has two of them.
 my $pictures = Test::Oribi::root() . '/target/dashboard';
 make_path($pictures);
 

@@ -71,7 +71,7 @@ for my $place ('target', $ENV{ORIBI_WRITE_DOCS} ? 'docs/top' : ()) {
     copy($file, "$root/$place/top.svg") or die "$place/top.svg: $!";
 }
 
-# Where the app of a worker is that computes.
+# The position of the app of a worker that computes.
 ask_for('/busy?300');
 ok($top->wait_until(qr{^worker[ ]\d.*[ ][1-9](?:[.]\d)?s[ ]127[.]0[.]0[.]1:\d+[ ]+GET[ ]/busy[?]}m), 'a worker computes');
 my ($busy) = $top->text =~ m{^worker[ ]\d[ ]+(\d+).*GET[ ]/busy[?]}m;

@@ -40,7 +40,7 @@ fn broken(language: Language) -> &'static str {
     }
 }
 
-/// Where the app of `language` is in `folder`.
+/// The path of the app of `language` in `folder`.
 fn place(language: Language, folder: &Folder) -> PathBuf {
     folder.file(language.app().file_name().and_then(|name| name.to_str()).expect("it has one"))
 }

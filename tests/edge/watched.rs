@@ -53,7 +53,7 @@ fn everything_that_tells_of_a_server_answers_while_all_workers_are_stuck(languag
 
         let mut probe = Connection::open(server.site.address);
         let probed = probe.get("/healthz");
-        // When all have been stuck for five seconds, it says 503: another server shall have the requests.
+        // When all have been stuck for five seconds, it answers 503: another server is to get the requests.
         let said = String::from_utf8_lossy(&probed.content);
         assert!(
             matches!(probed.status, 200 | 503) && said.contains("\"workers\":2,\"waiting_workers\":0"),

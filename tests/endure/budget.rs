@@ -16,7 +16,7 @@ pub struct Budget {
     only: Vec<String>,
 }
 
-/// When a course is to end.
+/// The end of a course.
 pub struct Until {
     rounds: Option<usize>,
     end: Instant,

@@ -163,7 +163,7 @@ impl Client<'_> {
     }
 }
 
-/// Whether the server has not said meanwhile that it leaves.
+/// Whether the server has not announced its end meanwhile.
 fn is_told_nothing(streams: &mut Streams) -> io::Result<bool> {
     let has_more = |streams: &Streams| {
         let mut polled = [PollFd::new(streams.socket(), PollFlags::IN)];

@@ -224,7 +224,7 @@ fn connections_beyond_the_limit_are_counted() {
     }
 }
 
-/// Why workers end.
+/// The causes of the end of workers.
 const CAUSES: [&str; 8] = ["requests", "lifetime", "memory", "failure", "stuck", "reload", "scale", "stop"];
 
 /// Waits until so many workers have ended for each cause, and those that were started and have not ended are `left`.

@@ -23,7 +23,7 @@ fn certificate(folder: &Folder, days: &str) -> PathBuf {
     file
 }
 
-/// When it ends, as OpenSSL and date(1) read it.
+/// The time of its end, as OpenSSL and date(1) read it.
 fn end_of(certificate: &Path) -> f64 {
     let script = "date +%s -d \"$(openssl x509 -in $0 -noout -enddate | cut -d= -f2)\"";
     let output = Command::new("sh").args(["-c", script]).arg(certificate).output().expect("a shell is there");

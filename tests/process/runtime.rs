@@ -273,8 +273,8 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
-/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just forked
-/// still looks whether it shall fail.
+/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just
+/// forked still checks whether it must fail.
 fn wait_for_contexts(server: &Server, workers: usize, threads: usize) -> Vec<u32> {
     wait_until("contexts", || server.log().matches("context in ").count() == workers * threads);
     server.wait_for_workers(workers)

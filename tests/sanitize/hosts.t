@@ -39,7 +39,7 @@ my @runs = (
 # lines, the other waits until a collection has found its stream unused.
 my %left_out = $long ? () : ('odd.ru' => { map { $_ => 1 } qw(input-lines stream-not-closed) });
 
-# Where the run NAME writes its reports, and the environment that makes it write them.
+# The path for the reports of the run NAME, and the environment that makes it write them.
 sub instrumented ($name, $folder) {
     my ($language) = $name =~ /\A([a-z]+)/;
     return asan_environment($language, $folder) if $name =~ /asan/;

@@ -18,13 +18,13 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The server that clients speak to.
 pub struct Peer {
     pub http: SocketAddr,
-    /// Where it encrypts.
+    /// The address that it encrypts.
     pub https: SocketAddr,
     pub fastcgi: SocketAddr,
     pub(crate) app: App,
 }
 
-/// Why a request was not answered as it should be.
+/// The reason why a request was not answered correctly.
 #[derive(Debug)]
 pub enum Loss {
     /// The connection ended, or was refused. Its worker lived at that moment, but perhaps no longer after it.
@@ -60,10 +60,10 @@ pub struct Connection<'a> {
     findings: &'a Findings,
     /// Bytes that were received and not yet taken.
     bytes: Vec<u8>,
-    /// When the last request was sent.
+    /// The time at which the last request was sent.
     asked: Instant,
-    /// When the last request was sent that has been answered. (When the answer was read shows nothing about the worker: it may
-    /// have waited in the socket while the worker died.)
+    /// The time at which the last answered request was sent. (The time at which the answer was read shows nothing about the
+    /// worker: it may have waited in the socket while the worker died.)
     in_order: Instant,
     /// The number of responses that arrived.
     responses: usize,

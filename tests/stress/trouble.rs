@@ -62,7 +62,7 @@ impl Trouble {
         });
     }
 
-    /// Whether there was all of it.
+    /// Whether a worker was killed.
     pub fn was_made(&self) -> bool {
         self.kills > 0
     }

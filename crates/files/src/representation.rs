@@ -145,7 +145,7 @@ fn etag(state: &FileState, coding: Option<Coding>, content: &Content) -> Vec<u8>
     format!("\"{state_of_content}-{:x}{dash}{coding}\"", state.size).into_bytes()
 }
 
-/// FNV-1a with 128 bits. It does not resist authors who look for two texts with one hash, but they could only deceive their
+/// FNV-1a with 128 bits. It does not resist authors that look for two texts with one hash, but they could only deceive their
 /// own visitors.
 fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

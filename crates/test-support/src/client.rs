@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// Where a client connects to.
+/// The address of the server.
 #[derive(Clone, Debug)]
 pub enum Target {
     Tcp(SocketAddr),

@@ -58,7 +58,7 @@ pub struct Http2 {
     next: u32,
     window: i64,
     initial_window: i64,
-    /// The server has said GOAWAY.
+    /// The server has sent GOAWAY.
     leaving: bool,
     /// It does not take the current request.
     refused: bool,

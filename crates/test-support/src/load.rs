@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_millis(900);
 /// Content that differs from time to time: only its length is checked.
 pub const ANYTHING: &[u8] = b"anything";
 
-/// A request and the answer that it shall have.
+/// A request and its expected answer.
 pub struct Question {
     pub target: String,
     /// The content of a POST; if it is empty, the request is a GET.
@@ -261,7 +261,7 @@ struct Line {
     stream: Wire,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
-    /// When it was opened, or had its last answer.
+    /// The time at which it was opened, or had its last answer.
     idle_since: Instant,
 }
 
@@ -269,7 +269,7 @@ struct Waiting {
     number: u64,
     question: Question,
     sent: Instant,
-    /// When it had been sent, the server's end of the connection was there: the server had ended it before.
+    /// It was sent after the server's end of the connection had arrived: the server had ended it before.
     too_late: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! All processes of a server, also those that start later, derive their keys from one secret, which the first process has
 //! made. So a client may come back to any of them, and processes need not communicate. Each period has its own key. The
-//! secret of a period is derived from that of the period before, which is forgotten: an attacker who reads the memory of a
+//! secret of a period is derived from that of the period before, which is forgotten: an attacker that reads the memory of a
 //! process cannot open sessions whose tickets are older than two periods.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

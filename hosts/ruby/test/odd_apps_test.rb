@@ -13,7 +13,7 @@ class OddAppsTest < Minitest::Test
   KILLS = %w[kill kill-from-outside].freeze
   # Deeds that do no harm to the response.
   HARMLESS = %w[fork-and-exit fork-and-return].freeze
-  # Where the response has been sent before, or is the app's own.
+  # Places at which the response has been sent before, or is the app's own.
   BEHIND = %w[finished after-reply close stream-closed].freeze
 
   def self.list

@@ -5,7 +5,7 @@ use v5.36;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
-# Where a request leaves a file with its number for a name when an app has begun with it: that is how a test knows.
+# The folder for a file for each request that an app has begun, named by its number: tests wait for it.
 my $inside = $ENV{ORIBI_TEST_INSIDE};
 
 # Endless behaviours end after so many seconds, or a failed test would leave processes behind.

@@ -130,7 +130,7 @@ sub requests ($self) {
     return map { $_->{request}{url} } $self->events('Network.requestWillBeSent');
 }
 
-# Has the window so many pixels, and the colours that people prefer: light or dark.
+# Sets the size of the window in pixels, and the colours that users prefer: light or dark.
 sub look ($self, $width, $height, $colours = 'light') {
     $self->call('Emulation.setDeviceMetricsOverride', width => $width, height => $height, deviceScaleFactor => 1, mobile => JSON::PP::false);
     $self->call('Emulation.setEmulatedMedia', features => [{ name => 'prefers-color-scheme', value => $colours }]);

@@ -43,7 +43,7 @@ sub environment ($self) {
     );
 }
 
-# Where a server may put its socket.
+# The folder for the socket of a server.
 sub run_folder ($self) { return "$self->{folder}/run" }
 
 # An app that is all three hosts.

@@ -27,7 +27,7 @@ sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
 # The command, given by ORIBI for another build than the one in target/bin.
 sub command { return $ENV{ORIBI} // root() . '/target/bin/oribi' }
 
-# Which build that is: `release` or `debug`. A make that shall build nothing wants BUILT to be that.
+# The kind of that build: `release` or `debug`. A make that must not build needs BUILT to be the same.
 sub built () {
     open my $in, '<', root() . '/target/bin/built' or croak "target/bin/built: $!";
     chomp(my $built = <$in>);

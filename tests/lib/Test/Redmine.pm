@@ -45,7 +45,7 @@ sub leave_files_to_server ($self) {
     return;
 }
 
-# Where these files are.
+# The folder of these files.
 sub files ($self) { return $self->root . '/instances/default/files' }
 
 # The content of its log.

@@ -25,7 +25,7 @@ sub message {
     return "oribi: the request took longer than $self->{seconds} s at $self->{file} line $self->{line}.\n";
 }
 
-# Where the app is, and through which calls; without the arguments of the calls, which may be secrets. The calls outside of the
+# The position of the app, with its calls; without the arguments of the calls, which may be secrets. The calls outside of the
 # app begin where the server is called.
 sub backtrace {
     my (undef, $outer_file, $outer_line) = @_;
@@ -70,7 +70,7 @@ The deadline that was exceeded.
 
 =head2 file, line
 
-Where the app was.
+The position of the app.
 
 =head2 message
 

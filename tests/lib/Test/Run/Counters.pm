@@ -30,7 +30,7 @@ my %COUNTERS = (
         my $read = sub {
             return if !-f;
             for (split /\n/, content_of($_)) {
-                # A subtest that died before its first test has a plan of none as well: it has failed.
+                # A subtest that died before its first test also has a plan of none: it has failed.
                 if    (/^\s*(?:1[.][.]0|(?:not )?ok)\b.*#\s*(?:skip|todo)\b/i) { $counts[2]++ }
                 elsif (/^ok\b/)                                                { $counts[0]++ }
                 elsif (/^not ok\b/)                                            { $counts[1]++ }

@@ -78,7 +78,7 @@ sub passes_again ($self, @tests) {
     return $status == 0 && $passed >= @tests && $failed + $skipped == 0;
 }
 
-# Where the output of `passes_again` is.
+# The file with the output of `passes_again`.
 sub again_log ($self) { return "$self->{logs}/$self->{name}.again.log" }
 
 # Keeps the results of a run; rows are processes, so that it is a file.

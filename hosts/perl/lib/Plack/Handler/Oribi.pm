@@ -50,8 +50,8 @@ C<oribi --help> lists them all. An unknown name gets a warning, an invalid value
 
 =item --host, --port, --listen, --socket
 
-Where to listen; by default on port 5000 of all interfaces. C<--listen> may be given several times, and takes C<HOST:PORT>,
-C<:PORT>, C<[IPV6]:PORT> or the path of a Unix socket, which may end in C<?mode=660>.
+The address to listen on; by default port 5000 of all interfaces. C<--listen> may be given several times, and takes
+C<HOST:PORT>, C<:PORT>, C<[IPV6]:PORT> or the path of a Unix socket, which may end in C<?mode=660>.
 
 =item --workers, --max-workers
 

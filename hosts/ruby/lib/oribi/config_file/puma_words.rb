@@ -37,7 +37,7 @@ module Oribi
         sheet.unheeded(:rackup, "name the file on the command line: oribi FILE") unless path.to_s == "config.ru"
       end
 
-      # Where REMOTE_ADDR comes from.
+      # The source of REMOTE_ADDR.
       def set_remote_address(source = :socket, *)
         return if source.to_s == "socket"
         return sheet.set("proxy_protocol", source[:proxy_protocol]) if source.is_a?(Hash) && source.key?(:proxy_protocol)
