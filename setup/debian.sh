@@ -52,7 +52,8 @@ bundler=/usr/share/rubygems-integration/all/gems/bundler-2.3.15/lib
 			apt-get install -qq --no-install-recommends $missing </dev/null
 } || give_up "Debian's packages could not be installed."
 
-# It must not start at the next boot because of us either. not_at_boot PACKAGE UNIT...: when PACKAGE has just been installed.
+# It must not start at the next boot because of us either.
+# not_at_boot PACKAGE UNIT...: when PACKAGE has just been installed.
 not_at_boot() {
 	case "$missing " in
 	*" $1 "*) ;;

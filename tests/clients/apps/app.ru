@@ -1,4 +1,5 @@
-# Answers for real clients: see app.psgi. frozen_string_literal: true
+# Answers for real clients: see app.psgi.
+# frozen_string_literal: true
 
 require "digest"
 

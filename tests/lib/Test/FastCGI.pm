@@ -95,9 +95,12 @@ sub open_request ($self, $id, $uri, %option) {
     return $self->send_bytes(begin_record($id, @begin) . stream(PARAMS, $id, $pairs) . stream(INPUT, $id, $content));
 }
 
-# The data received for a request: a hash with stdout, stderr   all bytes of these streams head, body       the parts of
-#   stdout status           of the head; 200 if it says none ended            how often it was said that the request has
-#   ended application, protocol   its statuses at the end
+# The data received for a request: a hash with
+#   stdout, stderr   all bytes of these streams
+#   head, body       the parts of stdout
+#   status           of the head; 200 if it says none
+#   ended            how often it was said that the request has ended
+#   application, protocol   its statuses at the end
 sub answer ($self, $id) { return $self->{answers}{$id} //= { stdout => '', stderr => '', ended => 0 } }
 
 # Waits for the end of a request and returns its answer, or undef if the connection ends before.
