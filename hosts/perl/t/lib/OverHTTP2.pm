@@ -1,6 +1,6 @@
 package OverHTTP2;
 
-# The effect of ORIBI_TEST_HTTP2=on on tests: a proxy forwards their requests, and tests whose subject is HTTP/1 itself are left
+# Tests with ORIBI_TEST_HTTP2=on: a proxy forwards their requests, and tests whose subject is HTTP/1 itself are left
 # out.
 
 use strict;
