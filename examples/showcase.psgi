@@ -1,4 +1,4 @@
-# What a PSGI app can do, without a framework: a form, an upload, a file, a stream, a late answer, work after the response.
+# The features of a PSGI app, without a framework: a form, an upload, a file, a stream, a late answer, work after the response.
 #
 #     oribi examples/showcase.psgi
 #
@@ -73,7 +73,7 @@ my %answers = (
         };
     },
 
-    # The client does not wait for what is pushed here.
+    # The client does not wait for this work.
     '/after' => sub {
         my ($env) = @_;
         my $logger = $env->{'psgix.logger'};

@@ -33,7 +33,7 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// There is no way back: the processes of the generation before have ended, and its files are no more.
+/// No rollback is possible: the processes of the generation before have ended, and its files are deleted.
 fn generations_that_have_served_are_replaced_at_once(language: Language, edge: Edge) {
     let site = Site::start(language, edge, &[]);
     let pressure = Pressure::on(&site, edge);
@@ -47,7 +47,7 @@ fn generations_that_have_served_are_replaced_at_once(language: Language, edge: E
     }
     assert!(!log.contains("in a row") && !log.contains("the next worker starts in"), "{log}");
     site.set_load(None);
-    // Those that run already are doomed, too, but HUP does not wait for anything.
+    // Running ones are also doomed, but HUP does not wait for anything.
     site.reload();
     pressure.go_on();
     site.wait_for_others(&workers);

@@ -35,7 +35,7 @@ fn ten_reloads_in_a_row_lose_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Clients that leave when they are told to, until the server is gone.
+/// Clients that leave when the server announces its end, until the server is gone.
 fn leaving(site: &Site) -> [client::Load; 2] {
     let manners = [Manner::KeepAlive, Manner::ConnectionPerRequest];
     let loads = manners.map(|manner| client::Load::start(&site.target(), 4, manner));

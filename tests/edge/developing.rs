@@ -1,4 +1,4 @@
-//! What a developer sees: changed files are loaded, and an error is shown until it is mended.
+//! The view of a developer: changed files are loaded, and an error is shown until it is mended.
 
 use crate::connection::Connection;
 use crate::language::{Language, edge};
@@ -40,7 +40,7 @@ fn broken(language: Language) -> &'static str {
     }
 }
 
-/// Where the app of `language` is in `folder`.
+/// The path of the app of `language` in `folder`.
 fn place(language: Language, folder: &Folder) -> PathBuf {
     folder.file(language.app().file_name().and_then(|name| name.to_str()).expect("it has one"))
 }

@@ -22,7 +22,7 @@ mod lua_alone {
     }
 }
 
-/// How many times the log says that a reload has failed, in a master's words or in a supervisor's.
+/// The number of times that the log says that a reload has failed, in the message of a master or of a supervisor.
 fn failures(log: &str) -> usize {
     log.matches("the app could not be loaded anew").count() + log.matches("the present workers stay").count()
 }

@@ -36,7 +36,7 @@ fn certificate_for(folder: &Folder, name: &str, hosts: &str) -> PathBuf {
     both
 }
 
-/// What curl gets, which believes only this certificate.
+/// The result of curl, which trusts only this certificate.
 fn curl(site: &Site, certificate: &Path, arguments: &[&str]) -> Vec<u8> {
     let port = site.address.port();
     let mut curl = Command::new("curl");
@@ -113,8 +113,8 @@ fn apps_are_served_over_tls(language: Language) {
     }
 }
 
-/// The process that encrypts what an app sends on a socket that it has taken has the end of it when the app has finished, and would
-/// end, too, before a client has it that is not fast.
+/// An app has taken a socket, and a process encrypts its output. That process sees the end when the app has finished, and could
+/// then also end before a slow client has all bytes.
 fn what_an_app_has_sent_is_passed_on_when_its_process_ends(language: Language) {
     const LENGTH: usize = 8 << 20;
     let _turn = turn::beside_others();
@@ -144,7 +144,8 @@ fn openssl(folder: &Folder, words: &str, more: &[&str]) {
     assert!(made.status.success(), "{words}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// What curl says of a request with the certificate and the key in these files of the folder: its exit status and the content.
+/// The result of curl for a request with the certificate and the key in these files of the folder: its exit status and the
+/// content.
 fn as_client(site: &Site, folder: &Folder, shown: Option<[&str; 2]>) -> (bool, String) {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "--max-time", "50", &format!("https://{}/client", site.address)]);

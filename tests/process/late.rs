@@ -62,7 +62,7 @@ impl Runtime for Obedient {
     }
 }
 
-/// The orders that have come, and the exchange that they are for.
+/// The orders that have arrived, and the exchange that they are for.
 #[derive(Default)]
 struct Orders {
     warnings: AtomicU32,
@@ -90,7 +90,7 @@ impl Context {
         self.0.interruptions.store(0, SeqCst);
     }
 
-    /// Sleeps as an app does. `false`: it was interrupted.
+    /// Sleeps as an app does. `false` if it was interrupted.
     fn sleep(&self, exchange: ExchangeId, time: Duration) -> bool {
         let mut left = Timespec::try_from(time).expect("it is not long");
         while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {
@@ -142,7 +142,7 @@ impl Host for Context {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         let target = str::from_utf8(request.head.target()).expect("tests are plain").to_owned();
         let (outlet, exchange) = reply.detach();
-        // An order may have come when the app before had returned to this host.
+        // An order may have arrived when the app before had returned to this host.
         self.forget_orders();
         if self.app(&target, outlet, exchange).is_none() {
             outlet.abandon(exchange);

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: told by the first process whatever the others do, without a gap, and never less than before.
+//! Metrics for Prometheus: from the first process, which needs no other for it, without a gap, and never less than before.
 
 use crate::client::{Target, get};
 use crate::native;
@@ -33,7 +33,7 @@ fn metrics_are_told_while_every_other_process_is_stuck() {
         });
         let (workers, others) = (server.wait_for_workers(2), descendants(server.pid()));
         workers.iter().for_each(|worker| send(*worker, Signal::STOP));
-        // A request that nobody answers.
+        // A request without an answer.
         let mut waiting = TcpStream::connect(server.address()).expect("the system accepts it");
         waiting.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").expect("it is open");
         if edge == "on" {
@@ -115,7 +115,7 @@ fn counters_never_go_back_whatever_ends() {
             look("workers that are recycled", &|seen| seen.get(&ended("requests")) >= f64::from(round));
             server.signal(Signal::HUP);
             look("a reload", &|seen| seen.get("oribi_generations_loaded_total") == f64::from(round) + 1.0);
-            // Nobody is on the way out who could be meant by what follows.
+            // No process that could be meant by the next steps is on its way out.
             look("the new workers", &|seen| {
                 let others =
                     ["starting", "retiring", "finishing"].map(|state| seen.get(&format!("oribi_workers{{state=\"{state}\"}}")));

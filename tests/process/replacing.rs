@@ -91,7 +91,7 @@ fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
             most = most.max(now.len());
             now.len() == workers && !now.iter().any(|worker| after.contains(worker))
         });
-        // One that has been told to go may take a moment to do so.
+        // A worker that has the order to end may take a moment.
         assert!(most <= workers + 2, "{most}");
     }
 }

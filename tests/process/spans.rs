@@ -1,4 +1,5 @@
-//! `--trace-export`: the spans of sampled requests reach a collector, whatever becomes of that, of the exporter and of the server.
+//! `--trace-export`: the spans of sampled requests reach a collector, also after failures of the collector, the exporter and
+//! the server.
 
 mod collector;
 
@@ -197,7 +198,7 @@ fn a_collector_that_was_away_gets_them_when_it_is_back() {
     server.wait_for_log("nothing listens there (connection refused)");
     let collector = Collector::start_at(address);
     wait_until("it has come", || spans_of(&collector, 1).len() == 4);
-    // Its connection ends, too.
+    // Its connection also ends.
     drop(collector);
     let collector = Collector::start_at(address);
     ask(site, "/", &caller(2, "01"));

@@ -40,7 +40,7 @@ fn settings() -> Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
-        // A replacement that waited for this would come too late for a test.
+        // A replacement that waited for this would arrive too late for a test.
         respawn_interval: Duration::from_secs(600),
         edge: std::env::var("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         edge_sandbox: std::env::var("ORIBI_EDGE_SANDBOX")
@@ -205,7 +205,7 @@ fn a_slow_client_is_not_the_fault_of_the_app() {
     assert!(!server.log().contains("is ended"), "{}", server.log());
 }
 
-/// With an edge its client is told, so nothing has failed.
+/// With an edge its client gets an answer, so nothing has failed.
 fn a_stuck_app_does_not_hold_up_the_end() {
     for (edge, status, told) in [("off", 1, ""), ("on", 0, "HTTP/1.1 502 ")] {
         let mut server = roles::start("server", &[("ORIBI_TEST_WORKERS", "1"), ("ORIBI_EDGE", edge)]);

@@ -1,4 +1,4 @@
-//! `oribi top` in a terminal of its own: what it shows, what keys do, and that the terminal is given back.
+//! `oribi top` in a terminal of its own: its screen, its keys, and the restored terminal.
 
 use crate::client::get;
 use crate::server::{Folder, Server, send, wait_for};
@@ -56,14 +56,14 @@ fn keys_are_obeyed_and_the_terminal_is_given_back() {
     terminal.forget();
     resize(&terminal.side, 40, 10);
     send(terminal.program.id(), Signal::WINCH);
-    // The line of keys is cut and stands in the tenth line.
+    // The line of keys is cut and is the tenth line.
     terminal.wait_for("\u{1b}[10;1H");
     terminal.wait_for("q quit  ? help  Tab tables  s sort  r re\u{1b}[0m");
     terminal.keyboard.write_all(b"q").expect("somebody reads");
     assert_eq!(terminal.end(), 0);
 }
 
-/// What the server tells of the worker `number`: its process, and how many threads it has.
+/// The server's report on the worker `number`: its process, and its number of threads.
 fn worker(path: &Path, number: &str) -> Option<u32> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_oribi")).args(["ctl", "backtrace", number, "--json", "--control"]).arg(path).output();

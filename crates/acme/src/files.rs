@@ -103,7 +103,7 @@ pub(crate) fn account_key(settings: &Settings) -> Result<AccountKey, String> {
     AccountKey::of(document.secret_pkcs8_der()).map_err(|why| failed(&why))
 }
 
-/// Creates the folder, or checks that nobody else can enter it.
+/// Creates the folder, or checks that no other user can enter it.
 fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     let failed =
         |path: &Path, why: String| format!("cannot use the folder {} for certificates (--acme-storage): {why}", path.display());
@@ -173,14 +173,14 @@ pub(crate) struct Right {
 }
 
 impl Drop for Right {
-    /// Closing the file is not enough: a child between fork and exec has it open, too, and would keep the lock.
+    /// Closing the file is not enough: a child between fork and exec also has it open, and would keep the lock.
     fn drop(&mut self) {
         _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl Right {
-    /// Takes the right; `None`: another process has it.
+    /// Takes the right; `None` if another process has it.
     pub(crate) fn take(settings: &Settings) -> Result<Option<Self>, String> {
         let path = settings.folder().join("lock");
         let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());

@@ -42,7 +42,7 @@ pub(crate) struct Answer {
 pub(crate) struct Https(Agent);
 
 impl Https {
-    /// Makes a client that accepts servers with a certificate of `authorities`; `None`: of the system's authorities.
+    /// Makes a client that accepts servers with a certificate of `authorities`; `None` for the system's authorities.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.

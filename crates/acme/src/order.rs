@@ -57,7 +57,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let chain = session.fetch(&place, "a certificate")?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
-    // The certificates are encoded anew, so that no other bytes of the response get into the file.
+    // The certificates are encoded again, so that no other bytes of the response get into the file.
     Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
 }
 
@@ -99,7 +99,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
     Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 
-/// Polls a document until its status is none of `unfinished`.
+/// Polls a document until its status is not among `unfinished`.
 fn follow<W: World>(
     session: &mut Session<'_, W>,
     mut document: Document,

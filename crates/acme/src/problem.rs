@@ -47,7 +47,7 @@ impl Problem {
         self.kind == kind
     }
 
-    /// Advice for the operator; empty: there is none. `challenge`: the problem is with a proof of this type.
+    /// Advice for the operator; empty without one. `challenge`: the problem is with a proof of this type.
     pub(crate) fn advice(&self, challenge: Option<Challenge>) -> &'static str {
         use Challenge::{Http, TlsAlpn};
         match (self.kind.as_str(), challenge) {

@@ -105,11 +105,11 @@ pub struct Settings {
     pub certificates: Vec<Names>,
     /// The URL of the authority's directory.
     pub directory: String,
-    /// The contact address for the authority; `None`: it gets none.
+    /// The contact address for the authority; `None` if it gets none.
     pub email: Option<String>,
     /// The folder for keys and certificates.
     pub storage: PathBuf,
-    /// A PEM file with the authorities that may sign the certificate of the directory's server; `None`: the system's.
+    /// A PEM file with the authorities that may sign the certificate of the directory's server; `None` for the system's.
     pub authorities: Option<PathBuf>,
     /// Whether the user agrees to the authority's terms.
     pub agreed: bool,

@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
     Taken(Partial),
     /// To be sent again later, perhaps after the time that the collector has asked for.
     Later { asked: Option<Duration>, why: String },
-    /// Refused for good.
+    /// Refused permanently.
     Refused(String),
 }
 

@@ -143,7 +143,7 @@ struct Names {
 }
 
 impl Names {
-    /// `None`: a name or number is too long, or the certificate makes no sense.
+    /// `None` if a name or number is too long, or the certificate makes no sense.
     fn of(certificate: &[u8]) -> Option<Self> {
         let outline = Outline::of(certificate)?;
         let name = |bytes| distinguished_name(bytes).filter(|text| text.len() <= LONGEST_NAME);

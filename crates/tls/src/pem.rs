@@ -60,7 +60,7 @@ fn replaced(mut text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The certificate without the trust settings behind it.
+/// The certificate without the trust settings after it.
 fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static> {
     let Some((_, _, behind)) = element(&certificate) else { return certificate };
     let size = certificate.len() - behind.len();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn certificates_are_found_in_every_form() {
-        // A sequence of one number stands for a certificate here; another one follows it.
+        // A sequence of one number represents a certificate here; another one follows it.
         let (alone, followed) = ("MAMCAQE=", "MAMCAQEwAwIBAg==");
         let certificate = vec![0x30, 3, 2, 1, 1];
         for label in ["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"] {

@@ -40,7 +40,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of the stage `stage`, at most for `time`; returns the present stage.
+    /// Waits for the end of the stage `stage`, at most for `time`; returns the current stage.
     fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
         let condition = |now: &mut Stage| *now == stage;
         *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
@@ -48,7 +48,7 @@ impl Progress {
 }
 
 impl Housekeeping {
-    /// Starts a thread that checks for changed scripts at the interval of the settings. `None`: the settings disable it.
+    /// Starts a thread that checks for changed scripts at the interval of the settings. `None` if the settings disable it.
     ///
     /// # Errors
     /// No thread could be started.
@@ -83,7 +83,7 @@ impl Housekeeping {
     }
 }
 
-/// Records the end of the thread, in whatever way it ends.
+/// Records the end of the thread, also after a panic.
 struct End<'a>(&'a Progress);
 
 impl Drop for End<'_> {

@@ -42,8 +42,8 @@ pub(crate) fn operators_state() -> Lua {
     lua
 }
 
-/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` stands for
-/// all default places.
+/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` means all
+/// default places.
 ///
 /// # Errors
 /// The state has no memory left, or no `package`.

@@ -105,7 +105,7 @@ my %app = (
 
 sub app { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)}; return $app{$name}->($env) }
 
-# Both shapes of the processes: who keeps the deadlines differs, and the apps see no difference.
+# Both shapes of the processes: different ones keep the deadlines, and the apps see no difference.
 my $edge;
 
 sub start { my (@options) = @_; forget_notes(); return TestServer->start(app => \&app, unix => 1, options => { edge => $edge, @options }) }

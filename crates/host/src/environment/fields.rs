@@ -130,7 +130,7 @@ impl Environment {
         self.fields.others.push(place);
     }
 
-    /// Adds the fields with underscores, behind all others, or drops them.
+    /// Adds the fields with underscores, after all others, or drops them.
     #[cold]
     fn lay_out_underscored(&mut self, request: &Request<'_>) {
         let mut numbers = std::mem::take(&mut self.fields.underscored);

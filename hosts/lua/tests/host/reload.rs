@@ -5,7 +5,7 @@ use oribi_lua::LuaSettings;
 use oribi_lua::script_path::ScriptSource;
 use std::time::Duration;
 
-/// Sweeps happen only when a test says so.
+/// Sweeps happen only when a test starts them.
 fn still(settings: &mut LuaSettings) {
     settings.sweep = Duration::ZERO;
 }
