@@ -12,9 +12,9 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
     let pressure = Pressure::on(&site, edge);
     let workers = site.titled("worker");
     let hangs = if language.has_mold() {
-        "was ended after 5 s (--load-timeout) without having loaded the app"
+        "was killed after 5 s (--load-timeout) without having loaded the app"
     } else {
-        "was ended after 5 s (--boot-timeout) before it could serve"
+        "was killed after 5 s (--boot-timeout) before it could serve"
     };
     for (word, reason) in [("die", "the app is broken"), ("hang", hangs)] {
         let failures = site.failures();
@@ -25,7 +25,7 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
         pressure.go_on();
         site.set_load(None);
     }
-    assert!(workers.is_subset(&site.titled("worker")), "the present workers stay");
+    assert!(workers.is_subset(&site.titled("worker")), "the current workers stay");
     site.reload();
     pressure.go_on();
     site.wait_for_others(&workers);

@@ -59,7 +59,7 @@ fn a_reload_within_a_drain_changes_nothing(language: Language, edge: Edge) {
     }
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
     must_have_lost_nothing(loads);
-    assert!(!site.server.log().contains("loading the app anew"), "{}", site.server.log());
+    assert!(!site.server.log().contains("reloading the app"), "{}", site.server.log());
 }
 
 fn a_stop_within_a_reload_loses_nothing(language: Language, edge: Edge) {
@@ -70,7 +70,7 @@ fn a_stop_within_a_reload_loses_nothing(language: Language, edge: Edge) {
             site.set_load(word);
         }
         site.server.signal(Signal::HUP);
-        site.server.wait_for_log(if language.has_mold() { "loading the app anew" } else { "replacing the workers" });
+        site.server.wait_for_log(if language.has_mold() { "reloading the app" } else { "replacing the workers" });
         site.server.signal(Signal::TERM);
         assert_eq!(site.server.wait(), 0, "{word:?}: {}", site.server.log());
         must_have_lost_nothing(loads);

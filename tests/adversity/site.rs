@@ -169,7 +169,7 @@ impl Site {
 
     /// The number of reloads that have failed.
     pub fn failures(&self) -> usize {
-        self.count(&["the app could not be loaded anew", "the present workers stay"])
+        self.count(&["the app could not be reloaded", "the current workers stay"])
     }
 
     /// All processes of the server, the first one left out.

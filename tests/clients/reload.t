@@ -65,7 +65,7 @@ for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off'
 # A file that is not a certificate: the current one stays, and the log has the reason.
 sub refused ($site, $before, $ask) {
     my $oribi   = $site->{oribi};
-    my $refusal = qr/cannot use the certificate \Q$site->{certificate}\E: .+; the present certificates stay/;
+    my $refusal = qr/cannot use the certificate \Q$site->{certificate}\E: .+; keeping the current certificates/;
     my $known   = () = $oribi->log_text =~ /$refusal/g;
     open my $out, '>', $site->{certificate} or die "$site->{certificate}: $!";
     print {$out} substr('-----BEGIN CERTIFICATE-----' . content_of($0), 0, 200);

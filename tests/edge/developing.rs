@@ -101,7 +101,7 @@ fn a_touch_loads_the_app_and_an_error_is_not_shown(language: Language) {
     wait_until("one", || get(address) == (200, "one".to_owned()));
     write(broken(language));
     touch();
-    server.wait_for_log("the app could not be loaded anew");
+    server.wait_for_log("the app could not be reloaded");
     assert_eq!(get(address), (200, "one".to_owned()), "{}", server.log());
     write(&answering(language, "two"));
     touch();

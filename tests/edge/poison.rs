@@ -59,7 +59,7 @@ fn workers_that_are_ended_because_they_are_stuck_keep_nobody_waiting(language: L
             get_another(&site, edge, "c", number);
         }
         let log = site.server.log();
-        assert_eq!(log.matches(") is ended: its app ").count(), 6, "{log}");
+        assert_eq!(log.matches(") is stopped: its app ").count(), 6, "{log}");
         nothing_waited(&site);
     }
 }

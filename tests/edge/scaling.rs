@@ -96,7 +96,7 @@ fn workers_that_cannot_start_are_told_of(language: Language) {
     server.site.set_boot(Some("503"));
     let (status, said) = outcome(server.begin(&["scale", "2"]));
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("/boot") && said.contains("503") && said.contains("goes on trying to have 2"), "{said}");
+    assert!(said.contains("/boot") && said.contains("503") && said.contains("keeps trying to start 2"), "{said}");
     Connection::open(server.site.address).get_fast(1);
     server.site.set_boot(None);
     // One that has started before may still fail.

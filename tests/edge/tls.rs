@@ -218,7 +218,7 @@ fn certificates_are_exchanged_by_hup(language: Language) {
     let second = certificate(&folder, "second");
     std::fs::write(&file, &good[..good.len() / 2]).expect("the folder is ours");
     site.server.signal(Signal::HUP);
-    site.server.wait_for_log("the present certificates stay");
+    site.server.wait_for_log("keeping the current certificates");
     assert_eq!(shown(&site), "CN=first");
     std::fs::copy(&second, &file).expect("the folder is ours");
     site.server.signal(Signal::HUP);
@@ -236,12 +236,11 @@ fn certificates_are_exchanged_when_files_change(language: Language) {
         assert_eq!(shown(&site), "CN=first");
         let second = certificate(&folder, "second");
         std::fs::write(&file, "no certificate").expect("the folder is ours");
-        site.server.wait_for_log("the present certificates stay");
+        site.server.wait_for_log("keeping the current certificates");
         assert_eq!(shown(&site), "CN=first");
         std::fs::rename(&second, &file).expect("the folder is ours");
         wait_until("the new certificate is shown", || shown(&site) == "CN=second");
-        let reloaded =
-            site.server.log().contains("loading the app anew") || site.server.log().contains("replacing the workers");
+        let reloaded = site.server.log().contains("reloading the app") || site.server.log().contains("replacing the workers");
         assert_eq!(reloaded, edge == "off", "{}", site.server.log());
     }
 }

@@ -339,7 +339,7 @@ fn a_generation_that_does_not_load_leaves_the_old_one_serving() {
     let load = Load::start(&target, 4, Manner::KeepAlive);
     for number in [2, 3] {
         master.signal(Signal::HUP);
-        master.wait_for_log(&format!("the app could not be loaded anew: generation {number} "));
+        master.wait_for_log(&format!("the app could not be reloaded: generation {number} "));
     }
     load.wait_for_more(500);
     assert_eq!(load.stop(), Vec::<String>::new());

@@ -341,7 +341,7 @@ fn workers_stay_if_others_cannot_start() {
     let before = wait_for_contexts(&server, 2, 1);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
-    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
+    server.wait_for_log("the current workers stay: fix the errors above, then send HUP again");
     get(&target).expect("they serve on");
     std::fs::remove_file(&file).expect("removed");
     wait_until("only they are left", || same(&server.workers(), &before));
@@ -365,7 +365,7 @@ fn workers_stay_if_there_may_be_no_more_processes() {
     let before = server.wait_for_workers(2);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
-    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
+    server.wait_for_log("the current workers stay: fix the errors above, then send HUP again");
     let log = server.log();
     assert!(log.contains("cannot start a worker: Resource temporarily unavailable") && log.contains("ulimit -u"), "{log}");
     get(&target).expect("they serve on");
@@ -393,7 +393,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     }
     server.signal(Signal::HUP);
     wait_until("both have failed", || count(&server, "end 1") == 2);
-    wait_until("the first one has ended", || count(&server, "the present workers stay") == 1);
+    wait_until("the first one has ended", || count(&server, "the current workers stay") == 1);
     std::fs::write(&hangs, "").expect("written");
     std::fs::remove_file(&fails).expect("removed");
     server.signal(Signal::HUP);
@@ -403,7 +403,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     std::fs::remove_file(&hangs).expect("removed");
     server.wait_for_log("all workers have been replaced");
     wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
-    assert_eq!(count(&server, "the present workers stay"), 1, "{}", server.log());
+    assert_eq!(count(&server, "the current workers stay"), 1, "{}", server.log());
 }
 
 /// A worker that cannot start has begun a pause, which is not for those that replace others.

@@ -146,7 +146,7 @@ pub fn a_program_that_cannot_serve_is_no_upgrade() {
     load.wait_for_more(100);
     std::fs::write(&file, "").expect("the folder is ours");
     first.signal(Signal::USR2);
-    first.wait_for_log("so this one serves on");
+    first.wait_for_log("so this one keeps serving");
     load.wait_for_more(100);
     assert!(title(first.pid()).starts_with("oribi: master"), "{}", title(first.pid()));
     std::fs::remove_file(&file).expect("it is there");

@@ -306,12 +306,15 @@ fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
         load.wait_for_more(50);
         let before = wait_for("all processes", || Some(state(&site)).filter(|(_, below, ..)| below.len() >= 2));
         let fakes = [
-            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one serves on"),
+            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one keeps serving"),
             ("#!/bin/sh\nsleep 0.2\nkill -9 $$\n", "was killed by signal 9"),
-            ("#!/bin/sh\nexec sleep 600\n", "does not serve after 3 s (--upgrade-timeout) and is ended; this one serves on"),
+            (
+                "#!/bin/sh\nexec sleep 600\n",
+                "does not serve after 3 s (--upgrade-timeout) and is stopped; this one keeps serving",
+            ),
             ("#!/no/such/interpreter\n", "cannot start "),
             // Its edges and workers cannot start.
-            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one serves on"),
+            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one keeps serving"),
         ];
         // Each twice in a row.
         for (fake, reason) in fakes.into_iter().flat_map(|fake| [fake, fake]) {

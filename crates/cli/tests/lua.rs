@@ -183,10 +183,10 @@ fn hup_loads_the_script_anew_unless_it_is_broken() {
         }
     };
     for (broken, why) in [("return function(", "Syntax Error"), ("return require('no_such_module')", "no_such_module.lua")] {
-        let before = place.log().matches("the present workers stay: ").count();
+        let before = place.log().matches("the current workers stay: ").count();
         place.file("app.lua", broken);
         hang_up();
-        wait_for(&|log| log.matches("the present workers stay: ").count() > before && log.contains(why));
+        wait_for(&|log| log.matches("the current workers stay: ").count() > before && log.contains(why));
         assert!(place.get("/").ends_with("first"));
     }
     app("second");
@@ -304,9 +304,9 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
     }
     let edge = std::env::var("ORIBI_EDGE").as_deref() != Ok("off");
     place.wait_for_log(if edge {
-        "is ended: its app does not react"
+        "is stopped: its app does not react"
     } else {
-        "is ended: its app has done nothing for 2 s: GET /pattern"
+        "is stopped: its app has done nothing for 2 s: GET /pattern"
     });
     place.file("go", "");
     let mut text = String::new();

@@ -13,8 +13,7 @@ pub const FAILING: Act = Act { name: "failing reload", perform: failing };
 
 /// Whether the last reload has succeeded, according to the server's log.
 pub fn has_ended(log: &str) -> bool {
-    let of_master =
-        log.rfind("loading the app anew, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());
+    let of_master = log.rfind("reloading the app, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());
     match of_master {
         Some(number) => log.contains(&format!("generation {number} has taken over")),
         None => log.rfind("replacing the workers").is_some_and(|begun| log[begun..].contains("all workers have been replaced")),
@@ -48,7 +47,7 @@ fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));
     scene.signal(Signal::HUP)?;
-    let what = if scene.language == Language::Lua { "the present workers stay" } else { "could not be loaded anew" };
+    let what = if scene.language == Language::Lua { "the current workers stay" } else { "could not be reloaded" };
     let said = scene.says(mark, what);
     scene.site.set_boot(None);
     said?;

@@ -90,7 +90,7 @@ fn with_reload(scene: &Scene) -> Result<usize, String> {
 fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));
-    let said = scene.signal(Signal::USR2).and_then(|()| scene.says(mark, "so this one serves on"));
+    let said = scene.signal(Signal::USR2).and_then(|()| scene.says(mark, "so this one keeps serving"));
     scene.site.set_boot(None);
     said.map(|()| 1)
 }
