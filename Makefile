@@ -10,7 +10,7 @@ RUBY    ?= /usr/bin/ruby
 PORT    ?= 5000
 # Flags of `make study`, as in STUDY='--resume --only short'.
 STUDY   ?=
-# How long `make endure` takes.
+# The time for `make endure`.
 MINUTES ?= 10
 # Seconds for each fuzz target.
 TIME    ?= 600
@@ -21,14 +21,14 @@ CARGO_FUZZ = 0.13.2
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
-# The perl and the ruby that `oribi` runs are those that the hosts were built for.
+# `oribi` runs the perl and the ruby for which the hosts were built.
 export ORIBI_PERL := $(PERL)
 export ORIBI_RUBY := $(RUBY)
 # Where rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# What is built: `release`, or `debug`, which is sooner done, for tests. Programs and hosts of one build belong together: the programs
-# are in target/bin, and the hosts are linked with that build.
+# The build: `release`, or `debug`, which is faster to build, for tests. Programs and hosts of one build belong together: the
+# programs are in target/bin, and the hosts are linked with that build.
 BUILT   ?= release
 export ORIBI_LIB_DIR = $(CURDIR)/target/$(BUILT)
 built   = grep -qsx $(BUILT) target/bin/built

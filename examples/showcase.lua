@@ -6,7 +6,7 @@
 
 local oribi = require "oribi"
 
--- All that stands outside of the function is done once, when the script is loaded. Each state has its own.
+-- All code outside of the function runs once, when the script is loaded. Each state has its own.
 local answered = 0
 
 local page = [[<!DOCTYPE html>
@@ -49,7 +49,7 @@ end
 answers["/upload"] = function(request)
     if request.method ~= "POST" then return 405, { Allow = "POST" } end
     local parts, values = oribi.parse_multipart(request:read("a"), request.content_type)
-    -- When it is no form, the second value says why.
+    -- If the content is not a form, the second value is the reason.
     if not parts then return 400, values end
     local lines = { "Thank you, ", oribi.escape_html(values.name or "whoever you are"), ".<ul>\n" }
     for _, part in ipairs(parts) do

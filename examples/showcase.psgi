@@ -1,4 +1,4 @@
-# What a PSGI app can do, without a framework: a form, an upload, a file, a stream, a late answer, work after the response.
+# The features of a PSGI app, without a framework: a form, an upload, a file, a stream, a late answer, work after the response.
 #
 #     oribi examples/showcase.psgi
 #
@@ -48,13 +48,13 @@ my %answers = (
             " bytes, sha256 $digest\n");
     },
 
-    # A handle of a file is sent from its present position on, without passing through Perl.
+    # A handle of a file is sent from its current position on, without passing through Perl.
     '/source' => sub {
         open my $handle, '<', __FILE__ or return text(500, "$!\n");
         return [ 200, [ 'Content-Type' => 'text/plain; charset=utf-8' ], $handle ];
     },
 
-    # write returns false when the client has gone: no need to go on then.
+    # write returns false when the client has gone: no need to continue then.
     '/stream' => sub {
         return sub {
             my ($respond) = @_;
@@ -73,7 +73,7 @@ my %answers = (
         };
     },
 
-    # The client does not wait for what is pushed here.
+    # The client does not wait for this work.
     '/after' => sub {
         my ($env) = @_;
         my $logger = $env->{'psgix.logger'};

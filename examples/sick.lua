@@ -1,13 +1,13 @@
--- An app that falls ill on demand, to see how the server's figures tell each illness (docs/observe.md, "From a symptom to the
--- cause"). sick.psgi says what the paths do.
+-- An app that falls ill on demand, to see each illness in the server's figures (docs/observe.md, "From a symptom to the
+-- cause"). sick.psgi describes the paths.
 --
 --     oribi examples/sick.lua --workers 2 --metrics 9090 --dashboard on
 
--- What is kept lives as long as this state, one of which each thread of a worker has.
+-- Kept values live as long as this state; each thread of a worker has one.
 local kept = {}
 local plain = { ["Content-Type"] = "text/plain" }
 
--- What the number behind a question mark is without one, and the most that it may be.
+-- The default of the number after a question mark, and its maximum.
 local numbers = { ["/slow"] = { 2, 60 }, ["/busy"] = { 0.5, 60 }, ["/leak"] = { 8, 64 }, ["/large"] = { 32, 256 } }
 
 local answers = {}

@@ -1,4 +1,4 @@
-# An app that falls ill on demand; docs/observe.md shows how the figures tell each illness. sick.ru and sick.lua are the same.
+# An app that falls ill on demand; docs/observe.md shows each illness in the figures. sick.ru and sick.lua are the same.
 #
 #     oribi examples/sick.psgi --workers 2 --metrics 9090 --dashboard on
 #
@@ -67,7 +67,7 @@ my %answers = (
     '/stuck' => sub { sleep 60 while 1 },
 );
 
-# What the number is without one, and the most that it may be.
+# The default of the number, and its maximum.
 my %default = ('/slow' => 2,  '/busy' => 0.5, '/leak' => 8,  '/large' => 32);
 my %highest = ('/slow' => 60, '/busy' => 60,  '/leak' => 64, '/large' => 256);
 

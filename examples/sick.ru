@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# An app that falls ill on demand, to see how the server's figures tell each illness (docs/observe.md, "From a symptom to the
-# cause"). sick.psgi says what the paths do.
+# An app that falls ill on demand, to see each illness in the server's figures (docs/observe.md, "From a symptom to the
+# cause"). sick.psgi describes the paths.
 #
 #     oribi examples/sick.ru --workers 2 --metrics 9090 --dashboard on
 
 KEPT = [] # rubocop:disable Style/MutableConstant
-# What the number behind a question mark is without one, and the most that it may be.
+# The default of the number after a question mark, and its maximum.
 NUMBERS = { "/slow" => [2, 60], "/busy" => [0.5, 60], "/leak" => [8, 64], "/large" => [32, 256] }.freeze
 
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

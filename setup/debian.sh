@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup/debian.sh LIST...: installs what is missing of the Debian packages in setup/packages.LIST. With nothing missing it
-# asks dpkg once and needs neither a network nor root.
+# setup/debian.sh LIST...: installs the missing Debian packages of setup/packages.LIST. With nothing missing it asks dpkg
+# once and needs neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
 
@@ -52,7 +52,7 @@ bundler=/usr/share/rubygems-integration/all/gems/bundler-2.3.15/lib
 			apt-get install -qq --no-install-recommends $missing </dev/null
 } || give_up "Debian's packages could not be installed."
 
-# Nor shall it start at the next boot because of us.
+# It must not start at the next boot because of us either.
 # not_at_boot PACKAGE UNIT...: when PACKAGE has just been installed.
 not_at_boot() {
 	case "$missing " in

@@ -1,8 +1,8 @@
 #!/bin/sh
 # setup/debian13-run.sh COMMAND...: runs a command in the Debian 13 that setup/debian13.sh made. This checkout is there at its
-# own path, read-write, and the command runs as its owner; the folder one is in stays that when it is within the checkout. The
-# command's processes have a PID namespace of their own and end with it; what is mounted for it, and its /tmp, is there for it
-# alone, so nothing outside can be deleted through a mount that was left behind. The network and its ports are the machine's.
+# own path, read-write, and the command runs as its owner; the current folder stays the same if it is within the checkout. The
+# command's processes have a PID namespace of their own and end with it; its mounts and its /tmp exist for it alone, so
+# nothing outside can be deleted through a mount that was left behind. The network and its ports are the machine's.
 #
 # Of the environment only CI, TERM and names that begin with ORIBI_ go in: for others say `setup/debian13-run.sh env NAME=VALUE ...`.
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup/debian13.sh: makes target/debian13, a Debian 13 with the packages of setup/packages.debian13, for the tests of a second
-# generation of Ruby; it installs what is missing there and leaves the rest alone. ORIBI_DEBIAN13 names another folder, for
+# generation of Ruby; it installs missing packages there and leaves the rest alone. ORIBI_DEBIAN13 names another folder, for
 # instance one that several checkouts share. With nothing missing it needs neither a network nor root.
 set -eu
 cd "$(dirname "$0")"
@@ -28,7 +28,7 @@ find_missing() {
 if ! command -v dpkg-query >/dev/null || ! command -v debootstrap >/dev/null; then
 	give_up "dpkg or debootstrap is missing. On Debian: apt-get install debootstrap"
 fi
-# It gets its name when it is complete, so what has that name is.
+# It gets its name when it is complete, so a folder with that name is complete.
 if [ -d "$chroot" ]; then
 	find_missing
 	[ -n "$missing" ] || exit 0
@@ -43,7 +43,7 @@ mkdir -p "$(dirname "$chroot")"
 exec 9>"$chroot.lock"
 flock 9
 
-# What apt here knows about ways to the mirrors, for wget in debootstrap and for apt in the chroot.
+# The settings of this machine's apt for access to the mirrors, for wget in debootstrap and for apt in the chroot.
 http_proxy=${http_proxy-$(apt-config dump --format '%v' Acquire::http::Proxy)}
 https_proxy=${https_proxy-$(apt-config dump --format '%v' Acquire::https::Proxy)}
 export http_proxy https_proxy
@@ -60,7 +60,7 @@ in_chroot() {
 }
 
 log=$chroot.log
-# logged STEP COMMAND...: runs it; what it says is shown only if it fails.
+# logged STEP COMMAND...: runs it, and shows its output only if it fails.
 logged() {
 	step=$1
 	shift
@@ -85,17 +85,17 @@ if [ ! -d "$chroot" ]; then
 		2>/dev/null | head -n 1) || mirror=
 	half=$chroot.half
 	rm -rf --one-file-system "$half"
-	# debootstrap mounts /proc there, and leaves it behind when it is interrupted.
+	# debootstrap mounts /proc there, and leaves it after when it is interrupted.
 	logged debootstrap unshare --mount debootstrap --variant=minbase trixie "$half" "${mirror:-http://deb.debian.org/debian}"
 	# No service starts in there: Debian asks policy-rc.d before it starts one.
 	printf '#!/bin/sh\nexit 101\n' >"$half/usr/sbin/policy-rc.d"
 	chmod 755 "$half/usr/sbin/policy-rc.d"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$half/etc/hosts"
-	# It can be made anew at any time: its files need not be safe on the disk before dpkg goes on, and nobody reads manuals.
+	# It can be made again at any time: its files need not be safe on the disk before dpkg continues, and manuals are not read.
 	echo force-unsafe-io >"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	printf 'path-exclude=/usr/share/%s/*\n' doc info locale man >>"$half/etc/dpkg/dpkg.cfg.d/chroot"
 	echo 'Acquire::Languages "none";' >"$half/etc/apt/apt.conf.d/90chroot"
-	# Mirrors that are kept as of a day are old by now, which whoever set this machine up has accepted or not.
+	# Mirrors that are kept as of a day are old by now; the settings of this machine accept that or not.
 	apt-config dump | grep -E '^Acquire::Check-(Valid-Until|Date) ' >>"$half/etc/apt/apt.conf.d/90chroot" || true
 	missing=$wanted
 	install_missing "$half"

@@ -17,7 +17,7 @@ for my $file ((map { index($_, "$root/") == 0 ? $_ : "$root$_" } @files), $list)
     unlink $file or -e $file and die "$file: $!\n";
     $folders{ dirname($file) } = 1;
 }
-# The folders of the modules go, too, where nothing else is in them.
+# The folders of the modules are also removed, if nothing else is in them.
 for my $folder (sort { length $b <=> length $a } keys %folders) {
     while ($folder =~ m{/Oribi|/auto|/Plack}) {
         rmdir $folder or last;

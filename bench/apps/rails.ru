@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Cell rails: one action behind the router and the middleware that Rails has in production, without a database.
-# A line in the log for each request is a policy and not a cost of serving: the log begins at warnings.
+# Cell rails: one action after the router and the middleware that Rails has in production, without a database. A line in the
+# log for each request is a policy and not a cost of serving: the log begins at warnings.
 ENV["RAILS_ENV"] = "production"
 require "rails"
 require "action_controller/railtie"
@@ -22,7 +22,7 @@ end
 # The action.
 class HelloController < ActionController::Base
   def show
-    headers["Content-Length"] = "11" # Unicorn would add none, and clients could not tell the end from a broken connection
+    headers["Content-Length"] = "11" # Unicorn would add none, and the end would look like a broken connection
     render plain: "Hello World"
   end
 end

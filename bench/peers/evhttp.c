@@ -1,7 +1,7 @@
 /* libevent's own HTTP server with a fixed reply: what Oribi over libevent is compared with.
  *
  * usage: evhttp ADDRESS FILE; ADDRESS is HOST:PORT (IPv4) or unix:PATH, the bytes of FILE are the content of every reply.
- * One thread. Signals end it. `evhttp --version` tells which libevent it is. */
+ * One thread. Signals end it. `evhttp --version` prints the version of libevent. */
 
 #include <arpa/inet.h>
 #include <err.h>

@@ -7,7 +7,7 @@ pub const SYSTEM_CALLS: &str = "system-calls";
 /// Bytes in one streamed piece; there is one for each letter from `a` to `p`.
 const PIECE: usize = 1024;
 
-/// What a cell asks for, and so which app answers.
+/// The kind of answer that a cell requires, which selects the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 11 bytes.
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// The target; the apps ignore it, nginx tells its locations apart by it.
+    /// The target; the apps ignore it, nginx distinguishes its locations by it.
     pub fn path(self) -> &'static str {
         match self {
             Answer::Hello | Answer::Sinatra | Answer::Rails => "/",
@@ -74,17 +74,17 @@ pub enum Encryption {
 /// One way of loading a server.
 #[derive(Debug)]
 pub struct Cell {
-    /// What `--cells` calls it.
+    /// Its name for `--cells`.
     pub name: &'static str,
-    /// What the table and the plots call it.
+    /// Its name in the table and the plots.
     pub title: &'static str,
-    /// What nginx does in this cell: the ratio is against this.
+    /// The work of nginx in this cell: the ratio is against this.
     pub yardstick: &'static str,
     /// Connections open at once.
     pub connections: usize,
     /// Requests written at once on a connection.
     pub depth: usize,
-    /// Requests open at once on a connection of HTTP/2; 0: it is one of HTTP/1.
+    /// Requests open at once on a connection of HTTP/2; 0 if it is one of HTTP/1.
     pub streams: usize,
     /// Whether and how connections are encrypted.
     pub encryption: Encryption,
@@ -92,7 +92,7 @@ pub struct Cell {
     pub close: bool,
     /// Bytes of content sent with each request; none means GET.
     pub upload: usize,
-    /// What comes back.
+    /// The expected response.
     pub answer: Answer,
 }
 

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client that believes nothing: it reads one response exactly, to check a server before and after a cell.
+//! A small HTTP/1.1 client that checks everything: it reads one response exactly, to check a server before and after a cell.
 
 use crate::cell::Cell;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// No body here is larger; a server that announces more is wrong.
 const LARGEST_BODY: u64 = 16 << 20;
-/// How long one read or write may take once a server has answered.
+/// The time that one read or write may take once a server has answered.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to a server on the loopback interface.
@@ -42,7 +42,7 @@ impl Connection {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// When the server closes or the time is up.
+    /// If the server closes or the time is up.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.reader.get_mut().write_all(bytes).map_err(|e| format!("cannot send: {e}"))
     }
@@ -50,7 +50,7 @@ impl Connection {
     /// Reads one response.
     ///
     /// # Errors
-    /// When it is not a well-formed response, ends early, or the time is up.
+    /// If it is not a well-formed response, ends early, or the time is up.
     pub fn receive(&mut self) -> Result<Response, String> {
         receive(&mut self.reader)
     }
@@ -58,7 +58,7 @@ impl Connection {
     /// Whether the server closes the connection now, without sending anything more.
     ///
     /// # Errors
-    /// When it sends something or leaves the connection open.
+    /// If it sends something or leaves the connection open.
     pub fn expect_close(&mut self) -> Result<(), String> {
         match self.reader.fill_buf() {
             Ok([]) => Ok(()),
@@ -129,7 +129,7 @@ fn receive(reader: &mut impl BufRead) -> Result<Response, String> {
 /// One read or write may take `patience`: a server may listen before it has loaded its app.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault.
 pub fn check(cell: &Cell, port: u16, keep: bool, patience: Duration) -> Result<(), String> {
     let closes = cell.close || !keep;
     let mut connection = Connection::open(port, patience)?;
@@ -160,7 +160,8 @@ fn check_turn(cell: &Cell, connection: &mut Connection, turn: usize) -> Result<(
     Ok(())
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;

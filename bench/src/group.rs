@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a group may take to end after it was asked to, before it is killed.
+/// The time that a group may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long the kernel may take to end what was killed: at once, unless a process hangs inside a system call.
+/// The time that the kernel may take to end killed processes: at once, unless a process hangs inside a system call.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running program and its descendants. Dropping it ends them all.
@@ -22,10 +22,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts `words` on some CPUs; what it prints goes to the file `output`.
+    /// Starts `words` on some CPUs; its output goes to the file `output`.
     ///
     /// # Errors
-    /// When the file or the program cannot be opened.
+    /// If the file or the program cannot be opened.
     pub fn start(words: &[String], cpus: &[usize], output: &Path) -> Result<Group, String> {
         let file = create(output)?;
         let errors = file.try_clone().map_err(|e| format!("{}: {e}", output.display()))?;
@@ -34,11 +34,11 @@ impl Group {
         Ok(Group { child: spawn(&mut command, words)?, output: output.to_owned() })
     }
 
-    /// As [`Group::start`], for a program that is spoken with by its standard input and output; only what it writes to standard
-    /// error goes to the file `output`.
+    /// As [`Group::start`], for a program that is controlled by its standard input and output; only its standard error goes to
+    /// the file `output`.
     ///
     /// # Errors
-    /// When the file or the program cannot be opened.
+    /// If the file or the program cannot be opened.
     pub fn converse(words: &[String], cpus: &[usize], output: &Path) -> Result<(Group, ChildStdin, ChildStdout), String> {
         let mut command = pinned(words, cpus);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(create(output)?);
@@ -54,7 +54,7 @@ impl Group {
         i32::try_from(self.child.id()).unwrap_or(i32::MAX)
     }
 
-    /// How it ended, if it did.
+    /// Its status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -75,7 +75,7 @@ impl Group {
     /// Waits until it ends by itself, at most `limit`.
     ///
     /// # Errors
-    /// When it takes longer, fails, or the user wants to stop.
+    /// If it takes longer, fails, or the user wants to stop.
     pub fn finish(&mut self, limit: Duration) -> Result<(), String> {
         let end = Instant::now() + limit;
         loop {
@@ -95,10 +95,11 @@ impl Group {
         }
     }
 
-    /// Ends everything: asks, waits up to `grace`, then kills what is left. Returns whether nothing had to be killed.
+    /// Ends everything: asks, waits up to `grace`, then kills the remaining processes. Returns whether nothing had to be
+    /// killed.
     pub fn end(&mut self, grace: Duration) -> bool {
         let Some(group) = Pid::from_raw(self.pid()) else { return true };
-        // Noted before the first process is gone: afterwards nothing would tell that its children were ours.
+        // Noted before the first process is gone: afterwards nothing would show that its children were ours.
         let members = process_tree::members(self.pid());
         let gone = |child: &mut Child| {
             let first = child.try_wait().is_ok_and(|status| status.is_some());

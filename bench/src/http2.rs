@@ -1,5 +1,5 @@
-//! A small HTTP/2 client that believes nothing: it checks a server before and after a cell of HTTP/2, as [`crate::client`] does in
-//! the others. It sends requests without compression and reads of a response its status, its content and its end.
+//! A small HTTP/2 client that checks everything: it checks a server before and after a cell of HTTP/2, as [`crate::client`]
+//! does in the others. It sends requests without compression and reads of a response its status, its content and its end.
 
 use crate::cell::Cell;
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ impl Connection {
 /// Checks that a server answers as many requests at once as `cell` opens, exactly, and then as many more on the same connection.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault.
 pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     let expected = cell.body();
     let mut connection = Connection::open(port, patience)?;
@@ -134,7 +134,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     let mut connection = Connection::open(port, patience).ok()?;
@@ -161,7 +162,7 @@ mod tests {
             let mut begin = [0; 24 + 9 + 9];
             stream.read_exact(&mut begin).expect("a preface and a request");
             stream.write_all(answer).expect("the client reads");
-            // A close with input that nobody has read would be a reset.
+            // A close with unread input would be a reset.
             stream.shutdown(std::net::Shutdown::Write).expect("the client is there");
             let _ = stream.read_to_end(&mut Vec::new());
         });

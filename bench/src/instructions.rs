@@ -1,7 +1,7 @@
 //! User-space instructions per request, counted by valgrind.
 //!
 //! The same server runs twice, for few and for many requests; loading the app costs the same both times, so the difference of
-//! the two counts belongs to the requests between them. The figure repeats to about a percent whatever else the machine does.
+//! the two counts belongs to the requests between them. The figure repeats to about a percent, also on a busy machine.
 
 use crate::cell::{self, Cell};
 use crate::client::Connection;
@@ -17,9 +17,9 @@ const CONNECTIONS: usize = 16;
 const TURNS: (usize, usize) = (20, 120);
 /// Perl takes some ten seconds to load an app under valgrind.
 const START: Duration = Duration::from_secs(120);
-/// How long a response may take under valgrind.
+/// The time that a response may take under valgrind.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a server may take to end and write its count.
+/// The time that a server may take to end and write its count.
 const END: Duration = Duration::from_secs(60);
 /// A request as browsers send it: 230 bytes, six fields.
 const REQUEST: &[u8] = b"GET /?name=world&lang=en HTTP/1.1\r\n\
@@ -33,7 +33,7 @@ const REQUEST: &[u8] = b"GET /?name=world&lang=en HTTP/1.1\r\n\
 /// Counts for one server.
 ///
 /// # Errors
-/// When it does not start, answer right or end under valgrind.
+/// If it does not start, answer right or end under valgrind.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<f64, String> {
     let few = run(installation, setup, TURNS.0)?;
     let many = run(installation, setup, TURNS.1)?;
@@ -90,7 +90,7 @@ fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize, keep: bool
     Ok(())
 }
 
-/// Waits until the server has done what the closed connections left to do: no CPU time spent for a while.
+/// Waits until the server has finished its work on the closed connections: no CPU time spent for a while.
 fn settle(server: &Server) -> Result<(), String> {
     for _ in 0..20 {
         let before = server.cpu();

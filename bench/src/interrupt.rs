@@ -1,10 +1,10 @@
-//! Ctrl-C and TERM: a flag that every wait looks at, so that whatever was started is ended on the way out.
+//! Ctrl-C and TERM: a flag that every wait looks at, so that all started processes are ended on the way out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often a wait looks at the flag and at what it waits for.
+/// The interval at which a wait checks the flag and its condition.
 pub const STEP: Duration = Duration::from_millis(20);
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -12,7 +12,7 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// Catches INT, TERM and HUP from now on.
 ///
 /// # Errors
-/// When the kernel refuses a handler.
+/// If the kernel refuses a handler.
 pub fn catch() -> Result<(), String> {
     let flag = FLAG.get_or_init(Arc::default);
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -29,7 +29,7 @@ pub fn requested() -> bool {
 /// Fails when the user wants to stop, so that `?` leads out.
 ///
 /// # Errors
-/// When the user wants to stop.
+/// If the user wants to stop.
 pub fn check() -> Result<(), String> {
     if requested() { Err("interrupted".to_owned()) } else { Ok(()) }
 }
@@ -37,7 +37,7 @@ pub fn check() -> Result<(), String> {
 /// Sleeps, but wakes when the user wants to stop.
 ///
 /// # Errors
-/// When the user wants to stop.
+/// If the user wants to stop.
 pub fn sleep(duration: Duration) -> Result<(), String> {
     let mut left = duration;
     while !left.is_zero() {

@@ -1,5 +1,5 @@
-//! What `oribi-bench` is made of: servers and loads in groups of processes that are ended whatever happens, the CPU time and the
-//! memory of such a group, the facts of the machine, tables and plots. The study in `bench/study` stands on it too.
+//! The parts of `oribi-bench`: servers and loads in groups of processes that are ended in any case, the CPU time and the memory
+//! of such a group, the facts of the machine, tables and plots. The study in `bench/study` also uses it.
 
 #![forbid(unsafe_code)]
 

@@ -6,19 +6,19 @@ use crate::server::{Installation, Server};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What wrk's own start and end may add to the time it was told to run.
+/// The time that wrk's own start and end may add to the time of its run.
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// What one run showed.
+/// The results of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Responses received in whole.
     pub requests: u64,
     /// Bytes received, heads included.
     pub bytes: u64,
-    /// How long it really took.
+    /// The time that it really took.
     pub duration: Duration,
-    /// Half of the responses took at most this; h2load does not tell.
+    /// Half of the responses took at most this; h2load does not print it.
     pub median: Option<Duration>,
     /// 99 of 100 responses took at most this.
     pub p99: Option<Duration>,
@@ -36,7 +36,7 @@ pub struct Failures {
     pub read: u64,
     /// The connection broke while a request was written.
     pub write: u64,
-    /// The status said so.
+    /// The status was that of an error.
     pub status: u64,
     /// It took more than wrk's limit of two seconds.
     pub timeout: u64,
@@ -87,7 +87,7 @@ impl Load<'_> {
     /// Starts it for `seconds`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start<'a>(installation: &Installation, server: &Server, cell: &'a Cell, seconds: u64) -> Result<Load<'a>, String> {
         let scheme = if cell.encryption == Encryption::None { "http" } else { "https" };
         let url = format!("{scheme}://127.0.0.1:{}{}", server.port, cell.answer.path());
@@ -121,7 +121,7 @@ impl Load<'_> {
     /// Waits for its end and reads the result.
     ///
     /// # Errors
-    /// When it fails or does not end in time.
+    /// If it fails or does not end in time.
     pub fn finish(mut self) -> Result<Outcome, String> {
         self.group.finish(Duration::from_secs(self.seconds) + MARGIN).map_err(|e| format!("load: {e}"))?;
         let output = self.group.output();
@@ -167,7 +167,7 @@ fn parse(line: &str) -> Option<Outcome> {
     })
 }
 
-/// Reads what h2load prints at its end. It tells of failures without their kinds: they count as failed reads.
+/// Reads the output of h2load at its end. It prints failures without their kinds: they count as failed reads.
 fn parse_h2load(output: &str, body: u64) -> Option<Outcome> {
     let line = |start| output.lines().find_map(|line| line.strip_prefix(start));
     let before = |text: &str, word: &str| {

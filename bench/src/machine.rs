@@ -1,4 +1,4 @@
-//! What was measured on, and with what: without it no figure means anything.
+//! The machine and the programs of a measurement: without them no figure means anything.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ pub fn system() -> Vec<(String, String)> {
     ]
 }
 
-/// The CPU's name as it may stand in a directory's name, with the number of CPUs.
+/// The CPU's name in a form for a directory's name, with the number of CPUs.
 pub fn label() -> String {
     let words: String = cpu_model().to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
     let mut label = words.split_whitespace().take(4).collect::<Vec<_>>().join("-");
@@ -93,7 +93,7 @@ fn after(text: &str, key: &str) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.trim().to_owned())
 }
 
-/// The words that change what a request costs; the rest may name disks and hosts.
+/// The words that change the cost of a request; the rest may name disks and hosts.
 fn mitigation_words(line: &str) -> String {
     const TELLING: [&str; 10] =
         ["mitigations", "nopti", "pti", "spectre", "spec_", "mds", "isolcpus", "nohz_full", "idle", "intel_pstate"];
@@ -102,7 +102,7 @@ fn mitigation_words(line: &str) -> String {
     if words.is_empty() { "no mitigation switched by hand".to_owned() } else { words.join(" ") }
 }
 
-/// What the kernel says of each known vulnerability of the CPU, and of what it does against it.
+/// The kernel's report on each known vulnerability of the CPU, and on its mitigation.
 pub fn vulnerabilities() -> Vec<(String, String)> {
     let directory = Path::new("/sys/devices/system/cpu/vulnerabilities");
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

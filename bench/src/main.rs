@@ -1,4 +1,4 @@
-//! Measures Oribi beside its peers. `bench/README.md` says what is measured and how to read it.
+//! Measures Oribi beside its peers. `bench/README.md` describes the measurements and how to read them.
 
 #![forbid(unsafe_code)]
 
@@ -80,14 +80,14 @@ fn choose(setups: Vec<Setup>, options: &Options) -> Result<Vec<Setup>, String> {
     Ok(setups.into_iter().filter(|setup| setup.is_yardstick() || names.contains(&setup.name)).collect())
 }
 
-/// What there is to measure.
+/// The possible measurements.
 #[derive(Default)]
 struct Installed {
     /// The set-ups whose server is there.
     setups: Vec<Setup>,
     /// Their titles and versions.
     versions: Vec<(String, String)>,
-    /// What is not there, with what to install.
+    /// The missing programs, with the packages to install.
     missing: Vec<String>,
 }
 

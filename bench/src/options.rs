@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The cells of `--quick`: one of each kind.
 const QUICK: [&str; 6] = ["keep-alive-64", "short", "body-64k", "upload-1m", "stream", cell::SYSTEM_CALLS];
 
-/// What the user asked for.
+/// The options of the user.
 #[derive(Debug)]
 pub struct Options {
     /// The cells and counts to do, in any order.
@@ -17,11 +17,11 @@ pub struct Options {
     pub servers: Option<Vec<String>>,
     /// Rounds and their length.
     pub plan: Plan,
-    /// Where the results go; none means `bench/results/DATE-MACHINE`.
+    /// The directory of the results; none means `bench/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
-    /// The program under test; none means the one that `make build` leaves.
+    /// The program under test; none means that of `make build`.
     pub oribi: Option<PathBuf>,
-    /// Whether to go on without the servers that are not installed.
+    /// Whether to continue without the servers that are not installed.
     pub allow_missing: bool,
 }
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 /// The width of a chart, in pixels.
 const WIDTH: f64 = 900.0;
-/// Where bars begin; names stand to the left.
+/// The left end of bars; names are to the left.
 const LEFT: f64 = 190.0;
-/// Where the axis ends; figures may stand to the right.
+/// The end of the axis; figures may be to the right.
 const RIGHT: f64 = 800.0;
 /// From one bar to the next.
 const ROW: f64 = 22.0;
@@ -26,18 +26,18 @@ text{font:13px system-ui,sans-serif;fill:#333}\
 /// One bar.
 #[derive(Debug)]
 pub struct Bar {
-    /// What it belongs to, which decides the colour.
+    /// The group that decides the colour.
     pub colour: Colour,
-    /// What stands beside it.
+    /// The text beside it.
     pub title: String,
-    /// How long it is, and its whisker.
+    /// Its length, and its whisker.
     pub figure: Spread,
 }
 
-/// Whose a bar is.
+/// The group of a bar, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// What the others are compared with.
+    /// The reference for the others.
     Yardstick,
     /// Oribi's.
     Own,
@@ -48,13 +48,13 @@ pub enum Colour {
 /// Bars that share an axis.
 #[derive(Debug)]
 pub struct Panel {
-    /// What stands above it.
+    /// The text above it.
     pub title: String,
-    /// What the axis counts.
+    /// The unit of the axis.
     pub unit: &'static str,
     /// From top to bottom.
     pub bars: Vec<Bar>,
-    /// Where a dashed line says "as much as the yardstick".
+    /// The place of a dashed line for "as much as the yardstick".
     pub reference: Option<f64>,
     /// Decimal places of the figures.
     pub digits: usize,

@@ -1,4 +1,4 @@
-//! What the kernel knows about a process, its descendants, and the other processes of its process group.
+//! The kernel's data about a process, its descendants, and the other processes of its process group.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What was spent since `before`.
+    /// The time and memory spent since `before`.
     pub fn since(self, before: Cpu) -> Cpu {
         Cpu { user: self.user.saturating_sub(before.user), system: self.system.saturating_sub(before.system) }
     }
@@ -25,7 +25,7 @@ impl Cpu {
     }
 }
 
-/// One process, told apart from a later one with the same number by the time it started.
+/// One process, distinguished from a later one with the same number by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The process number.

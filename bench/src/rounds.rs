@@ -14,20 +14,21 @@ use crate::tls;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a server is loaded before anything counts, in seconds.
+/// The time for which a server is loaded before anything counts, in seconds.
 const WARM_UP: u64 = 1;
-/// When the newcomer knocks, and when memory is read: well after wrk's connections are up.
+/// The time after which the newcomer knocks and memory is read: well after the start of the connections of wrk.
 const INTO_WARM_UP: Duration = Duration::from_millis(300);
-/// How long the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from that.
+/// The time for which the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from
+/// that.
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(500);
 /// Between the end of one load and the next figure: the server notices that its clients are gone.
 const SETTLE: Duration = Duration::from_millis(100);
 /// For how long at a time servers are watched doing nothing.
 const IDLE: Duration = Duration::from_millis(250);
-/// How long they may take to come to rest, in seconds: a server that takes one connection after the other finds out only then
-/// that thousands which waited are closed.
+/// The time that they may take to come to rest, in seconds: a server that takes one connection after the other finds out only
+/// then that thousands which waited are closed.
 const WIND_DOWN: u64 = 5;
-/// How often they are watched until then.
+/// The interval at which they are watched until then.
 const IDLE_LOOKS: u64 = WIND_DOWN * 1000 / IDLE.as_millis() as u64;
 /// The share of [`IDLE`] above which a server without clients is called busy.
 const IDLE_SHARE: f64 = 0.2;
@@ -35,9 +36,9 @@ const IDLE_SHARE: f64 = 0.2;
 /// One server under load once.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// What wrk saw.
+    /// The results of wrk.
     pub outcome: Outcome,
-    /// What the server's processes spent meanwhile.
+    /// The resources that the server's processes used meanwhile.
     pub cpu: Cpu,
 }
 
@@ -70,13 +71,13 @@ pub struct Entry {
     pub name: String,
     /// The set-up's title.
     pub title: String,
-    /// Why it is not measured although nothing failed.
+    /// The reason why it is not measured although nothing failed.
     pub cannot: Option<String>,
-    /// What was wrong beside the failures that wrk counted.
+    /// Faults beside the failures that wrk counted.
     pub problems: Vec<String>,
     /// KiB of all its processes, under load.
     pub memory: u64,
-    /// How long a new client waited for its answer under load; none when it got none.
+    /// The time for which a new client waited for its answer under load; none when it got none.
     pub newcomer: Option<Duration>,
     /// One for each round; none when the round itself failed.
     pub rounds: Vec<Option<Round>>,
@@ -117,10 +118,10 @@ pub struct CellResult {
     pub entries: Vec<Entry>,
 }
 
-/// How a cell is measured.
+/// The way in which a cell is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How often each server is loaded.
+    /// The number of loads of each server.
     pub rounds: usize,
     /// For how long each time.
     pub seconds: u64,
@@ -129,7 +130,7 @@ pub struct Plan {
 /// Measures a cell. `broken` holds servers that did not start once, with the reason: they are not waited for again.
 ///
 /// # Errors
-/// Only when the user wants to stop: what a server does wrong is part of the result.
+/// Only when the user wants to stop: the faults of a server are part of the result.
 pub fn measure(
     installation: &Installation,
     cell: &'static Cell,

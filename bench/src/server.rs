@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Below the range from which the kernel takes the client's own ports (32768 by default), so that no client sits on them.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
-/// How long a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
+/// The time that a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
 pub const START: Duration = Duration::from_secs(20);
 
-/// Where things are.
+/// The paths of programs and directories.
 #[derive(Debug)]
 pub struct Installation {
     /// The `bench` directory of the checkout.
@@ -39,7 +39,7 @@ impl Installation {
     /// A new directory that a worker which gave up its rights can use too.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn directory(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.scratch.join(name);
         let told = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -58,20 +58,20 @@ impl Drop for Installation {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens on the loopback interface.
+    /// Its address on the loopback interface.
     pub port: u16,
     group: Group,
     serves: Serves,
-    /// How much it had printed when it began to listen: banners explain no error.
+    /// The size of its output when it began to listen: banners explain no error.
     banner: usize,
 }
 
 impl Server {
-    /// Starts a server for a cell, behind `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
+    /// Starts a server for a cell, after `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
     /// it answers right.
     ///
     /// # Errors
-    /// When it does not start or answers wrong, with its last words.
+    /// If it does not start or answers wrong, with its last words.
     pub fn start(
         installation: &Installation,
         setup: &Setup,
@@ -106,7 +106,7 @@ impl Server {
             write(template, places.fill(&text).as_bytes())?;
         }
         write(cell.name, &cell.body())?;
-        // Peers without fixed answers find it under one name, whatever the cell.
+        // Peers without fixed answers find it under one name, in every cell.
         write(cell.answer.app(), &cell.body())?;
         let words = [prefix, &setup.command(cell.name, &places)?].concat();
         let group = Group::start(&words, &[installation.server_cpu], &directory.join("output"))?;
@@ -137,7 +137,7 @@ impl Server {
     /// Checks that the answer is right now.
     ///
     /// # Errors
-    /// What is wrong, with the server's last words.
+    /// The error, with the server's last output.
     pub fn check(&self, cell: &Cell) -> Result<(), String> {
         self.check_within(cell, client::PATIENCE)
     }
@@ -180,7 +180,7 @@ impl Server {
 /// A port on which no server listens.
 ///
 /// # Errors
-/// When all are taken.
+/// If all are taken.
 pub fn free_port() -> Result<u16, String> {
     for _ in 0..10_000 {
         let port = 21000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
@@ -194,7 +194,7 @@ pub fn free_port() -> Result<u16, String> {
 /// Makes the scratch directory.
 ///
 /// # Errors
-/// When it cannot be made.
+/// If it cannot be made.
 pub fn scratch() -> Result<PathBuf, String> {
     let path = std::env::temp_dir().join(format!("oribi-bench-{}", std::process::id()));
     fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -14,7 +14,7 @@ pub const YARDSTICK: &str = "nginx";
 pub struct Setup {
     /// The file's name without its ending; what `--servers` calls it.
     pub name: String,
-    /// What the table and the plots call it.
+    /// Its name in the table and the plots.
     pub title: String,
     /// Debian's packages that bring it; empty for Oribi.
     pub package: String,
@@ -30,15 +30,15 @@ pub struct Setup {
     extra: BTreeMap<String, String>,
     /// A file of `bench/servers` to be filled in and put into the server's directory.
     pub template: Option<String>,
-    /// How a worker serves its connections.
+    /// The way in which a worker serves its connections.
     pub serves: Serves,
-    /// Whether the instruction count goes over one connection: a lockstep of several would wait for what the server waits for.
+    /// Whether the instruction count goes over one connection: a lockstep of several would wait for the same as the server.
     pub alone: bool,
     /// Whether it takes part in the cells of HTTP/2.
     http2: bool,
     /// Whether it takes part in the cells of TLS.
     pub tls: bool,
-    /// What a web server in front is told in its template: how it passes requests on.
+    /// The part for the template of a web server in front: how it passes requests on.
     pub pass: String,
     /// If given, the only cells it takes part in.
     only: Option<BTreeSet<String>>,
@@ -48,25 +48,25 @@ pub struct Setup {
     cannot: BTreeMap<String, String>,
 }
 
-/// How a worker serves its connections.
+/// The way in which a worker serves its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serves {
     /// All at the same time, each for as long as its client wants.
     Many,
     /// One at a time, so that a second one waits as long as the first stays open.
     OneConnection,
-    /// One request on each, and says that it closes.
+    /// One request on each connection, whose end it announces.
     OneRequest,
 }
 
-/// What a set-up does in a cell.
+/// The use of a set-up in a cell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// It is measured.
     Takes,
     /// It is left out, because it would say nothing new.
     Skips,
-    /// It is left out, and the table says why.
+    /// It is left out, and the table has the reason.
     Cannot(&'a str),
 }
 
@@ -144,7 +144,7 @@ impl Setup {
     /// Reads every `*.server` of a directory: the yardstick first, then Oribi, then the peers by name.
     ///
     /// # Errors
-    /// When a file cannot be read or understood, or the yardstick is not there.
+    /// If a file cannot be read or understood, or the yardstick is not there.
     pub fn read_all(directory: &Path) -> Result<Vec<Setup>, String> {
         let told = |e: std::io::Error| format!("{}: {e}", directory.display());
         let mut setups = Vec::new();
@@ -173,7 +173,7 @@ impl Setup {
         self.name.starts_with("oribi")
     }
 
-    /// What it does in a cell or a count.
+    /// Its use in a cell or a count.
     pub fn part(&self, cell: &str) -> Part<'_> {
         if let Some(reason) = self.cannot.get(cell) {
             Part::Cannot(reason)
@@ -204,7 +204,7 @@ impl Setup {
     /// The first line that it prints about its version.
     ///
     /// # Errors
-    /// When it is not there, with what to install.
+    /// If it is not there, with what to install.
     pub fn version(&self, oribi: &Path) -> Result<String, String> {
         let remedy = if self.is_oribi() {
             "run `make build`, or name the program with --oribi".to_owned()
@@ -247,7 +247,7 @@ impl Setup {
     }
 }
 
-/// What the words in braces stand for.
+/// The values of the words in braces.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// `{port}`: where to listen.
@@ -258,10 +258,10 @@ pub struct Places {
     pub directory: PathBuf,
     /// `{oribi}`: the program.
     pub oribi: PathBuf,
-    /// `{http2}`: this word in a cell of HTTP/2, otherwise nothing, for servers that must be told.
+    /// `{http2}`: this word in a cell of HTTP/2, otherwise nothing, for servers that need it.
     pub http2: bool,
-    /// `{ssl}`: this word in a cell of TLS, otherwise nothing. `{certificate}` and `{key}` are files of the server's directory, and
-    /// `{listen}` is the address as Oribi is told it.
+    /// `{ssl}`: this word in a cell of TLS, otherwise nothing. `{certificate}` and `{key}` are files of the server's directory,
+    /// and `{listen}` is the address in Oribi's syntax.
     pub encrypted: bool,
     /// `{pass}`: how a web server in front passes requests on.
     pub pass: String,

@@ -9,14 +9,14 @@ use crate::setup::Setup;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// How long the server is loaded: long enough that accepting the connections is a percent of all calls.
+/// The time for which the server is loaded: long enough that accepting the connections is a percent of all calls.
 const SECONDS: u64 = 2;
-/// How long strace may take to attach or to detach.
+/// The time that strace may take to attach or to detach.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Calls rarer than this per request are not named.
 const RARE: f64 = 0.005;
 
-/// What strace counted.
+/// The counts of strace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls {
     /// Per request, all together.
@@ -28,7 +28,7 @@ pub struct Calls {
 /// Counts for one server.
 ///
 /// # Errors
-/// When the server does not start, or strace may not attach to it.
+/// If the server does not start, or strace may not attach to it.
 pub fn count(installation: &Installation, setup: &Setup) -> Result<Calls, String> {
     let hello = cell::ALL.iter().find(|cell| cell.name == "keep-alive-64").ok_or("no keep-alive cell")?;
     let server = Server::start(installation, setup, hello, &[], START)?;

@@ -1,4 +1,4 @@
-//! What the kernel knows of each thread of a group of processes: running time in nanoseconds, and how often it was switched.
+//! The kernel's data about each thread of a group of processes: running time in nanoseconds, and the number of switches.
 //!
 //! `/proc/PID/stat` counts in ticks of a hundredth of a second, which is too coarse for measurements shorter than seconds.
 
@@ -29,7 +29,7 @@ struct Thread {
     involuntary: u64,
 }
 
-/// What a group has spent between two moments.
+/// The resources that a group has used between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// On CPUs, in user space and in the kernel.
@@ -59,7 +59,7 @@ pub fn threads(root: i32) -> Threads {
 }
 
 impl Threads {
-    /// What was spent since `before`.
+    /// The resources used since `before`.
     pub fn since(&self, before: &Threads) -> Spent {
         let mut spent = Spent::default();
         for (name, now) in &self.threads {

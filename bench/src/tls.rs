@@ -1,22 +1,22 @@
-//! What the cells of TLS need beside the others: a certificate for all servers, and a client that checks them, which is curl.
+//! The additional parts of the cells of TLS: a certificate for all servers, and a client that checks them, which is curl.
 
 use crate::cell::Cell;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What the certificate and its key are called in a server's directory.
+/// The names of the certificate and its key in a server's directory.
 pub const CERTIFICATE: &str = "site.crt";
 /// See [`CERTIFICATE`].
 pub const KEY: &str = "site.key";
 
-/// What curl writes behind the content.
+/// The output of curl after the content.
 const FORMAT: &str = "\n%{http_version} %{http_code}";
 
 /// Makes a certificate with a P-256 key, what most sites have.
 ///
 /// # Errors
-/// When openssl is not there or fails.
+/// If openssl is not there or fails.
 pub fn make_certificate(directory: &Path) -> Result<(), String> {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
@@ -29,7 +29,7 @@ pub fn make_certificate(directory: &Path) -> Result<(), String> {
 /// Checks that a server answers exactly, and with the version of HTTP that the cell is about.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault.
 pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     let mut expected = cell.body();
     expected.extend_from_slice(if cell.streams > 0 { b"\n2 200" } else { b"\n1.1 200" });
@@ -42,8 +42,8 @@ pub fn check(cell: &Cell, port: u16, patience: Duration) -> Result<(), String> {
     Err(format!("wrong answer: {} bytes ({start:?}, at the end {end:?})", answer.len()))
 }
 
-/// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`. The
-/// time in which curl starts is in it.
+/// The time for which one new client waits for its answer while the server is under load, or none if it gets none within
+/// `patience`. The time in which curl starts is in it.
 pub fn newcomer(cell: &Cell, port: u16, patience: Duration) -> Option<Duration> {
     let start = Instant::now();
     ask(cell, port, patience).ok()?;

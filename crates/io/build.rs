@@ -1,5 +1,5 @@
 //! Finds the system's libevent if the feature asks for it: the shared library, because objects in a static archive do not
-//! always fit into language extensions, which contain this crate, too. The extensions name libevent themselves when they are
+//! always fit into language extensions, which also contain this crate. The extensions name libevent themselves when they are
 //! linked.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What must hold for all bytes that a web server, or a client in its place, can send over FastCGI.
+//! Properties of all bytes that a web server, or a client in its place, can send over FastCGI.
 
 use crate::fastcgi_transcript::{Item, What, read};
 use crate::records::{Record, pair};
@@ -123,7 +123,7 @@ impl<'a> Planned<'a> {
         Self { id, role, target, content, file, aborted, records }
     }
 
-    /// Compares the expected outcome with what has happened.
+    /// Compares the expected outcome with the real one.
     fn check(&self, items: &[Item]) {
         let happened = items.iter().filter_map(|item| match item {
             Item::Of(id, what) if *id == self.id => Some(what),
@@ -152,7 +152,7 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Valid requests, their records interleaved with one another and with records that belong to none of them.
+/// Valid requests, their records interleaved with one another and with records that do not belong to any of them.
 fn check_requests(data: &[u8], cuts: u8) {
     let mut source = Source(data);
     let count = 1 + source.byte() % 6;

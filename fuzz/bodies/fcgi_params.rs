@@ -1,4 +1,4 @@
-//! What must hold for all variables that a web server can send. The result is compared with a plain reading of them.
+//! Properties of all variables that a web server can send. The result is compared with a plain reading of them.
 
 use crate::fastcgi_transcript::{Head, head};
 use crate::records::{Pair, pair, pairs};
@@ -96,7 +96,7 @@ fn may_stand_in_target(byte: u8, limits: &Limits) -> bool {
     (byte.is_ascii_graphic() && byte != b'#') || (!byte.is_ascii() && !limits.strict_target)
 }
 
-/// The field that a variable stands for, if it is accepted.
+/// The field of a variable, if it is accepted.
 fn field(name: &[u8], value: &[u8]) -> Option<Pair> {
     let name = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect::<Vec<_>>();
     let token = name.iter().all(|byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(byte));

@@ -1,4 +1,4 @@
-//! What must hold for all responses that an app can give over FastCGI, as a web server reads them.
+//! Properties of all responses that an app can give over FastCGI, as a web server reads them.
 
 use crate::records::{Record, decode};
 use oribi_message::{FieldPair, ResponseHead, Role};
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a web server sees.
+/// The view of a web server.
 struct Seen {
     status: u16,
     fields: Vec<(Vec<u8>, Vec<u8>)>,

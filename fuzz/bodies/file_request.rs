@@ -1,4 +1,4 @@
-//! What must hold for everything that a client can send in a request for a file.
+//! Properties of all requests for a file that a client can send.
 
 use oribi_files::coding::{Choice, Coding, choose};
 use oribi_files::conditions::{Outcome, Validators, decide};

@@ -1,4 +1,4 @@
-//! What must hold for all bytes with which an app can frame its content.
+//! Properties of all bytes with which an app can frame its content.
 
 use oribi_proto::h1::FramedContent;
 

@@ -1,4 +1,4 @@
-//! What must hold for all bytes that a client can send.
+//! Properties of all bytes that a client can send.
 
 use crate::transcript::{Item, read};
 use oribi_proto::h1::Limits;

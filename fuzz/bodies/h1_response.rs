@@ -1,4 +1,4 @@
-//! What must hold for all responses that an app can give.
+//! Properties of all responses that an app can give.
 
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, Limits, Machine, Preset, Refusal};
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
 /// A name and a value.
 type Field = (Vec<u8>, Vec<u8>);
 
-/// What a strict client sees.
+/// The view of a strict client.
 #[derive(Debug)]
 struct Seen {
     status: u16,

@@ -1,12 +1,12 @@
-//! What must hold for all blocks of compressed fields, and for all fields that an app can set.
+//! Properties of all blocks of compressed fields, and for all fields that an app can set.
 
 use crate::frames::{self, Frame, HEADERS, PREFACE};
 use crate::http2_transcript::{Item, Manner, read};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h2::{Event, Limits, Machine, Preset};
 
-/// Blocks, each with its length in front, as heads and as trailers: they mean the same whole and byte by byte, and the machine bears them. Then the
-/// same bytes as fields of a response: what is written can be read again. Returns what happened.
+/// Blocks, each with its length in front, as heads and as trailers: they mean the same whole and byte by byte, and the machine
+/// bears them. Then the same bytes as fields of a response: written fields can be read again. Returns the events.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let mut input = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
     let (mut rest, mut id) = (data, 1);

@@ -1,12 +1,12 @@
-//! What must hold for all bytes that a client can send over HTTP/2.
+//! Properties of all bytes that a client can send over HTTP/2.
 
 use crate::frames::PREFACE;
 use crate::http2_transcript::{Item, Manner, read};
 use oribi_proto::h2::Limits;
 
-/// The first byte of `data` chooses the limits and what is done with requests, the second how the rest, the input, is cut.
-/// However it is cut, the result must be the same; [`read`] checks what else must hold. If the first byte is 64 or more, the
-/// preface and SETTINGS are put in front of the input. Returns what happened.
+/// The first byte of `data` chooses the limits and the treatment of requests, the second how the rest, the input, is cut.
+/// However it is cut, the result must be the same; [`read`] checks the other properties. If the first byte is 64 or more,
+/// the preface and SETTINGS are put in front of the input. Returns the events.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let [choice, cuts, input @ ..] = data else { return Vec::new() };
     let limits = limits_of(*choice);

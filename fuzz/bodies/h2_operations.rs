@@ -1,4 +1,4 @@
-//! What must hold whatever a client sends and whatever a caller does, in any order.
+//! Properties of the machine for all input of a client and all calls, in any order.
 
 use crate::frames::{self, CONTINUATION, DATA, Frame, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
@@ -23,11 +23,11 @@ struct Client {
     text: Vec<u8>,
     layout: HeadLayout,
     next: u32,
-    /// How much the server may send: on the connection, on new streams and on each stream that has been opened.
+    /// The amount that the server may send: on the connection, on new streams and on each stream that has been opened.
     window: i64,
     first_window: i64,
     windows: BTreeMap<u32, i64>,
-    /// How much the server has let the client send.
+    /// The amount that the server lets the client send.
     allowed: i64,
     stream_allowed: BTreeMap<u32, i64>,
     /// Streams that the server has ended, and those that the caller knows.
@@ -36,7 +36,7 @@ struct Client {
     over: bool,
 }
 
-/// Each byte of `data` and those behind it are something that the client sends or that the caller does.
+/// Each byte of `data` and those after it are something that the client sends or that the caller does.
 pub fn check(data: &[u8]) {
     let mut source = Source(data);
     let limits = Limits {
@@ -68,7 +68,7 @@ pub fn check(data: &[u8]) {
         assert!(client.machine.active() <= client.limits.streams as usize);
         assert_eq!(client.machine.active(), client.known.len());
     }
-    // Whatever has happened, all streams can be ended, and then the connection, too.
+    // In every state, all streams can be ended, and then also the connection.
     for id in client.known.clone() {
         let mut out = Vec::new();
         client.machine.finish(id, &mut out);
@@ -231,7 +231,7 @@ impl Client {
         }
     }
 
-    /// What a client does with the server's frames.
+    /// The client's treatment of the server's frames.
     fn receive(&mut self, out: &[u8]) {
         for frame in frames::decode(out) {
             let Frame { kind, id, ref content, .. } = frame;

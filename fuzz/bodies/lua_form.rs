@@ -1,8 +1,8 @@
-//! What must hold for all form data that a client can send to a Lua script.
+//! Properties of all form data that a client can send to a Lua script.
 
 use oribi_lua::modules::{cookie, form};
 
-/// What was read can be written and is read as the same; nothing gets lost.
+/// A form that was read can be written and is read as the same; nothing gets lost.
 pub fn check(data: &[u8]) {
     assert_eq!(form::decode(form::encode(data).as_bytes()), data);
     let pairs: Vec<_> = form::pairs(data).collect();

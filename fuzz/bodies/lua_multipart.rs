@@ -1,4 +1,4 @@
-//! What must hold for all uploads that a client can send to a Lua script.
+//! Properties of all uploads that a client can send to a Lua script.
 
 use oribi_lua::modules::multipart::{HEAD_BYTES, PARTS, parse};
 

@@ -33,7 +33,7 @@ impl Source<'_> {
     }
 }
 
-/// A request that a worker has taken, and what it has answered so far.
+/// A request that a worker has taken, and its answer so far.
 struct Hand {
     taken: Taken,
     text: Vec<u8>,
@@ -52,7 +52,7 @@ struct Asked {
     wished: usize,
 }
 
-/// What was seen, for tests that check that something happened at all.
+/// The observations, for tests that check that something happened at all.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Responses that were complete.
@@ -72,7 +72,7 @@ struct Play<'a> {
     /// Requests that have not ended.
     open: HashMap<Ticket, Asked>,
     withdrawn: HashSet<Ticket>,
-    /// What the worker that follows the rules has answered, by the text of the request.
+    /// The answers of the worker that follows the rules, by the text of the request.
     answered: HashMap<Vec<u8>, Vec<u8>>,
     texts: HashMap<Ticket, Vec<u8>>,
     asked: u32,
@@ -257,7 +257,7 @@ impl Play<'_> {
         self.seen.lost += usize::from(matches!(event, Event::Lost(_)));
         let text = self.texts.remove(&ticket).expect("every request has a text");
         match self.answered.remove(&text) {
-            // A stranger who writes to the claims may have deceived both.
+            // A stranger that writes to the claims may have deceived both.
             _ if self.claims => {}
             Some(said) => {
                 assert!(matches!(event, Event::Finished(_) | Event::Whole(..)), "{event:?} of what was answered by the rules");
@@ -306,7 +306,7 @@ impl Play<'_> {
         self.look();
     }
 
-    /// Whoever looks sees each request once; if nobody writes to the claims, all that are open, with their bytes.
+    /// A reader sees each request once; without strangers that write to the claims, it sees all open ones, with their bytes.
     fn look(&mut self) {
         let seen = self.memory.survey().expect("memory can be read");
         let mut texts = Vec::new();
@@ -380,7 +380,7 @@ impl Play<'_> {
         (part.start + self.source.below(USED.min(part.len() / 8)) * 8) as u64
     }
 
-    /// Whatever has happened, a worker that follows the rules can answer all that is left, and nothing is lost.
+    /// In every state, a worker that follows the rules can answer all remaining requests, and nothing is lost.
     fn end(&mut self) {
         self.players.truncate(STRANGER);
         self.edge.bury(STRANGER as u32);

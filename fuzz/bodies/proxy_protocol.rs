@@ -1,4 +1,4 @@
-//! What must hold for all first bytes of a connection that are read as a PROXY header.
+//! Properties of all first bytes of a connection that are read as a PROXY header.
 
 use oribi_proto::proxy_protocol::{Client, LONGEST, Step, Versions, read};
 use std::net::IpAddr;

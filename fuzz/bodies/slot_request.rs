@@ -1,8 +1,8 @@
-//! What must hold whatever stands where an edge should have written a request.
+//! Properties of any bytes in place of the request that an edge should have written.
 
 use oribi_ipc::slot::{Stored, glance, size_for_glance};
 
-/// Reads `data` as a worker does, and as somebody who only wants to know what it is about; returns whether it is a request.
+/// Reads `data` as a worker does, and as a process that only summarizes it; returns whether it is a request.
 pub fn check(data: &[u8]) -> bool {
     let mut stored = Stored::default();
     let is_request = stored.read(data).is_ok();

@@ -1,10 +1,10 @@
-//! What must hold whatever stands where a worker should have written the head of a response.
+//! Properties of any bytes in place of the head of a response that a worker should have written.
 
 use oribi_ipc::slot::{Content, Head, Heads, encode_head, encode_interim, encode_trailers};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Limits, Machine, Preset};
 
-/// Reads `data` as an edge does, and sends what it has read; returns whether anything was sent.
+/// Reads `data` as an edge does, and sends the result; returns whether anything was sent.
 pub fn check(data: &[u8]) -> bool {
     let mut heads = Heads::default();
     let once = heads.read(data, |head| pass_on(data, head));
@@ -68,7 +68,7 @@ fn machine() -> Machine {
     machine
 }
 
-/// Whoever reads it sees one head with that status, and not more fields than the worker's and the machine's own.
+/// A reader sees one head with that status, and not more fields than the worker's and the machine's own.
 fn check_lines(out: &[u8], status: u16, fields: usize) {
     const OWN: usize = 2;
     let text = out.strip_suffix(b"\r\n\r\n").expect("the empty line at the end");

@@ -1,4 +1,4 @@
-//! Requests in the memory of a pool, as a worker and the process that tells of them read them.
+//! Requests in the memory of a pool, as a worker and the process that reports them read them.
 #![no_main]
 
 #[path = "../bodies/slot_request.rs"]

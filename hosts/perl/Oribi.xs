@@ -1,7 +1,7 @@
-/* Oribi.xs - the Perl face: configuration, serving, logging. What happens to a request is in src/. */
+/* Oribi.xs - the Perl face: configuration, serving, logging. src/ handles requests. */
 #include "src/perl_host.h"
 
-/* What an Oribi::Config refers to. */
+/* The scalars and arrays to which an Oribi::Config refers. */
 typedef struct {
     oribi_config *settings;
     unsigned forks; /* a worker inherits the object, but its server still reads the settings when Perl is done with it */

@@ -40,7 +40,7 @@ func main() {
 		if err != nil {
 			return err
 		}
-		// One call for each line, so that requests that come together do not mix.
+		// One call for each line, so that simultaneous requests do not mix.
 		_, err = os.Stdout.Write(append(line, '\n'))
 		return err
 	}

@@ -1,7 +1,7 @@
-//! A wall clock that jumps: somebody sets it, or it was wrong until the network came up. Nothing that waits looks at it.
+//! A wall clock that jumps: it is set, or it was wrong until the network came up. Nothing that waits looks at it.
 //!
-//! The clock of the machine stays as it is. A library that is loaded before all others moves what the C library says, for the
-//! server, its apps and their languages.
+//! The clock of the machine stays as it is. A library that is loaded before all others moves the time of the C library, for
+//! the server, its apps and their languages.
 
 use crate::connection::Connection;
 use crate::pressure::Pressure;
@@ -72,7 +72,7 @@ fn a_clock_that_jumps_ends_nothing_and_delays_nothing(language: Language, edge: 
         assert!((seen - hours * 3600).abs() < 60, "the app sees a clock that is off by {seen} s");
         assert_eq!(site.titled("worker"), workers, "nobody is older");
         pressure.go_on();
-        // Who is missing is replaced at once, and new workers start.
+        // Workers that end are replaced at once, and new workers start.
         site.reload();
         site.wait_for_others(&workers);
         pressure.go_on();

@@ -1,4 +1,4 @@
-//! Apps that change or clear their environment, and what they see of the server's own.
+//! Apps that change or clear their environment, and their view of the server's own.
 
 use crate::server::{Folder, Server, children, title, wait_for, wait_until};
 use crate::site::{Edge, Language, Plan, Site};

@@ -12,9 +12,9 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
     let pressure = Pressure::on(&site, edge);
     let workers = site.titled("worker");
     let hangs = if language.has_mold() {
-        "was ended after 5 s (--load-timeout) without having loaded the app"
+        "was killed after 5 s (--load-timeout) without having loaded the app"
     } else {
-        "was ended after 5 s (--boot-timeout) before it could serve"
+        "was killed after 5 s (--boot-timeout) before it could serve"
     };
     for (word, reason) in [("die", "the app is broken"), ("hang", hangs)] {
         let failures = site.failures();
@@ -25,7 +25,7 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
         pressure.go_on();
         site.set_load(None);
     }
-    assert!(workers.is_subset(&site.titled("worker")), "the present workers stay");
+    assert!(workers.is_subset(&site.titled("worker")), "the current workers stay");
     site.reload();
     pressure.go_on();
     site.wait_for_others(&workers);
@@ -33,7 +33,7 @@ fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// There is no way back: the processes of the generation before have ended, and its files are no more.
+/// No rollback is possible: the processes of the generation before have ended, and its files are deleted.
 fn generations_that_have_served_are_replaced_at_once(language: Language, edge: Edge) {
     let site = Site::start(language, edge, &[]);
     let pressure = Pressure::on(&site, edge);
@@ -45,9 +45,9 @@ fn generations_that_have_served_are_replaced_at_once(language: Language, edge: E
     if language.has_mold() {
         assert!(log.contains("the app is loaded again in 0.0 s"), "{log}");
     }
-    assert!(!log.contains("in a row") && !log.contains("the next one starts in"), "{log}");
+    assert!(!log.contains("in a row") && !log.contains("the next worker starts in"), "{log}");
     site.set_load(None);
-    // Those that run already are doomed, too, but HUP does not wait for anything.
+    // Running ones are also doomed, but HUP does not wait for anything.
     site.reload();
     pressure.go_on();
     site.wait_for_others(&workers);

@@ -61,9 +61,10 @@ crate::in_shape!(
     files_at_their_limit_end_no_process
 );
 
-/// A way to start the server: what a shell does before, and what the log names if it cannot serve like this (empty: it can).
+/// A way to start the server: the shell's commands before, and the cause in the log if it cannot serve like this (empty if it
+/// can).
 struct Row {
-    /// `$FOLDER` is one of the test's. What follows is executed by `"$@"`.
+    /// `$FOLDER` is one of the test's. The arguments are executed by `"$@"`.
     script: &'static str,
     cause: &'static [&'static str],
 }
@@ -122,7 +123,7 @@ fn limits_and_signals(language: Language, edge: Edge) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All signals that have names, but for those that nobody can ignore.
+/// All signals that have names, except those that cannot be ignored.
 fn each_signal(language: Language, edge: Edge) {
     let mut wrong = Vec::new();
     for number in (1..=31).filter(|number| ![9, 19].contains(number)) {
@@ -142,7 +143,7 @@ fn shell(script: &str) -> (Command, Folder) {
     (command, folder)
 }
 
-/// Starts the server, has it answer and stop; returns what is wrong.
+/// Starts the server, waits for an answer and stops it; returns the fault.
 fn start(language: Language, edge: Edge, row: &Row) -> Option<String> {
     let (command, folder) = shell(row.script);
     let path = folder.file("socket");
@@ -178,7 +179,7 @@ fn a_request_is_interrupted_whatever_was_blocked(language: Language, edge: Edge)
     site.stop();
 }
 
-/// A response of some 300,000 bytes, of which no worker can keep more than the pool has room for.
+/// A response of some 300,000 bytes, of which a worker can keep at most as much as the pool has room for.
 fn large(language: Language) -> &'static str {
     match language {
         Language::Perl => "sub { [200, ['Content-Type' => 'text/plain'], ['x' x 300_000]] };\n",
@@ -201,7 +202,7 @@ fn files_at_their_limit_end_no_process(language: Language, edge: Edge) {
         prlimit(pid, Resource::Fsize, limit).expect("it is a process of ours");
     }
     for _ in 0..30 {
-        // Either outcome is an answer: what matters is who is there after it.
+        // Either outcome is an answer; the test checks the processes that exist after it.
         let answer = get_from(&site.target(), &format!("/{}", "a".repeat(5000)));
         assert!(answer.is_ok_and(|answer| answer.text.starts_with("HTTP/1.1 ")));
     }

@@ -29,7 +29,7 @@ fn process_1(server: &Server) -> u32 {
     wait_for("process 1 (is this root?)", || children(server.pid()).first().copied())
 }
 
-/// How many processes have ended that their parent has not waited for.
+/// The number of ended processes that their parent has not waited for.
 fn zombies(parent: u32) -> usize {
     let stats = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
     let stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
@@ -106,7 +106,7 @@ fn process_1_stops_while_the_app_is_loaded(language: Language, edge: Edge) {
         let first = process_1(&server);
         wait_until("the load", || folder.file("loading").exists());
         send(first, stop);
-        // Nothing of what the app waits for is waited for.
+        // The server ends without the event that the app waits for.
         let status = server.wait();
         assert!([0, 1, 128 + stop.as_raw()].contains(&status), "{stop:?}: {status}: {}", server.log());
     }
@@ -122,7 +122,7 @@ fn whoever_kills_process_1_ends_everything(language: Language, edge: Edge) {
 }
 
 fn whoever_kills_the_first_process_ends_everything(language: Language, edge: Edge) {
-    // When an app is being loaded anew: not at all, just begun, in the middle.
+    // When an app is being loaded again: not at all, just begun, in the middle.
     for loads in [None, Some(false), Some(true)] {
         let site = Site::start(language, edge, &["--graceful-timeout", "5s"]);
         let mut rest = site.processes();
@@ -197,8 +197,8 @@ fn plackup_and_rackup_are_good_first_processes_too() {
     }
 }
 
-/// The sockets are start_server's: when that is killed, its server goes on until it is told to stop, as under any other program
-/// that lends it sockets, and then nothing is left.
+/// The sockets are start_server's: when that is killed, its server continues until it is told to stop, as under any other
+/// program that lends it sockets, and then nothing is left.
 #[test]
 fn below_start_server_nothing_is_left_either() {
     let mut command = Command::new("start_server");

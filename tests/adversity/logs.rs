@@ -27,7 +27,7 @@ fn below(script: &str, path: &Path) -> Command {
     command
 }
 
-/// Requests whose app dies, each of which the error log hears of.
+/// Requests whose app dies, each of which is in the error log.
 fn let_die(site: &Site, times: usize) {
     for number in 0..times {
         let answer = get_from(&site.target(), &format!("/die?{number}")).expect("it has an answer");
@@ -35,7 +35,7 @@ fn let_die(site: &Site, times: usize) {
     }
 }
 
-/// Has the app loaded anew where the log does not say so.
+/// Has the app loaded again when the log cannot show it.
 fn reload_unseen(site: &Site) {
     let before = site.titled("worker");
     site.server.signal(Signal::HUP);
@@ -72,7 +72,7 @@ fn a_full_disk_costs_lines_and_nothing_else(language: Language, edge: Edge) {
     pressure.go_on();
     reload_unseen(&site);
     site.server.signal(Signal::USR1);
-    // What is left of the last page of a file takes some more.
+    // The rest of a file's last page takes some more.
     let_die(&site, 100);
     pressure.go_on();
     std::fs::remove_file(&filler).expect("it is there");
@@ -89,7 +89,7 @@ fn a_full_disk_costs_lines_and_nothing_else(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Writes until nothing fits any more.
+/// Writes until nothing more fits.
 fn fill(path: &Path) {
     let mut file = File::create(path).expect("the folder is writable");
     for size in [4096, 64, 1] {
@@ -97,7 +97,7 @@ fn fill(path: &Path) {
     }
 }
 
-/// Who reads what a server says, as long as it lives.
+/// The reader of a server's output, as long as it lives.
 struct Reader {
     pipe: File,
     text: String,
@@ -116,7 +116,7 @@ impl Reader {
         Self { pipe, text: String::new() }
     }
 
-    /// What has been read so far, and now.
+    /// The output that was read so far, and now.
     fn read(&mut self) -> &str {
         let mut buffer = [0; 65_536];
         loop {
@@ -217,13 +217,13 @@ fn a_folder_of_logs_may_vanish(language: Language, edge: Edge) {
     std::fs::rename(&logs, &moved).expect("it is there");
     site.server.signal(Signal::USR1);
     wait_until("the refusal", || text(&moved.join("error")).contains("cannot open the error log again"));
-    // Whoever has opened the files before goes on writing to them.
+    // Processes that have opened the files before keep writing to them.
     pressure.go_on();
     reload_unseen(&site);
     pressure.go_on();
     pressure.must_have_been_perfect("while there was no folder for logs");
     kill_all(&site, edge);
-    wait_for("a word about it", || text(&moved.join("error")).contains("serving on without it").then_some(()));
+    wait_for("a word about it", || text(&moved.join("error")).contains("continuing without it").then_some(()));
     std::fs::create_dir(&logs).expect("it is gone");
     site.server.signal(Signal::USR1);
     wait_until("lines in the new files", || {

@@ -1,8 +1,8 @@
-//! What a server must outlive: apps that break while they are loaded or soon after, orders in the wrong moment, full disks and
-//! log readers that stall, what dead servers have left, clocks that jump, and being process 1. With an app of each language,
-//! with edges and without, and with clients that check every byte and count every connection.
+//! Troubles that a server must survive: apps that break while they are loaded or soon after, orders in the wrong moment, full
+//! disks and log readers that stall, leftovers of dead servers, clocks that jump, and being process 1. With an app of each
+//! language, with edges and without, and with clients that check every byte and count every connection.
 //!
-//! `apps/` holds the same app three times; what it does is listed in `app.psgi`.
+//! `apps/` holds the same app three times; `app.psgi` lists its behaviours.
 
 mod clock;
 mod environment;

@@ -31,7 +31,7 @@ impl Pressure {
         self.short.wait_for_more(10);
     }
 
-    /// Every request has been answered with what it asked for, and no kept connection was closed.
+    /// Every request got the expected answer, and no kept connection was closed.
     pub fn must_have_been_perfect(self, what: &str) {
         let (kept, lost) = self.stop();
         if let Some(report) = kept {

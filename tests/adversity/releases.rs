@@ -1,4 +1,4 @@
-//! Deployments: each release has a directory of its own, and a symbolic link leads to the present one.
+//! Deployments: each release has a directory of its own, and a symbolic link leads to the current one.
 
 use crate::environment::upgrade;
 use crate::server::{Folder, wait_until};

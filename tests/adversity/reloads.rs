@@ -35,7 +35,7 @@ fn ten_reloads_in_a_row_lose_nothing(language: Language, edge: Edge) {
     site.stop();
 }
 
-/// Clients that leave when they are told to, until the server is gone.
+/// Clients that leave when the server announces its end, until the server is gone.
 fn leaving(site: &Site) -> [client::Load; 2] {
     let manners = [Manner::KeepAlive, Manner::ConnectionPerRequest];
     let loads = manners.map(|manner| client::Load::start(&site.target(), 4, manner));
@@ -59,7 +59,7 @@ fn a_reload_within_a_drain_changes_nothing(language: Language, edge: Edge) {
     }
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
     must_have_lost_nothing(loads);
-    assert!(!site.server.log().contains("loading the app anew"), "{}", site.server.log());
+    assert!(!site.server.log().contains("reloading the app"), "{}", site.server.log());
 }
 
 fn a_stop_within_a_reload_loses_nothing(language: Language, edge: Edge) {
@@ -70,7 +70,7 @@ fn a_stop_within_a_reload_loses_nothing(language: Language, edge: Edge) {
             site.set_load(word);
         }
         site.server.signal(Signal::HUP);
-        site.server.wait_for_log(if language.has_mold() { "loading the app anew" } else { "replacing the workers" });
+        site.server.wait_for_log(if language.has_mold() { "reloading the app" } else { "replacing the workers" });
         site.server.signal(Signal::TERM);
         assert_eq!(site.server.wait(), 0, "{word:?}: {}", site.server.log());
         must_have_lost_nothing(loads);

@@ -83,7 +83,7 @@ impl Plan {
         Self { language, folder, command }
     }
 
-    /// Starts it, whatever becomes of it. The folder belongs to its app.
+    /// Starts it, and leaves the result open. The folder belongs to its app.
     pub fn run(self) -> (Folder, Server) {
         let Self { folder, mut command, .. } = self;
         (folder, Server::run(&mut command))
@@ -147,7 +147,7 @@ impl Site {
         text.starts_with("HTTP/1.1 200").then(|| text.split_once("\r\n\r\n").map(|(_, content)| content.to_owned()))?
     }
 
-    /// Has the app be loaded like this from now on: see `app.psgi`; `None`: well.
+    /// Sets the way in which the app is loaded from now on: see `app.psgi`; `None` for well.
     pub fn set_load(&self, word: Option<&str>) {
         let file = self.folder.file("load");
         match word {
@@ -156,20 +156,20 @@ impl Site {
         }
     }
 
-    /// How many times the log has one of these texts.
+    /// The number of times that the log has one of these texts.
     pub fn count(&self, texts: &[&str]) -> usize {
         let log = self.server.log();
         texts.iter().map(|text| log.matches(text).count()).sum()
     }
 
-    /// How many reloads have succeeded.
+    /// The number of reloads that have succeeded.
     pub fn taken_over(&self) -> usize {
         self.count(&["has taken over", "all workers have been replaced"])
     }
 
-    /// How many reloads have failed.
+    /// The number of reloads that have failed.
     pub fn failures(&self) -> usize {
-        self.count(&["the app could not be loaded anew", "the present workers stay"])
+        self.count(&["the app could not be reloaded", "the current workers stay"])
     }
 
     /// All processes of the server, the first one left out.
@@ -189,7 +189,8 @@ impl Site {
         self.processes().into_iter().filter(|process| title(*process).starts_with(&beginning)).collect()
     }
 
-    /// Waits until the server is what it was at its start: two workers that are not among `before`, and nothing else of the past.
+    /// Waits until the server is in the state of its start: two workers that are not among `before`, and nothing else of the
+    /// past.
     pub fn wait_for_others(&self, before: &BTreeSet<u32>) {
         wait_for("two new workers, and nobody else", || {
             let (workers, all) = (self.titled("worker"), self.processes());
@@ -199,7 +200,7 @@ impl Site {
         });
     }
 
-    /// Has the app loaded anew and waits until that has succeeded.
+    /// Has the app loaded again and waits until that has succeeded.
     pub fn reload(&self) {
         let before = self.taken_over();
         self.server.signal(Signal::HUP);

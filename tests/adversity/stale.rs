@@ -1,4 +1,4 @@
-//! What dead servers leave behind: their sockets and their pid files.
+//! Leftovers of dead servers: their sockets and their pid files.
 
 use crate::client::{Target, get};
 use crate::server::{Folder, Server, children, runs, wait_for, wait_until};
@@ -60,7 +60,7 @@ fn native(pid_file: &Path) -> Server {
     Server::run(command.env("ORIBI_CONTROL", "off"))
 }
 
-/// Whatever is in it: a process that has that number now may be anybody, as after a crash and in each container.
+/// For any content: the number may now be that of any process, as after a crash and in each container.
 #[test]
 fn a_pid_file_is_overwritten_whatever_it_says() {
     let folder = Folder::new();

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a format of the access log that a user has written tells the same of requests for an app of each language, with an edge and
-# without, over HTTP/1 and HTTP/2, answered at once or in pieces, and of what could not be read.
+# Property: a user's format of the access log gives the same lines for requests to an app of each language, with an edge and
+# without, over HTTP/1 and HTTP/2, answered at once or in pieces, and for input that is not a request.
 
 use v5.36;
 use FindBin;
@@ -71,7 +71,7 @@ for my $edge (qw(on off)) {
     };
 }
 
-# An app that takes the socket says there what it likes. That it has is no client that has left.
+# An app that takes the socket may write any bytes there. This does not count as a client that has left.
 my %taking = (
     'perl.psgi' => 'sub { my $io = $_[0]{"psgix.io"}; syswrite $io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"; close $io; [200, [], []] }',
     'ruby.ru'   => 'run ->(env) { env["rack.hijack"].call.then { |io| io.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"); io.close }; [200, {}, []] }',

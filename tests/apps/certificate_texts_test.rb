@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Property: a certificate and a key that stand in a puma.rb itself are offered to clients, also after a reload and after an
-# upgrade, and nobody finds the key in a log, a command line or an environment.
+# Property: a certificate and a key that are in a puma.rb itself are offered to clients, also after a reload and after an
+# upgrade, and the key is in no log, command line or environment.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
@@ -76,7 +76,7 @@ class CertificateTextsTest < Minitest::Test
     said
   end
 
-  # Nobody has the key in a command line or an environment.
+  # The key is in no command line or environment.
   def assert_secret_everywhere
     processes.each do |pid|
       %w[cmdline environ].each { |file| refute_secret(File.binread("/proc/#{pid}/#{file}")) }

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a real client gets exactly the bytes it should, in whatever way it asks and the app answers, straight from oribi
-# over TCP and through nginx over TCP and a Unix socket.
+# Property: a real client gets exactly the bytes it should, for every kind of request and answer, straight from oribi over
+# TCP and through nginx over TCP and a Unix socket.
 
 use v5.36;
 use FindBin;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: programs that an app runs get the environment that it gives them, and what a client sends: git clones from and pushes to
-# git's own CGI program, and gitweb shows what was pushed, in processes and threads.
+# Property: programs that an app runs get the environment that it gives them, and the client's content: git clones from and
+# pushes to git's own CGI program, and gitweb shows what was pushed, in processes and threads.
 
 use v5.36;
 use File::Temp ();
@@ -53,7 +53,7 @@ sub works ($url, $place) {
     write_file("$place/first/random.bin", $sent);
     git("$place/first", qw(add random.bin));
     git("$place/first", qw(commit --quiet -m), 'Three megabytes of noise');
-    # What is larger than this goes up in chunks.
+    # Larger content is uploaded in chunks.
     git("$place/first", qw(-c http.postBuffer=100000 push --quiet origin main));
 
     git("$place", 'clone', '--quiet', "$url/git/shared.git", 'second');

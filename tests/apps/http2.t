@@ -11,7 +11,7 @@ use Test::Oribi;
 
 my @prior = '--http2-prior-knowledge';
 
-# What a command prints.
+# The output of a command.
 sub output_of (@command) {
     open my $pipe, '-|', @command or die "$command[0]: $!";
     local $/ = undef;
@@ -20,7 +20,7 @@ sub output_of (@command) {
     return $text;
 }
 
-# When each path was answered, in the order in which the answers were complete, as nghttp tells: path and size.
+# The time of each answer, in the order in which the answers were complete, as nghttp prints them: path and size.
 sub order_of ($url, @paths) {
     my $text = output_of('nghttp', '--null-out', '--stat', '--timeout=30', map { "$url$_" } @paths);
     return map { [split] } $text =~ /^ +\d+ +\+\S+ +\+\S+ +\S+ +200 +\S+ +(\S+)$/gm;
@@ -59,7 +59,7 @@ for my $app (qw(app.psgi app.ru app.lua)) {
             like($load, qr/400 succeeded, 0 failed, 0 errored, 0 timeout/, 'many streams at once');
             $load = output_of('h2load', '-n', 24, '-c', 2, '-m', 12, '-w', 16, '-W', 17, "$url/large");
             like($load, qr/24 succeeded, 0 failed, 0 errored, 0 timeout/, 'large content within small windows');
-            # The socket belongs to other requests, too; an app that asks for it goes on.
+            # The socket also belongs to other requests; an app that asks for it continues.
             my %without = ('app.psgi' => "the peer is unknown\n",   'app.ru' => "hijack: false false\n");
             my %with    = ('app.psgi' => "the peer is 127.0.0.1\n", 'app.ru' => "hijack: true true\n");
             if ($without{$app}) {

@@ -20,8 +20,8 @@ use Test::WebServer::Nginx;
 
 my $random = encode_base64(content_of(random_file(300_000)->filename), q());
 
-# What users and an administrator do with the three hosts at PORT; in the middle of it SERVER gets a HUP, and has done what that
-# asks for when its log says REPLACED.
+# The work of users and an administrator with the three hosts at PORT; in the middle of it SERVER gets a HUP, which is done when
+# its log has REPLACED.
 sub works ($port, $server, $replaced, $scheme = 'http') {
     my ($test, $auth, $manager) = map { "$scheme://$_.example.com:$port" } qw(test1 auth manager);
     my $browser = Test::Browser->new($test, $auth, $manager);
@@ -63,7 +63,7 @@ sub works ($port, $server, $replaced, $scheme = 'http') {
     return;
 }
 
-# Ends SERVER, which has complained of nothing but what it should refuse.
+# Ends SERVER, which has only logged errors about requests that it should refuse.
 sub ends_quietly ($server) {
     is $server->stop, 0, 'TERM ends it with status 0';
     is_deeply [grep { !/demonstration mode|Bad password for dwho|rtyler/ } $server->complaints], [], 'and it has complained of nothing else';
@@ -99,7 +99,7 @@ subtest 'as an app behind nginx' => sub {
     ends_quietly($server);
 };
 
-# What works() says, with nginx in front of SERVER at PORT.
+# The result of works(), with nginx in front of SERVER at PORT.
 sub works_behind_nginx ($port, $ll, $server, $replaced) {
     my $hosts = $ll->nginx_hosts($server->upstream);
     my $nginx = Test::WebServer::Nginx->configured(Test::WebServer::Nginx->wrapped($hosts), $port);
@@ -121,7 +121,7 @@ subtest "by LemonLDAP::NG's server program behind nginx" => sub {
     my $port   = empty_port();
     my $ll     = Test::LemonLDAP->new($port);
     my $run    = $ll->run_folder;
-    # It gives up root's rights, and whoever it is then must still get at Oribi's modules.
+    # It gives up root's rights, and its new user must still be able to read Oribi's modules.
     run('cp', '-r', Test::Oribi::root() . '/hosts/perl/blib', $run);
     my @user    = $> == 0 ? qw(-u nobody -g nogroup) : ();
     my @command = ($^X, "-I$run/blib/lib", "-I$run/blib/arch", '/usr/sbin/llng-fastcgi-server', '--foreground', '-e', 'Oribi',

@@ -1,4 +1,4 @@
-# An app that shows a client what the server made of its request, and answers in every way that PSGI knows.
+# An app that shows a client the environment of its request, and answers in every way that PSGI knows.
 
 use v5.36;
 use Digest::SHA qw(sha256_hex);
@@ -20,7 +20,7 @@ sub pattern ($bytes) {
 my %answer = (
     '/' => sub ($env, $number) { return [200, ['Content-Type' => 'text/plain'], ["probe\n"]] },
 
-    # What came in.
+    # The received request.
     '/echo'   => sub ($env, $number) { return [200, ['Content-Type' => 'application/octet-stream'], [content_of($env)]] },
     '/digest' => sub ($env, $number) {
         my $content = content_of($env);

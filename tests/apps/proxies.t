@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# Property: an app of each language learns from real proxies in front who its client is and by which scheme, host and port it came,
-# and from nobody else, with an edge and without one. Clients that should have come by https are sent there, and told to stay there.
+# Property: an app of each language learns the client's address and the scheme, host and port of its request from real proxies
+# in front, and from no other peer, with an edge and without one. Clients that should use https are redirected there, with
+# Strict-Transport-Security.
 
 use v5.36;
 use File::Temp ();
@@ -50,7 +51,7 @@ sub server ($app, $edge) {
     return $self;
 }
 
-# A server that wants its clients to come by https, for HTTP and FastCGI.
+# A server that redirects its clients to https, for HTTP and FastCGI.
 sub strict_server ($edge) {
     my $self = { name => "strict-$edge", port => empty_port(), fastcgi => empty_port() };
     my @command = (
@@ -110,7 +111,7 @@ sub nginx ($strict, @servers) {
     return Test::Oribi->run_on_port($port, '/usr/sbin/nginx', '-p', "$folder", '-c', $file, '-e', 'stderr');
 }
 
-# A haproxy that passes on bytes to each server, and says by a PROXY header of either version who has sent them.
+# A haproxy that passes on bytes to each server, and names the sender in a PROXY header of either version.
 sub haproxy (@servers) {
     my @ways  = map { ([$_, 'v1', 'send-proxy'], [$_, 'v2', 'send-proxy-v2 proxy-v2-options unique-id']) } @servers;
     my $parts = join '', map { <<~"HAPROXY" } @ways;
@@ -166,7 +167,7 @@ sub without_a_proxy ($server) {
     return;
 }
 
-# What a trusted peer may say, and what comes of it: address, port, scheme, Host.
+# Fields of a trusted peer, and their effect: address, port, scheme, Host.
 sub odd_values ($server) {
     my $url  = "http://127.0.0.1:$server->{port}/";
     my $host = "127.0.0.1:$server->{port}";
@@ -203,7 +204,7 @@ sub logged ($server) {
     return;
 }
 
-# Field by field: status, Location, Strict-Transport-Security, and what the app says.
+# Field by field: status, Location, Strict-Transport-Security, and the app's answer.
 sub strictness (@arguments) {
     my $answer = curl(@arguments);
     chomp(my $text = $answer->{body});

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# Property: public-inbox, as Debian packages it, works: it shows letters, also those that come while it runs, searches them, streams
-# them packed, gives attachments out and lets git clone the archive, and a HUP in between goes unnoticed; straight and behind nginx, in
-# threads and processes.
+# Property: public-inbox, as Debian packages it, works: it shows letters, also those that arrive while it runs, searches them,
+# streams them packed, gives attachments out and lets git clone the archive, and a HUP in between goes unnoticed; straight and
+# behind nginx, in threads and processes.
 
 use v5.36;
 use File::Temp ();

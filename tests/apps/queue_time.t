@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: an app of each language is told how long its request has waited for a worker, with an edge and without; in Perl and Ruby only with
-# --x-request-start.
+# Property: an app of each language gets the time that its request has waited for a worker, with an edge and without; in Perl
+# and Ruby only with --x-request-start.
 
 use v5.36;
 use FindBin;
@@ -16,7 +16,7 @@ use Time::HiRes qw(time);
 
 my $folder = File::Temp->newdir;
 
-# Each answers with its queue time, or `none`; `/hold` says that it runs, and does so until the file `go` is there.
+# Each answers with its queue time, or `none`; `/hold` reports that it runs, and does so until the file `go` is there.
 write_file("$folder/app.psgi", <<'APP' =~ s/FOLDER/$folder/gr);
 use Time::HiRes qw(sleep);
 sub {

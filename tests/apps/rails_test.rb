@@ -16,8 +16,8 @@ class RailsTest < Minitest::Test
   ONE_WORKER = [1, 5].freeze
   TWO_WORKERS = [2, 1].freeze
 
-  # How the app is started on a port. Where no number of workers and threads is given, it comes from the environment and from
-  # config/puma.rb, which Rails has generated for Puma.
+  # The ways to start the app on a port. Where no number of workers and threads is given, it comes from the environment and
+  # from config/puma.rb, which Rails has generated for Puma.
   COMMANDS = {
     "oribi config.ru" => lambda do |port, workers, threads|
       %W[#{ServerProcess::ORIBI} config.ru --host 127.0.0.1 --port #{port} --workers #{workers} --threads #{threads}]
@@ -80,7 +80,7 @@ class RailsTest < Minitest::Test
     flunk "#{e.message}\n#{@server&.log_end}"
   end
 
-  # Where the app is asked: with ORIBI_TEST_HTTP2=on by way of a proxy that speaks HTTP/2 with the server.
+  # The address of the app: with ORIBI_TEST_HTTP2=on that of a proxy that speaks HTTP/2 with the server.
   def url
     return @server.url unless Proxy.over_http2?
 
@@ -140,7 +140,7 @@ class RailsTest < Minitest::Test
         end
       end
     end
-    # Nothing would come from one that has failed.
+    # A failed thread would send nothing.
     streams.each { |stream| stream.abort_on_exception = true }
     4.times { started.pop }
     assert_equal "visit 1", get("/visit").body
@@ -148,7 +148,7 @@ class RailsTest < Minitest::Test
     streams.each(&:join)
   end
 
-  # An app that insists on https is told that it has it, and sends others there.
+  # An app that insists on https gets this scheme, and redirects other requests there.
   def test_an_app_that_insists_on_https
     start("oribi config.ru", "production", ONE_WORKER, { "FORCE_SSL" => "1" })
     response = get("/visit")
@@ -192,7 +192,7 @@ class RailsTest < Minitest::Test
     assert_match(/No route matches/, get("/nowhere").body)
   end
 
-  # A request that has become a WebSocket no longer keeps others from loading classes anew.
+  # A request that has become a WebSocket no longer keeps others from loading classes again.
   def test_an_edit_in_development_with_a_subscriber
     start("oribi config.ru", "development")
     client = subscribe

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
-# Property: Redmine, as Debian packages it, works: its users log in, read, write, attach and download files, get what Redmine has
-# other programs make, and log out, and a HUP in between goes unnoticed; straight from oribi and behind nginx, in threads and processes.
+# Property: Redmine, as Debian packages it, works: its users log in, read, write, attach and download files, get the output of
+# other programs that Redmine runs, and log out, and a HUP in between goes unnoticed; straight from oribi and behind nginx, in
+# threads and processes.
 
 use v5.36;
 use FindBin;
@@ -18,8 +19,8 @@ my @patience = ('--queue-timeout', 120);
 my $file = random_file(300_000);
 my $sent = content_of($file->filename);
 
-# What a user does; in the middle of it SERVER gets a HUP. Whoever asks for the bytes from 1000 to 1999 of a file gets PART, which is
-# the whole file if Redmine sends it.
+# The work of a user; in the middle of it SERVER gets a HUP. A request for the bytes from 1000 to 1999 of a file gets PART,
+# which is the whole file if Redmine sends it.
 sub works ($url, $server, $part) {
     my $browser = Test::Browser->new($url);
     $browser->visit('/my/page');

@@ -35,7 +35,7 @@ subtest 'oribi: HUP loads the app anew' => sub {
 
     write_app('this is { no perl');
     $server->signal('HUP');
-    ok $server->wait_until(sub { $server->log_text =~ /the app could not be loaded anew: .*; generation 1 serves on/ }),
+    ok $server->wait_until(sub { $server->log_text =~ /the app could not be reloaded: .*; generation 1 keeps serving/ }),
         'code that does not load is reported';
     $load->run(500);
     is body_of($server->url . '/'), 1, 'and the old code serves on';

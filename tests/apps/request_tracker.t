@@ -17,7 +17,7 @@ use Test::RequestTracker;
 my $file = random_file(300_000);
 my $sent = content_of($file->filename);
 
-# What a user does; in the middle of it SERVER gets a HUP, and has done what that asks for when its log says REPLACED.
+# The work of a user; in the middle of it SERVER gets a HUP, which is done when its log has REPLACED.
 sub works ($url, $server, $replaced) {
     my $browser = Test::Browser->new($url);
     $browser->visit('/');
@@ -73,8 +73,8 @@ sub deliver_letter ($url) {
     return close $gate;
 }
 
-# Ends SERVER, which has not complained of anything but the wrong password. Whatever is left at the end of an interpreter Perl destroys in
-# no particular order, so a destructor of the app may look for a logger that has gone.
+# Ends SERVER, which has not complained of anything but the wrong password. At the end of an interpreter, Perl destroys the
+# remaining objects in no particular order, so a destructor of the app may look for a logger that has gone.
 sub ends_quietly ($server) {
     is $server->stop, 0, 'TERM ends it with status 0';
     my $expected = qr/FAILED LOGIN for root|[(]in cleanup[)] .* during global destruction[.]\z/;

@@ -58,7 +58,7 @@ class RhebokCommandTest < Minitest::Test
     assert_ends(@server)
   end
 
-  # What Rhebok's manual recommends, which never worked: its workers all ended a second later.
+  # The command that Rhebok's manual recommends, which never worked: its workers all ended a second later.
   def test_a_slow_restart_under_start_server
     port = ServerProcess.free_port
     command = %w[rackup -s Rhebok -O MaxWorkers=3 -O MaxRequestPerChild=0 -O SpawnInterval=1 -E production config.ru]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Property: a Sinatra app answers under Oribi as its routes say, straight and behind a proxy, with threads and with processes;
-# in clear text, or with ORIBI_TEST_TLS=on over TLS, where curl speaks HTTP/2.
+# Property: a Sinatra app answers under Oribi according to its routes, straight and behind a proxy, with threads and with
+# processes; in clear text, or with ORIBI_TEST_TLS=on over TLS, where curl speaks HTTP/2.
 
 require "minitest/autorun"
 $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
@@ -18,7 +18,7 @@ class SinatraTest < Minitest::Test
 
   CURLS_STATUS = "%{http_code}" # rubocop:disable Style/FormatStringToken -- it is curl that reads it
 
-  # How the app is started on a port, with so many workers and threads.
+  # The command that starts the app on a port, with so many workers and threads.
   COMMANDS = {
     "oribi" => lambda do |port, workers, threads|
       %W[#{ServerProcess::ORIBI} config.ru --host 127.0.0.1 --port #{port} --workers #{workers} --threads #{threads}]
@@ -171,7 +171,7 @@ class SinatraTest < Minitest::Test
     address = front.url.sub("http:", @server.encrypted? ? "https:" : "http:")
     assert_equal ["200", "#{address}/x\n"], curl("#{front.url}/address/x")
     assert_equal "#{address}/hello/again", get(front, "/redirect")["location"]
-    # The proxies of the tests encrypt nothing for clients, so an app that is told of https leads past them.
+    # The proxies of the tests encrypt nothing for clients, so an app that gets https as its scheme redirects past them.
     assert_equal ["200", "Hello, again!\n"], curl("--location", "#{front.url}/redirect") if front.url == address
     teapot = get(front, "/halt")
     assert_equal %w[418 teapot], [teapot.code, teapot["x-reason"]]
@@ -189,7 +189,7 @@ class SinatraTest < Minitest::Test
       assert_equal ["200", digest], curl(*type, "--header", "Expect: 100-continue", "--upload-file", file, "#{front.url}/raw")
       assert_equal ["200", digest],
                    curl(*type, "--header", "Transfer-Encoding: chunked", "--upload-file", file, "#{front.url}/raw")
-      # Sent by sendfile where nobody stands in between.
+      # Sent by sendfile without a process in between.
       assert_equal content, Net::HTTP.get(URI("#{front.url}/file?path=#{file}"))
     end
   end

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: the error log tells of a slow request over each protocol, with an edge and without, and of no other.
+# Property: the error log reports a slow request over each protocol, with an edge and without, and no other.
 
 use v5.36;
 use FindBin;
@@ -15,7 +15,7 @@ use Test::Oribi;
 
 my $folder = File::Temp->newdir;
 
-# Each says which process it is; unless it is asked for `/fast`, after a while.
+# Each names its process; unless it is asked for `/fast`, after a while.
 write_file("$folder/app.psgi", <<'APP');
 use Time::HiRes qw(sleep);
 sub {
@@ -39,14 +39,14 @@ APP
 my $app         = "$folder/app.lua";
 my $certificate = certificate('oribi', "$folder/certificate");
 
-# What the log says of slow requests, when there are so many lines.
+# The log's lines about slow requests, when there are so many.
 sub slow_lines ($oribi, $count) {
     my @lines;
     ok($oribi->wait_until(sub { (@lines = map { /\[warn\].* slow request: (.*)/ } split /\n/, $oribi->log_text) >= $count }), "$count lines");
     return @lines;
 }
 
-# What is said of a request to WORKER from CLIENT, up to the bytes of its response.
+# The line about a request to WORKER from CLIENT, up to the bytes of its response.
 sub said ($target, $client, $worker) {
     my ($any, $slow, $bytes) = (qr/\d+[.]\d{3} s/, qr/(?:0[.][2-9]|[1-9]\d*[.]\d)\d\d s/, length $worker);
     return qr{\AGET \Q$target\E took $slow: status 200, client \Q$client\E, worker $worker, queue $any, app $slow, first byte $slow, send $any, $bytes bytes};

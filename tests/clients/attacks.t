@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: what hostile clients of HTTP/2 and TLS do is ended with the right error and after a bounded number of frames; meanwhile others
-# are served on kept and new connections without a failure, and the server's memory is bounded.
+# Property: attacks of hostile clients of HTTP/2 and TLS are ended with the right error and after a bounded number of frames;
+# meanwhile others are served on kept and new connections without a failure, and the server's memory is bounded.
 
 use v5.36;
 use FindBin;
@@ -14,8 +14,8 @@ use Test::More;
 use Test::Oribi;
 use Time::HiRes qw(sleep);
 
-# How the server ends each attack. ENHANCE_YOUR_CALM is 11, COMPRESSION_ERROR 9, REFUSED_STREAM 7, PROTOCOL_ERROR 1. The allowances are
-# 100 requests that are given up and 10,000 frames that bring nothing.
+# The end of each attack by the server. ENHANCE_YOUR_CALM is 11, COMPRESSION_ERROR 9, REFUSED_STREAM 7, PROTOCOL_ERROR 1. The
+# allowances are 100 requests that are given up and 10,000 frames that bring nothing.
 my $ended = <<'ENDED';
 rapid reset: GOAWAY 11 within 200
 made to reset by a window of 0: GOAWAY 11 within 200
@@ -101,7 +101,7 @@ for my $edge (qw(on off)) {
     };
 }
 
-# The labels and values of what has been counted in these families.
+# The labels and values of the counters of these families.
 sub counted ($metrics, @families) {
     my $told  = HTTP::Tiny->new->get("http://127.0.0.1:$metrics/metrics")->{content};
     my $names = join q(|), @families;
@@ -109,7 +109,7 @@ sub counted ($metrics, @families) {
     return \%counted;
 }
 
-# The sum of the most memory that each process has had.
+# The sum of the peak memory of the processes.
 sub peak ($oribi) {
     my $peak = 0;
     my @processes = Test::Oribi::children($oribi->pid);
@@ -166,7 +166,7 @@ sub update_keys ($port) {
         local $SIG{PIPE} = 'IGNORE';
         while ($count < 2000 && syswrite $in, "$order\n") {
             $count++;
-            # Only what it reads alone is an order.
+            # Only a line that it reads alone is an order.
             sleep 0.005;
         }
         close $in or note("$what: $!");

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: the dashboard is readable in a browser: its numbers change, it asks for nothing elsewhere, complains of nothing, fits on a
-# telephone, and says when the server does not.
+# Property: the dashboard is readable in a browser: its numbers change, it asks for nothing elsewhere, has no errors, fits on a
+# telephone, and shows when the server does not answer.
 
 use v5.36;
 use FindBin;
@@ -15,7 +15,7 @@ use Test::More;
 use Test::Oribi;
 use Time::HiRes qw(sleep);
 
-# Where the pictures go: docs/ has two of them.
+# The folder of the pictures: docs/ has two of them.
 my $pictures = Test::Oribi::root() . '/target/dashboard';
 make_path($pictures);
 
@@ -26,7 +26,7 @@ sub start ($shows) {
     return $oribi, "http://127.0.0.1:$port/";
 }
 
-# A request that nobody answers as long as the workers are stopped.
+# A request that is not answered as long as the workers are stopped.
 sub ask ($oribi, $target) {
     my $client = IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $oribi->port) or die "connect: $!";
     print {$client} "GET $target HTTP/1.1\r\nHost: test\r\n\r\n";
@@ -41,7 +41,7 @@ sub press ($browser, $key, $code) {
     return;
 }
 
-# What a tile says.
+# The text of a tile.
 sub tile ($label) {
     return qq{[...document.querySelectorAll('#tiles > div')].find((tile) => tile.firstChild.textContent === '$label').innerText};
 }
@@ -69,7 +69,7 @@ is($browser->value(q{[...document.querySelectorAll('#workers tbody tr')].map((ro
 ok($browser->wait_until('document.querySelectorAll("#charts path").length > 8'), 'there are charts');
 unlike($browser->value('document.body.innerText'), qr/secret/, 'nothing is told of what is asked for');
 
-# The charts show their numbers without a mouse, too: from the beginning of the page, the tab key leads to the first of them.
+# The charts also show their numbers without a mouse: from the beginning of the page, the tab key leads to the first of them.
 my $focused = 'document.activeElement === document.querySelector("#charts svg")';
 my $tabs    = 0;
 press($browser, 'Tab', 9) while !$browser->value($focused) && $tabs++ < 10;
@@ -149,7 +149,7 @@ $oribi->stop;
 ok($browser->wait_until(q{document.getElementById('news').textContent === `no news since ${clock(heard)}`}), 'it is said since when there is no server');
 ok($browser->value(q{heard >= heardLast}), 'which is when it was heard last');
 
-# What clients send is shown as it is, and does nothing.
+# Text from clients is shown as it is, and does nothing.
 ($oribi, $place) = start('requests');
 $browser->visit($place);
 

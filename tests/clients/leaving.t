@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a server that stops or is upgraded leaves clients over TLS in good order: whatever they have begun, over
-# HTTP/1 and HTTP/2, is answered to its end, and each connection ends with the word for it.
+# Property: a server that stops or is upgraded leaves clients over TLS in good order: all requests that have begun, over
+# HTTP/1 and HTTP/2, are answered completely, and each connection ends with the announcement of its protocol.
 
 use v5.36;
 use FindBin;
@@ -32,7 +32,7 @@ for (['app.psgi', 'USR2'], ['app.ru', 'TERM'], ['app.lua', 'USR2']) {
             http1_half: HTTP/1.1 200 OK close, end
             handshake: HTTP/1.1 200 OK close, end
             SAID
-        # Who has been told to stop is not told again.
+        # A server that is already stopping gets no second order.
         is($oribi->stop($signal eq 'TERM' ? 0 : 'TERM'), 0, 'the server ends with status 0');
         is_deeply([$oribi->complaints], [], 'and complains of nothing');
     };

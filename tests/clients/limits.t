@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: who goes beyond a limit of size or time is told so, over HTTP/1 and HTTP/2, with TLS and without; over HTTP/2 that costs a request
-# and not the others of its connection.
+# Property: a client that exceeds a limit of size or time gets the right error, over HTTP/1 and HTTP/2, with TLS and without;
+# over HTTP/2 that costs a request and not the others of its connection.
 
 use v5.36;
 use FindBin;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: metrics at a path of the app are there for clients in the networks that are named, in each language, with edges and without,
-# by HTTP/1.1, HTTP/2 and FastCGI, also after a reload; others get what the app has at that path.
+# Property: metrics at a path of the app are there for clients in the networks that are named, in each language, with edges and
+# without, by HTTP/1.1, HTTP/2 and FastCGI, also after a reload; others get the app's answer at that path.
 
 use v5.36;
 use FindBin;

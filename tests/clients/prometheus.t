@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# Property: a real Prometheus that watches a server through a reload, an upgrade and killed processes has an answer from every
-# scrape, and sees no counter go back, whether it takes native histograms or not, from the address for metrics or from a path of the
-# app. The alerts and the dashboard of deploy/ ask it for nothing that the server does not tell.
+# Property: a real Prometheus that watches a server through a reload, an upgrade and killed processes gets an answer to every
+# scrape, and sees no counter go back, whether it takes native histograms or not, from the address for metrics or from a path of
+# the app. The alerts and the dashboard of deploy/ only use metrics that the server has.
 
 use v5.36;
 use FindBin;
@@ -32,7 +32,7 @@ sub promtool (@arguments) {
     return is($?, 0, "promtool @arguments[0, 1]") || diag($said);
 }
 
-# What promtool says of the alerts.
+# The verdict of promtool about the alerts.
 promtool('check', 'rules', $rules);
 promtool('test', 'rules', "$deploy/prometheus/oribi.rules.test.yml");
 my %tried = map { $_ => 1 } content_of("$deploy/prometheus/oribi.rules.test.yml") =~ /alertname="(\w+)"/g;
@@ -75,7 +75,7 @@ my $prometheus = Test::Prometheus->new($metrics, $rules);
 my $native = Test::Prometheus->new("$port/stats", $rules, '--enable-feature=native-histograms');
 $prometheus->wait_for_scrapes;
 
-# What is told at a port, after promtool has looked at it.
+# The metrics at a port, after promtool has checked them.
 sub checked ($port) {
     my $scrape = HTTP::Tiny->new->get("http://127.0.0.1:$port/metrics")->{content};
     my $lint   = "$folder/metrics";
@@ -87,7 +87,7 @@ sub checked ($port) {
 }
 my $scrape = checked($metrics);
 
-# What apps count by themselves is in order, too.
+# Metrics that apps count themselves are also in order.
 my $shop = "$folder/shop.psgi";
 open my $app, '>', $shop or die "$shop: $!";
 print {$app} <<'END';
@@ -121,7 +121,7 @@ sub kill_one ($kind) {
     return kill KILL => $process->{pid};
 }
 
-# What happens to a server: for each a name, a deed and how it is seen.
+# The events of a server: for each a name, an action and a check.
 my @deeds = (
     ['a reload', sub { $oribi->signal('HUP') },
         'max(oribi_generations_loaded_total) >= 2 and max(oribi_workers{state="finishing"}) == 0'],
@@ -143,7 +143,7 @@ my @counters = grep {/\Aoribi_\w+_(?:total|bucket|count|sum)\z/} @names;
 cmp_ok(scalar @counters, '>', 25, 'there are counters');
 is_deeply([grep { $prometheus->query("resets($_\[1h]) > 0") } @counters], [], 'none has gone back');
 
-# The clients have gone on to the end, and nobody has let them wait.
+# The clients have continued to the end without a wait.
 my $visited = visits();
 $oribi->wait_until(sub { visits() > $visited }) or fail('the clients go on');
 is_deeply([grep { $_->[2] >= $PATIENCE } visits()], [], 'no answer is missing');
@@ -156,7 +156,7 @@ cmp_ok($slowest, '>=', 0.01, 'half of the slow requests take as long as they sho
 is($prometheus->value('sum(oribi_route_responses_total{route="/fail",class="2xx"})'), 0, 'one route never succeeds');
 cmp_ok($prometheus->value('min(oribi_route_responses_total{route="/fail",class="5xx"})'), '>', 0, 'and fails');
 
-# What the other one has seen. A histogram has one series there, and no buckets that it counts by names.
+# The metrics that the other one has seen. A histogram has one series there, and no buckets that it counts by names.
 $native->wait_for_scrapes;
 is($native->value('min(min_over_time(up[1h]))'), 1, 'every scrape of messages from the path has its answer');
 my @in_messages = $native->ask('label/__name__/values')->@*;
@@ -171,7 +171,7 @@ $within = $native->value('max(histogram_quantile(0.99, rate(oribi_request_second
 cmp_ok($within, '>=', 0.01 / 1.25, 'as do one of 100');
 cmp_ok($native->value('min(histogram_sum(oribi_request_seconds))'), '>', 0, 'and they take time all together');
 
-# Says what is wrong with an expression: it cannot be evaluated, or names what there is not.
+# Returns the fault of an expression: it cannot be evaluated, or names missing metrics.
 my %there = map { $_ => 1 } $scrape =~ /^(\w+)/gm;
 my %asked_for;
 
@@ -182,7 +182,7 @@ sub complaint ($expression) {
     return "$expression: @unknown" if @unknown;
     return eval { $prometheus->query($expression); 1 } ? () : "$expression: $@";
 }
-# An alert comes with the next evaluation.
+# An alert fires with the next evaluation.
 $prometheus->wait_until('ALERTS{alertname="OribiEdgesFail"}');
 my @groups  = $prometheus->ask('rules')->{groups}->@*;
 my @rules   = map { $_->{rules}->@* } @groups;
@@ -190,7 +190,7 @@ is_deeply([sort map { $_->{name} } @rules], [sort @alerts], 'Prometheus has all 
 is_deeply([grep { $_->{health} ne 'ok' } @rules], [], 'and evaluates them');
 is_deeply([map { complaint($_->{query}) } @rules], [], 'they ask for what there is');
 
-# Each says how bad it is and what to do, and leads to a section of the documents.
+# Each names its severity and a remedy, and links to a section of the documents.
 for my $rule (@rules) {
     my ($name, $labels, $notes) = @$rule{qw(name labels annotations)};
     like($labels->{severity} // q(), qr/\A(?:critical|warning)\z/, "$name says how bad it is");
@@ -200,7 +200,7 @@ for my $rule (@rules) {
     ok($rule->{duration} && length $notes->{summary} && length $notes->{description} > 80, "$name says what to do");
 }
 
-# Some have something to say of what has happened here, and their texts are complete.
+# Some have a text about events in this test, and their texts are complete.
 my @pending = map { $_->{alerts}->@* } @rules;
 my %pending = map { $_->{labels}{alertname} => $_->{annotations}{summary} } @pending;
 like($pending{OribiEdgesFail} // q(), qr/\AAn edge of 127[.]0[.]0[.]1:\d+ has failed\z/, 'an alert tells of the edge');

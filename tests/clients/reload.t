@@ -14,7 +14,7 @@ use Test::Oribi;
 
 my $load = go_program('load');
 
-# What each replacement is done by. A change of the file is seen when it has been left alone for some seconds.
+# The command of each replacement. A change of the file is seen when it has been left alone for some seconds.
 my @ways = ((qw(HUP ctl)) x 9, qw(file file));
 
 for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off']) {
@@ -54,17 +54,18 @@ for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off'
         } else {
             is(scalar(() = $said =~ /: 0 failed/g), 4, 'no request has failed') or diag($said);
         }
-        # A reload that is overtaken by the next one is ended, which Ruby tells; in the middle of its own start RubyGems does.
+        # A reload that is overtaken by the next one is interrupted, which Ruby reports; in the middle of its own start
+        # RubyGems does.
         my $ended      = qr/SIGTERM|<internal:[^>]*(?:kernel_require|gem_prelude)/;
         my @complaints = grep { !/cannot use the certificate|$ended/ } $oribi->complaints;
         is_deeply(\@complaints, [], 'nothing else is complained of');
     };
 }
 
-# A file that is no certificate: the present one stays, and the log says why.
+# A file that is not a certificate: the current one stays, and the log has the reason.
 sub refused ($site, $before, $ask) {
     my $oribi   = $site->{oribi};
-    my $refusal = qr/cannot use the certificate \Q$site->{certificate}\E: .+; the present certificates stay/;
+    my $refusal = qr/cannot use the certificate \Q$site->{certificate}\E: .+; keeping the current certificates/;
     my $known   = () = $oribi->log_text =~ /$refusal/g;
     open my $out, '>', $site->{certificate} or die "$site->{certificate}: $!";
     print {$out} substr('-----BEGIN CERTIFICATE-----' . content_of($0), 0, 200);

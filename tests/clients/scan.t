@@ -42,7 +42,7 @@ my ($verdict) = $said =~ /Checking results against Mozilla's "intermediate" conf
 is_deeply([($verdict // q()) =~ /^ +\* (\w+):/mg], ['certificate_path_validation'], "by Mozilla's rules only nobody vouches for the certificate")
     or diag($said);
 
-# A client that understands no certificate is told that, as scanners and people expect it.
+# A client that supports none of the certificates gets the alert that scanners and users expect.
 for my $client ([qw(-tls1_2 -cipher ECDHE-RSA-AES128-GCM-SHA256)], [qw(-tls1_3 -sigalgs RSA-PSS+SHA256)]) {
     my $told = output_of('openssl', 's_client', '-connect', "127.0.0.1:$port", @$client);
     like($told, qr/alert handshake failure/, "@$client");

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: docs/observe.md leads from a symptom to its cause, whatever the app is written in: the figures of examples/sick.*
-# say for each illness what it says there.
+# Property: docs/observe.md leads from a symptom to its cause, for apps in each language: the figures of examples/sick.* show
+# each illness as described there.
 
 use v5.36;
 use FindBin;
@@ -23,7 +23,7 @@ for my $app (qw(psgi ru lua)) {
     push @patients, { app => $app, oribi => $oribi, metrics => "http://127.0.0.1:$metrics/metrics", control => $control };
 }
 
-# The series that are told now, by their names.
+# The current series, by their names.
 sub figures ($patient) {
     my $told = HTTP::Tiny->new->get($patient->{metrics})->{content};
     my %figures = $told =~ /^oribi_(\S+) ([\d.]+)$/mg;
@@ -37,7 +37,7 @@ sub tell_figures ($patient) {
     return;
 }
 
-# All servers come to say this. They are looked at in turn: what one says may have passed when another has come to say it.
+# All servers show this in the end. They are checked in turn: one may no longer show it when another begins to.
 sub say_all ($what, $condition) {
     my %silent = map { $_->{app} => $_ } @patients;
     my $look   = sub {
@@ -91,7 +91,7 @@ say_all('and how long that took', sub ($now, $) { $now->{request_seconds_count} 
 
 send_all(12, '/slow?3');
 
-# Two run and eight wait, unless the queue was full before somebody ran.
+# Two run and eight wait, unless the queue was full before a request ran.
 my $refused = sub ($now, $) {
     my $number = $now->{queue_refused_total};
     return $number >= 2 && $number == $now->{'responses_total{class="5xx"}'};

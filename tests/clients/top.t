@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: `oribi top` in a terminal reads as docs/top.md says, while an app of Perl is busy, slow and killed. What it shows is drawn
-# into target/top.svg; with ORIBI_WRITE_DOCS=1 the picture of docs/top.md is drawn anew.
+# Property: `oribi top` in a terminal reads as described in docs/top.md, while an app of Perl is busy, slow and killed. Its
+# screen is drawn into target/top.svg; with ORIBI_WRITE_DOCS=1 the picture of docs/top.md is drawn again.
 
 use v5.36;
 use FindBin;
@@ -49,7 +49,7 @@ ok($top->wait_until(qr/\b4[ ]workers[ ]x[ ]1[ ]thread\b/), 'by how many');
 ok($top->wait_until(qr/^[ ]LAST[ ]REQ\/S[ ]+2XX[ ]+4XX[ ]+5XX[ ].*\n[ ]+\S+(?:[ ]+[1-9][\d.]*k?){4}[ ]/m), 'responses are told by their classes');
 ok($top->wait_until(qr{^worker[ ]\d.*\d(?:ms|s)[ ]127[.]0[.]0[.]1:\d+[ ]+GET[ ]/slow[?]}m), 'and what a worker runs');
 
-# The heads of the columns stand above their numbers.
+# The heads of the columns are above their numbers.
 my ($heads, @rows) = grep {/^(?:PROCESS|worker)/} split /\n/, $top->text;
 is(scalar @rows, 4, 'each worker has a row');
 is_deeply([grep { substr($_, 0, index($heads, 'PID') + 3) !~ /\d\z/ } @rows], [], 'the pids stand below their head');
@@ -71,7 +71,7 @@ for my $place ('target', $ENV{ORIBI_WRITE_DOCS} ? 'docs/top' : ()) {
     copy($file, "$root/$place/top.svg") or die "$place/top.svg: $!";
 }
 
-# Where the app of a worker is that computes.
+# The position of the app of a worker that computes.
 ask_for('/busy?300');
 ok($top->wait_until(qr{^worker[ ]\d.*[ ][1-9](?:[.]\d)?s[ ]127[.]0[.]0[.]1:\d+[ ]+GET[ ]/busy[?]}m), 'a worker computes');
 my ($busy) = $top->text =~ m{^worker[ ]\d[ ]+(\d+).*GET[ ]/busy[?]}m;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a real OpenTelemetry Collector accepts the spans of sampled requests, with and without an edge, in each language; the span that
-# the app was told of is the server's, and its parent is the caller's.
+# Property: a real OpenTelemetry Collector accepts the spans of sampled requests, with and without an edge, in each language;
+# the traceparent that the app gets is that of the server's span, whose parent is the caller's.
 
 use v5.36;
 use FindBin;
@@ -18,7 +18,7 @@ my $trace  = '0af7651916cd43dd8448eb211c80319c';
 my $client = HTTP::Tiny->new(timeout => 60);
 my $calls  = 0;
 
-# Each tells the traceparent that it has seen, and fails at /fail.
+# Each answers with the traceparent that it has seen, and fails at /fail.
 my %apps = (
     'app.psgi' => <<'END',
 sub {
@@ -107,7 +107,7 @@ for my $way (qw(app.lua app.psgi app.ru plackup rackup)) {
         is_deeply([@{ $root->{attributes} }{qw(url.path http.route http.response.status_code network.protocol.version)}],
             ['/shop/items', '/shop', 200, '1.1'], "$about: what it was");
         is($root->{resource}{'service.name'}, $name, "$about: the service") if $way eq $name;
-        # HTTP::Tiny keeps its connection, on which the rest of what is told comes before.
+        # HTTP::Tiny keeps its connection, so the remaining spans of earlier requests arrive first.
         my ($failed) = ask($server, '/fail');
         my ($error)  = $collector->spans_below($failed);
         is_deeply([$error->{status}{code}, $error->{attributes}{'error.type'}], [2, '500'], "$about: a failure is one");
@@ -157,7 +157,7 @@ my ($caller)  = ask($trusting, '/');
 is(scalar $encrypted->spans_below($caller), 4, 'a collector is trusted for whom an authority of its own vouches');
 my $doubting = server("$folder/app.psgi", $encrypted->url);
 my ($other)  = ask($doubting, '/');
-ok($doubting->wait_until(sub { $doubting->log_text =~ /name the file that vouches for it by --trace-export-ca/ }), 'no other is');
+ok($doubting->wait_until(sub { $doubting->log_text =~ /give its CA certificate by --trace-export-ca/ }), 'no other is');
 is(scalar(grep { $_->{parentSpanId} eq $other } $encrypted->spans), 0, 'and is told nothing');
 
 done_testing;

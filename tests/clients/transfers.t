@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# Property: real clients of HTTP/2, over TLS with ALPN and in clear text, send and get large content unchanged, have a thousand requests
-# on one connection, send trailers, PING and GOAWAY, and cancel what they have begun; the app of each language is told, and
-# nothing stays behind.
+# Property: real clients of HTTP/2, over TLS with ALPN and in clear text, send and get large content unchanged, have a thousand
+# requests on one connection, send trailers, PING and GOAWAY, and cancel requests that they have begun; the app of each
+# language learns of it, and nothing remains.
 
 use v5.36;
 use FindBin;
@@ -81,7 +81,7 @@ for my $app (qw(app.psgi app.ru app.lua)) {
     }
 }
 
-# How many endless responses the app has seen end.
+# The number of endless responses whose end the app has seen.
 sub ended ($site) {
     # Lua sees the end of something when it collects garbage, for the second time. These are so many requests at once, each of which
     # takes a moment, that every worker gets one.
@@ -96,7 +96,7 @@ sub cancel ($site) {
     my $begun = 0;
     my @before;
     my $least = 'inf';
-    # What the first rounds need, processes may keep; what is lost is lost in each round.
+    # Processes may keep the memory of the first rounds; a leak grows in each round.
     for my $round (1 .. 3) {
         for my $scheme (qw(https http)) {
             is(conversation($site, $scheme, 'cancel-downloads', 10), 'cancelled', "downloads cancelled, $scheme");

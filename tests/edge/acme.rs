@@ -1,5 +1,5 @@
-//! Certificates from a real authority for ACME: Pebble, which Let's Encrypt's people test clients with. Clients are curl, which
-//! believes only this authority.
+//! Certificates from a real authority for ACME: Pebble, the test authority of Let's Encrypt. Clients are curl, which trusts
+//! only this authority.
 
 use crate::in_every_language;
 use crate::language::{Language, Launcher, Site, program};
@@ -32,7 +32,7 @@ const NAMES: u16 = 8053;
 const HTTP: u16 = 5080;
 const HTTPS: u16 = 5443;
 
-/// Pebble, and the server of DNS that tells it where all names are.
+/// Pebble, and the DNS server that resolves all names for it.
 struct Authority {
     address: Ipv4Addr,
     folder: Folder,
@@ -91,7 +91,7 @@ impl Authority {
         self.processes.borrow_mut().clear();
     }
 
-    /// What the server needs to order certificates for a.example and b.example.
+    /// The options to order certificates for a.example and b.example.
     fn arguments(&self) -> Vec<String> {
         let (address, file) = (self.address, |name: &str| self.folder.file(name).display().to_string());
         [
@@ -125,7 +125,7 @@ impl Authority {
         Site::start(Launcher::Oribi, language, &arguments)
     }
 
-    /// Whether curl succeeds, and what it gets.
+    /// Whether curl succeeds, and its output.
     fn curl(&self, arguments: &[&str]) -> (bool, String) {
         let output =
             Command::new("curl").args(["-sS", "--max-time", "50"]).args(arguments).output().expect("curl is installed");
@@ -140,13 +140,13 @@ impl Authority {
         self.curl(&["--resolve", &place, "--cacert", root.to_str().expect("UTF-8"), &url])
     }
 
-    /// The same by a client that trusts everybody: on a slow machine a certificate that lives for seconds may have ended before its
-    /// successor was read.
+    /// The same by a client that trusts any certificate: on a slow machine a certificate that lives for seconds may have ended
+    /// before its successor was read.
     fn ask_anyhow(&self) -> (bool, String) {
         self.curl(&["-k", &format!("https://{}:{HTTPS}/fast?1", self.address)])
     }
 
-    /// The certificate that is offered: its serial number and who vouches for it.
+    /// The certificate that is offered: its serial number and its issuer.
     fn shown(&self) -> String {
         let address = format!("{}:{HTTPS}", self.address);
         let script =
@@ -155,7 +155,8 @@ impl Authority {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What `openssl s_client` says of a handshake for a.example in which it offers these protocols, and whether it succeeds.
+    /// The output of `openssl s_client` for a handshake for a.example in which it offers these protocols, and whether it
+    /// succeeds.
     fn shake_hands(&self, protocols: &str) -> (bool, String) {
         let mut openssl = Command::new("openssl");
         openssl.args(["s_client", "-connect", &format!("{}:{HTTPS}", self.address), "-servername", "a.example"]);
@@ -174,14 +175,14 @@ fn certificates_are_ordered_and_renewed(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
     authority.start(9, HTTP);
-    // Who answers challenges: workers of a mold, edges of a master, workers of a supervisor.
+    // The processes that answer challenges: workers of a mold, edges of a master, workers of a supervisor.
     let edge = if language == Language::Ruby { "on" } else { "off" };
     let site = authority.site(language, &["--edge", edge, &format!("--redirect-https={HTTPS}")]);
     expect_an_order_and_a_renewal(&authority, &site);
     for file in authority.files() {
         assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600, "{file:?}");
     }
-    // What is no challenge goes the way of all requests.
+    // Requests that are not challenges are answered as usual.
     let plain = format!("http://{}:{HTTP}/.well-known/acme-challenge/", authority.address);
     assert!(authority.curl(&[&format!("{plain}token")]).1.starts_with("token."));
     assert_eq!(authority.curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("{plain}a/b")]).1, "301");
@@ -202,7 +203,8 @@ fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
     authority.start(9, HTTP);
-    // Who gives proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot open the file with it.
+    // The processes that give proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot
+    // open the file with it.
     let edge = if language == Language::Ruby { &["--edge", "on", "--edge-sandbox", "try"][..] } else { &["--edge", "off"] };
     let site = authority.site_without_http(language, edge);
     expect_an_order_and_a_renewal(&authority, &site);
@@ -213,7 +215,7 @@ fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
 fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
-    // Nobody listens where it asks for proof.
+    // The authority asks for proof at a port without a listener.
     authority.start_asking(3600, HTTP, HTTPS + 1);
     let more = ["--acme-challenge", "tls-alpn-01", "--edge-sandbox", "try"];
     let mut site = authority.site(language, &more);
@@ -229,7 +231,7 @@ fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
     std::fs::write(&file, format!("a.example\n{proof}")).expect("it is ours");
     let (good, told) = authority.shake_hands("acme-tls/1");
     assert!(good && told.contains("ALPN protocol: acme-tls/1"), "{told}");
-    // Nobody else gets it, and who asks for no proof speaks HTTP.
+    // No other client gets it, and a client that asks for no proof is served HTTP.
     let (_, told) = authority.shake_hands("acme-tls/1,http/1.1");
     assert!(told.contains("ALPN protocol: http/1.1"), "{told}");
     std::fs::write(&file, "").expect("it is ours");
@@ -238,7 +240,7 @@ fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
         assert!(!good && told.contains("no application protocol"), "{told}");
     }
     assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
-    // One that is believed.
+    // An authority that is trusted.
     site.server.signal(Signal::TERM);
     drop(site);
     authority.stop();
@@ -252,13 +254,13 @@ fn an_authority_that_is_down_is_asked_again(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
     let mut site = authority.site(language, &[]);
-    site.server.wait_for_log("nobody listens there (connection refused). The present one stays; the next try is in");
+    site.server.wait_for_log("nothing listens there (connection refused). The current one stays; the next attempt is in");
     assert!(authority.shown().contains("Oribi's placeholder"));
     authority.start(3600, HTTP);
     wait_until("the authority's certificate is offered", || authority.ask("a.example").0);
     let first = authority.shown();
     let kept = authority.files().map(|file| std::fs::read(file).expect("it is there"));
-    // What is there needs no authority, at the next start either.
+    // An existing certificate needs no authority, also at the next start.
     site.server.signal(Signal::TERM);
     drop(site);
     authority.stop();
@@ -272,12 +274,12 @@ fn an_authority_that_is_down_is_asked_again(language: Language) {
 fn a_challenge_that_fails_changes_nothing(language: Language) {
     let _turn = turn::beside_others();
     let authority = Authority::new();
-    // Nobody listens where it asks for proof.
+    // The authority asks for proof at a port without a listener.
     authority.start(3600, HTTP + 1);
     let mut site = authority.site(language, &[]);
     site.server.wait_for_log("(connection); port 80 of this name must reach");
     let log = site.server.log();
-    assert!(log.contains("the authority has refused to believe that ") && log.contains("the next try is in"), "{log}");
+    assert!(log.contains("the authority has refused to accept that ") && log.contains("the next attempt is in"), "{log}");
     assert!(authority.shown().contains("Oribi's placeholder"));
     assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
     // Settings that cannot work are refused.

@@ -108,7 +108,7 @@ fn a_rolling_reload_that_fails_is_rolled_back(language: Language) {
     load.wait_for_more(100);
     site.set_boot(Some("once"));
     site.server.signal(Signal::HUP);
-    wait_until("it fails", || site.server.log().contains("the app could not be loaded anew"));
+    wait_until("it fails", || site.server.log().contains("the app could not be reloaded"));
     site.set_boot(None);
     let of_first = |worker: &u32| crate::server::title(*worker).contains("generation 1");
     wait_until("the first generation is whole again", || {

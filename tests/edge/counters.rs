@@ -1,4 +1,4 @@
-//! The counters of a server with an app: what has become of requests, exactly, and for longer than any process lives.
+//! The counters of a server with an app: the results of requests, exactly, and for longer than any process lives.
 
 use crate::connection::{Connection, request};
 use crate::language::{Language, Site};
@@ -79,7 +79,7 @@ fn lost_and_repeated_requests_are_counted(language: Language) {
 fn requests_that_take_too_long_are_counted(language: Language) {
     let _turn = turn::beside_others();
     for edge in ["on", "off"] {
-        // The `sleep` of Perl's Time::HiRes goes on for up to a second when it is interrupted.
+        // The `sleep` of Perl's Time::HiRes continues for up to a second when it is interrupted.
         let limits = ["--workers", "2", "--request-timeout", "400ms", "--request-kill", "5s"];
         let (site, path, _folder) = controlled(language, &[&["--edge", edge][..], &limits].concat());
         let before = at_rest(&path);

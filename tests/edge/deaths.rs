@@ -1,5 +1,5 @@
-//! What happens when processes die: a worker takes the requests inside of it along and nothing else, an edge its connections
-//! but no app, and a master everything.
+//! The consequences of deaths: a worker takes the requests inside of it along and nothing else, an edge its connections but
+//! no app, and a master everything.
 
 use crate::connection::{Connection, request};
 use crate::language::{Language, Site};
@@ -132,7 +132,7 @@ fn a_lost_request_is_tried_again_once(language: Language) {
     assert_eq!(response.worker(), second);
     assert_ne!(first, second);
 
-    // Once is enough: a request that kills every worker must not go on.
+    // Once is enough: a request that kills every worker must not continue.
     connection.ask("/sleep?2&30");
     for _ in 0..2 {
         let worker = site.wait_inside(2);
@@ -141,7 +141,7 @@ fn a_lost_request_is_tried_again_once(language: Language) {
     }
     assert_eq!(connection.answer().0.status, 502);
 
-    // What is not idempotent must not be done twice.
+    // Requests that are not idempotent must not be repeated.
     connection.send(&request("POST", "/sleep?3&30", b"content"));
     send(site.wait_inside(3), Signal::KILL);
     site.forget(3);
@@ -180,7 +180,7 @@ fn a_killed_edge_is_replaced_and_apps_stay(language: Language) {
         inside.response(false).expect_err("a connection cannot outlive the process that holds it");
         let edge = wait_for("another edge", || site.edges().into_iter().find(|edge| *edge != edges[0]));
         assert!(runs(edge));
-        // Clients that come again are served, by the same apps.
+        // Clients that connect again are served, by the same apps.
         let load = Load::start(site.address, steadily(8));
         load.wait_for_more(200);
         wait_until("every worker answers", || {

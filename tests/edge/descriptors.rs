@@ -19,7 +19,7 @@ const WORKERS: usize = 2;
 /// Places for workers in the memory of an edge: see `scaling::places`.
 const PLACES: usize = 2 * 64 + WORKERS;
 
-/// What a keeper and an edge have of it: the edge's notes, and both ends of a line for each place, besides events.
+/// The part of a keeper and an edge: the edge's notes, and both ends of a line for each place, besides events.
 const MEMORY: [(&str, usize); 2] = [("shared memory", 2), ("unix", 2 * PLACES)];
 
 /// The totals, to which only the first process adds.
@@ -28,7 +28,7 @@ const TOTALS: [(&str, usize); 1] = [("shared memory", 1)];
 /// The scoreboard of a generation, which its master reads.
 const BOARD: [(&str, usize); 1] = [("shared memory", 1)];
 
-/// What a mold has of it, for its workers.
+/// The part of a mold, for its workers.
 const MEMORY_OF_WORKERS: [(&str, usize); 3] = [("shared memory", 1), ("unix", PLACES), ("eventfd", 1 + PLACES)];
 
 /// The socket of `oribi ctl`, which only the first process has.
@@ -70,7 +70,7 @@ fn sum(some: &[(&str, usize)], more: &[(&str, usize)]) -> BTreeMap<String, usize
     all
 }
 
-/// What Ruby opens in each of its processes for itself, besides.
+/// The descriptors that Ruby also opens in each of its processes.
 fn of_runtime(language: Language) -> Vec<(&'static str, usize)> {
     match language {
         Language::Perl | Language::Lua => Vec::new(),
@@ -81,7 +81,7 @@ fn of_runtime(language: Language) -> Vec<(&'static str, usize)> {
 fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
     for (role, descriptors) in expected {
         let seen = || processes(site).get(*role).map(|process| held(*process)).unwrap_or_default();
-        // A new process closes at once what it does not need.
+        // A new process closes unneeded descriptors at once.
         let end = Instant::now() + Duration::from_secs(10);
         while seen() != *descriptors && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -105,7 +105,7 @@ fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
     ];
     let runtime = of_runtime(language);
     let mut expected = vec![("worker", sum(&worker, &runtime)), ("edge", sum(&edge, &MEMORY))];
-    // The keeper's end of a socket, its end of the pipe to the edge, and what tells of the edge's end.
+    // The keeper's end of a socket, its end of the pipe to the edge, and the descriptor that reports the edge's end.
     let keeper = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
     let pools = [&MEMORY[..], &[("eventfd", 1 + PLACES)]].concat();
     if language == Language::Lua {

@@ -1,4 +1,4 @@
-//! What a developer sees: changed files are loaded, and an error is shown until it is mended.
+//! The view of a developer: changed files are loaded, and an error is shown until it is mended.
 
 use crate::connection::Connection;
 use crate::language::{Language, edge};
@@ -40,7 +40,7 @@ fn broken(language: Language) -> &'static str {
     }
 }
 
-/// Where the app of `language` is in `folder`.
+/// The path of the app of `language` in `folder`.
 fn place(language: Language, folder: &Folder) -> PathBuf {
     folder.file(language.app().file_name().and_then(|name| name.to_str()).expect("it has one"))
 }
@@ -101,7 +101,7 @@ fn a_touch_loads_the_app_and_an_error_is_not_shown(language: Language) {
     wait_until("one", || get(address) == (200, "one".to_owned()));
     write(broken(language));
     touch();
-    server.wait_for_log("the app could not be loaded anew");
+    server.wait_for_log("the app could not be reloaded");
     assert_eq!(get(address), (200, "one".to_owned()), "{}", server.log());
     write(&answering(language, "two"));
     touch();

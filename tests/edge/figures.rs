@@ -119,7 +119,7 @@ fn figures_outlive_processes_that_are_killed(language: Language) {
                 watch.look("another generation", |seen| seen.get("oribi_generations_loaded_total") > loaded);
             }
             if language == Language::Lua {
-                // The next server would have taken over before anybody could kill it.
+                // The next server would have taken over before the kill.
                 return;
             }
             site.server.signal(Signal::USR2);
@@ -177,11 +177,12 @@ fn figures_are_told_as_apps_have_named_them(language: Language) {
 
 fn figures_for_which_there_is_no_room_are_counted(language: Language) {
     let _turn = turn::beside_others();
-    // A worker whose own room is full counts only what it has counted before, so there is one that has counted all of this.
+    // A worker whose own room is full counts only series that it has counted before, so there is one that has counted all of
+    // this.
     let (site, place) = measured(language, &["--workers", "1"]);
     let mut watch = Watch::begin(&site, place);
     let mut connection = Connection::open(site.address);
-    // There is room for 256, three of which are taken.
+    // The room is for 256, three of which are in use.
     assert_eq!(connection.get("/series?1&300").status, 200);
     watch.look("what had no room", |seen| seen.get("oribi_app_figures_refused_total") == 47.0);
     assert_eq!(watch.seen.get("app_visits_total{page=\"253\"}"), 1.0);
@@ -203,7 +204,7 @@ fn nonsense_harms_nobody_else(language: Language) {
         watch.look("them", |seen| orders(seen) == 12.0);
         assert_eq!(Connection::open(site.address).get("/scribble?1").status, 200);
         watch.look("as many as before", |seen| orders(seen) == 12.0);
-        // Workers go on counting orders, in a place of their own.
+        // Workers keep counting orders, in a place of their own.
         count(10);
         watch.look("what they have counted since", |seen| orders(seen) == 22.0);
         for worker in site.workers() {

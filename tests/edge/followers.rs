@@ -1,4 +1,5 @@
-//! Clients that follow something: their answers stay open, and must cost nobody else anything. And answers that do not end well.
+//! Clients that follow something: their answers stay open, and must cost other clients nothing. And answers that do not end
+//! well.
 
 use crate::connection::Connection;
 use crate::language::{Language, Site, edge};
@@ -75,7 +76,7 @@ fn followers_that_have_left_free_their_areas(language: Language) {
     // A reset is news by itself.
     all.drain(..10).for_each(Connection::reset);
     wait_until("those that were reset have no areas any more", || open() == 20);
-    // An end is no news: the client may wait for more. It refuses the next event.
+    // An end is not reported: the client may wait for more. It refuses the next event.
     all.drain(..10).for_each(drop);
     wait_until("the app learns who has left", || news(site) == 10);
     wait_until("they have no areas any more", || open() == 10);

@@ -1,4 +1,4 @@
-//! However requests are cut into packets, and whatever frames they come in, each has its own answer.
+//! For every way of cutting requests into packets and frames, each request gets its own answer.
 
 use crate::connection::{Connection, request};
 use crate::language::Language;
@@ -40,7 +40,7 @@ fn pipelined_requests_are_answered_in_order(language: Language) {
     let mut bytes = Vec::new();
     let mut expected = Vec::new();
     for number in 1..=120 {
-        // Slow ones are overtaken by nobody, although other workers are free.
+        // Slow ones are not overtaken, although other workers are free.
         let (target, content) = match number % 6 {
             0 => (format!("/nap?{number}&0.01"), format!("nap {number}\n")),
             1 => (format!("/stream?{number}&26&3"), String::from_utf8(crate::response::letters(number, 26)).expect("letters")),
@@ -111,7 +111,7 @@ fn errors_are_told_as_long_as_they_can_be(language: Language) {
         let response = connection.get(&format!("/die?{number}"));
         assert_eq!(response.status, 500, "{response:?}");
         connection.get_fast(number);
-        // What has begun cannot be taken back: the connection is cut, so that nobody takes a part for the whole.
+        // An answer that has begun cannot be taken back: the connection is cut, so that a part does not look like the whole.
         for pieces in [3, 100] {
             let mut cut = Connection::open(site.address);
             cut.ask(&format!("/broken?{number}&300000&{pieces}"));

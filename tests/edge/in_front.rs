@@ -44,8 +44,8 @@ fn launched(launcher: Launcher, language: Language) {
     assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
 }
 
-/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns the
-/// load, which goes on.
+/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns
+/// the load, which continues.
 fn workers_come_and_go(site: &mut Site, address: SocketAddr, slow: &mut Connection) -> Load {
     let load = Load::start(address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
     let mut seen = BTreeSet::new();
@@ -63,7 +63,7 @@ fn workers_come_and_go(site: &mut Site, address: SocketAddr, slow: &mut Connecti
 /// An nginx that passes everything on to `upstream` by FastCGI.
 fn nginx(folder: &Folder, upstream: SocketAddr) -> (Server, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback is there");
-    // As root nginx would hand its work to another user, who may not enter the temporary folder.
+    // As root nginx would hand its work to another user, which may not enter the temporary folder.
     let user = if rustix::process::getuid().is_root() { "user root;" } else { "" };
     let kept: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {}/{name};\n", folder.0.display()))

@@ -6,7 +6,7 @@ use crate::readers::slow_reader;
 use crate::server::wait_until;
 use crate::turn;
 
-// Lua and Ruby keep texts that nobody needs until they collect garbage, which is their own affair.
+// Lua and Ruby keep unused texts until they collect garbage, which is not part of this test.
 crate::in_language!(perl, Perl, memory_of_a_burst_is_given_back);
 
 /// More than the kernel holds for both ends of a connection.

@@ -1,5 +1,6 @@
-//! What an edge is for, shown with an app of each language and with clients that check every byte and count every connection:
-//! a blocked app blocks nobody, no worker takes a connection with it when it ends, and every request has an answer.
+//! The purpose of an edge, shown with an app of each language and with clients that check every byte and count every
+//! connection: a blocked app blocks no other request, no worker takes a connection with it when it ends, and every request
+//! has an answer.
 //!
 //! `apps/` holds the same app three times; its behaviours are listed in `app.psgi`. With `ORIBI_TEST_EDGE=off` the tests run
 //! against the shape without an edge, where many of them fail: that is how they were seen to be able to.

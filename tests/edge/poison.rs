@@ -1,4 +1,4 @@
-//! Pages that end their workers, whatever the way, keep nobody waiting: others are there at once.
+//! Pages that end their workers in any way delay no other request: other workers are there at once.
 
 use crate::connection::Connection;
 use crate::language::{Language, Site};
@@ -18,14 +18,14 @@ fn ask_for_death(site: &Site, edge: &str, way: &str, number: usize) {
     client.ask(&format!("/{way}?{number}"));
     match client.response(false) {
         Ok(response) => assert!([500, 502, 504].contains(&response.status), "{edge}, {way}: {response:?}"),
-        // Nobody else has the connection of such a worker.
+        // No other process has the connection of such a worker.
         Err(why) => assert!(edge == "off" && way != "exit", "{edge}, {way}: {why}"),
     }
 }
 
 /// Another client is answered.
 fn get_another(site: &Site, edge: &str, way: &str, number: usize) {
-    // A worker that is about to leave may close it behind its answer.
+    // A worker that is about to leave may close it after its answer.
     let mut other = Connection::open(site.address);
     other.ask(&format!("/fast?{number}"));
     assert_eq!(other.answer().0.status, 200, "{edge}, behind {way}");
@@ -59,7 +59,7 @@ fn workers_that_are_ended_because_they_are_stuck_keep_nobody_waiting(language: L
             get_another(&site, edge, "c", number);
         }
         let log = site.server.log();
-        assert_eq!(log.matches(") is ended: its app ").count(), 6, "{log}");
+        assert_eq!(log.matches(") is stopped: its app ").count(), 6, "{log}");
         nothing_waited(&site);
     }
 }

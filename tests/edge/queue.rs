@@ -1,4 +1,4 @@
-//! Requests that wait for a worker: how many may, how long they may, and who need not any more.
+//! Requests that wait for a worker: their number, their time, and those that no longer need one.
 
 use crate::connection::{Connection, request};
 use crate::language::{Language, Site};
@@ -39,7 +39,7 @@ fn a_full_queue_is_told_at_once(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "1", "--queue-limit", "3"]);
     let mut slow = occupied(&site);
-    // Of six that come, three may wait.
+    // Three of six requests may wait.
     let mut waiting: Vec<Connection> = (2..8).map(|number| asking(&site, &format!("/mark?{number}"))).collect();
     wait_until("three are refused", || {
         waiting.iter_mut().map(|connection| usize::from(!connection.is_quiet())).sum::<usize>() == 3

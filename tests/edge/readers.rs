@@ -1,4 +1,4 @@
-//! Clients that take large responses slowly, or not at all, keep no worker: what they do not take waits in a file.
+//! Clients that take large responses slowly, or not at all, keep no worker: the rest of a response waits in a file.
 
 use crate::connection::{Connection, request};
 use crate::http2::{DATA, HEADERS, RESET};

@@ -22,9 +22,9 @@ mod lua_alone {
     }
 }
 
-/// How many times the log says that a reload has failed, in a master's words or in a supervisor's.
+/// The number of times that the log says that a reload has failed, in the message of a master or of a supervisor.
 fn failures(log: &str) -> usize {
-    log.matches("the app could not be loaded anew").count() + log.matches("the present workers stay").count()
+    log.matches("the app could not be reloaded").count() + log.matches("the current workers stay").count()
 }
 
 /// The workers that could not serve.
@@ -43,7 +43,7 @@ fn what_cannot_boot_changes_nothing(language: Language) {
     let ways = [
         ("die", "GET /boot, was answered with status 500"),
         ("503", "GET /boot, was answered with status 503"),
-        ("hang", "was ended after 2 s (--boot-timeout) before it could serve"),
+        ("hang", "was killed after 2 s (--boot-timeout) before it could serve"),
     ];
     for (number, (word, reason)) in ways.into_iter().enumerate() {
         site.set_boot(Some(word));

@@ -1,4 +1,4 @@
-//! When there is more to do than workers can, requests are answered in turn, whoever sends them.
+//! With more work than workers can do, requests are answered in turn, whichever client sends them.
 
 use crate::language::Language;
 use crate::load::{Load, Opened, Plan, Question};
@@ -23,7 +23,7 @@ fn who_comes_later_is_served_in_turn(language: Language) {
         let busy = Load::start(site.address, without_pause);
         busy.wait_for_more(60);
         let probes = Plan { connections: 1, pace: Some(Duration::from_millis(20)), requests: Some(50), question: probe };
-        // On a connection that nobody has asked an app on: it must not wait for one to begin.
+        // On a connection without an earlier request to an app: it must not wait for one to begin.
         let probes = Opened::idle(site.address, 1).begin(probes);
         let later = Plan { connections: 12, pace: None, requests: Some(60), question: nap };
         let later = Opened::idle(site.address, 12).begin(later).wait();

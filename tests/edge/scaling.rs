@@ -1,4 +1,4 @@
-//! The number of workers is changed while a server serves, and who changes it waits until they are there, or have gone.
+//! The number of workers is changed while a server serves, and the command waits until they are there, or have gone.
 
 use crate::connection::Connection;
 use crate::language::Language;
@@ -23,7 +23,7 @@ fn a_number_that_was_set_outlives_reloads_and_upgrades(language: Language) {
         server.well(&[order]);
         crate::server::wait_until(order, || server.states_of_workers() == ["ready"; 4]);
     }
-    // Each server says so when it takes over.
+    // Each server reports that it has taken over.
     crate::server::wait_until("four workers are announced", || server.site.server.log().matches("(workers: 4, ").count() == 2);
     server.site.server.signal(rustix::process::Signal::TTOU);
     crate::server::wait_until("one fewer", || server.states_of_workers() == ["ready"; 3]);
@@ -43,7 +43,7 @@ fn more_and_fewer_workers_close_no_connection_and_are_waited_for(language: Langu
     let mut before = 2;
     for wanted in [30, 3, 1, 20, 2] {
         assert_eq!(server.well(&["scale", &wanted.to_string()]), format!("workers: {wanted} (before: {before})\n"));
-        // All of them, and no other, when the answer comes.
+        // All of them, and no other, when the answer arrives.
         assert_eq!(server.states_of_workers(), vec!["ready"; wanted]);
         load.wait_for_more(100);
         before = wanted;
@@ -84,7 +84,7 @@ fn fewer_workers_finish_what_they_have_while_somebody_waits(language: Language) 
     assert_eq!(server.states_of_workers(), ["ready"]);
 }
 
-/// The exit status of a client that waits, and what it has printed.
+/// The exit status of a client that waits, and its output.
 fn outcome(client: Child) -> (Option<i32>, String) {
     let output = client.wait_with_output().expect("it is ours");
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -96,7 +96,7 @@ fn workers_that_cannot_start_are_told_of(language: Language) {
     server.site.set_boot(Some("503"));
     let (status, said) = outcome(server.begin(&["scale", "2"]));
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("/boot") && said.contains("503") && said.contains("goes on trying to have 2"), "{said}");
+    assert!(said.contains("/boot") && said.contains("503") && said.contains("keeps trying to start 2"), "{said}");
     Connection::open(server.site.address).get_fast(1);
     server.site.set_boot(None);
     // One that has started before may still fail.

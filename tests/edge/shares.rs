@@ -21,7 +21,7 @@ fn crowd(site: &Site) -> Client {
     Client::open(site.address, &requests, true)
 }
 
-/// How many of these requests apps have begun with.
+/// The number of these requests that apps have begun.
 fn begun(site: &Site) -> usize {
     (1..=MANY).filter(|number| site.inside((*number).into()).is_some()).count()
 }
@@ -70,7 +70,7 @@ fn without_an_edge_it_waits_for_one_slow_request_at_most(language: Language) {
     let client = crowd(&site);
     site.wait_inside(1);
     other.ask("/fast?99");
-    // This is what is slow.
+    // This part is slow.
     let asked = Instant::now();
     wait_until("the app has taken its time", || asked.elapsed() > Duration::from_millis(20));
     site.release();

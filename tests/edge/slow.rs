@@ -1,4 +1,4 @@
-//! Slow apps delay nobody else: not the requests of others, not files, not probes.
+//! Slow apps do not delay others: not the requests of others, not files, not probes.
 
 use crate::connection::{Connection, request};
 use crate::language::{FILES, Language, Site, content_of_file};
@@ -18,7 +18,7 @@ crate::in_every_language!(
     files_and_probes_are_answered_while_every_worker_is_busy,
 );
 
-/// How long the slow requests take, and so how long others would wait for them.
+/// The time that the slow requests take, and so how long others would wait for them.
 const SLOW: &str = "2";
 
 const MANY: u64 = 1000;
@@ -52,7 +52,7 @@ fn expect_slow(connections: Vec<Connection>) {
     }
 }
 
-/// Whether a report is within the bounds of what is fast; it must be perfect in any case.
+/// Whether a report is within the bounds for fast ones; it must be perfect in any case.
 fn is_fast(what: &str, report: &Report) -> Result<(), String> {
     report.must_be_perfect(what);
     println!("{what}: p50 {:.1?}, p99 {:.1?}, longest {:.1?}", report.percentile(50), report.percentile(99), report.longest());
@@ -120,7 +120,8 @@ fn probe(number: u64) -> Question {
     Question::new(format!("/healthz?{number}"), crate::load::ANYTHING)
 }
 
-/// Clients that ask for more than a socket holds and take it slowly, until told to stop; then they take the rest and check it.
+/// Clients that ask for more than a socket holds and take it slowly, until they are stopped; then they take the rest and check
+/// it.
 fn read_slowly(address: SocketAddr, number: u64, stop: &AtomicBool) {
     const LENGTH: usize = 4 << 20;
     let mut connection = Connection::open(address);

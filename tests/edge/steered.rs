@@ -39,7 +39,7 @@ impl Steered {
         self.command(order).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built")
     }
 
-    /// What an order prints that succeeds.
+    /// The output of an order that succeeds.
     pub fn well(&self, order: &[&str]) -> String {
         let output = self.ctl(order);
         assert_eq!(output.status.code(), Some(0), "{order:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,5 @@
-//! Apps that do not return: the client has its 504 when the time is over, whatever the app does, and nobody else notices.
+//! Apps that do not return: the client gets its 504 when the time is over, in any state of the app, and no other client
+//! notices.
 
 use crate::connection::Connection;
 use crate::language::Language;
@@ -14,7 +15,7 @@ crate::in_every_language!(
 
 const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// How late a 504 may come.
+/// The longest delay of a 504.
 const LATE: Duration = Duration::from_millis(50);
 
 /// Everything that an app can be stuck in: code of its language, sleep, a read that blocks, a regular expression, a function in C.
@@ -44,7 +45,7 @@ fn stuck_requests_are_answered_in_time(language: Language) {
             assert!(!response.ends(), "{kind}: {response:?}");
             assert!(site.inside(2).is_some(), "{kind}: the app had begun");
             println!("{kind}: 504 after {time:.1?}");
-            // What the app says later belongs to nobody.
+            // Later output of the app reaches no client.
             connection.get_fast(3);
             assert!(time >= TIMEOUT, "{kind}: too early, after {time:?}");
             if time > TIMEOUT + LATE { Err(format!("{kind}: 504 after {time:.1?}")) } else { Ok(()) }
@@ -53,7 +54,7 @@ fn stuck_requests_are_answered_in_time(language: Language) {
     load.stop().must_be_perfect("the requests of others");
 }
 
-/// With every worker stuck, somebody must end workers, or interrupt their apps, before others are answered.
+/// With every worker stuck, the server must kill workers, or interrupt their apps, before others are answered.
 fn many_stuck_apps_block_nobody_for_long(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "2", "--request-timeout", "300ms", "--request-kill", "600ms"]);

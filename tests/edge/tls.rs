@@ -36,7 +36,7 @@ fn certificate_for(folder: &Folder, name: &str, hosts: &str) -> PathBuf {
     both
 }
 
-/// What curl gets, which believes only this certificate.
+/// The result of curl, which trusts only this certificate.
 fn curl(site: &Site, certificate: &Path, arguments: &[&str]) -> Vec<u8> {
     let port = site.address.port();
     let mut curl = Command::new("curl");
@@ -113,8 +113,8 @@ fn apps_are_served_over_tls(language: Language) {
     }
 }
 
-/// The process that encrypts what an app sends on a socket that it has taken has the end of it when the app has finished, and would
-/// end, too, before a client has it that is not fast.
+/// An app has taken a socket, and a process encrypts its output. That process sees the end when the app has finished, and could
+/// then also end before a slow client has all bytes.
 fn what_an_app_has_sent_is_passed_on_when_its_process_ends(language: Language) {
     const LENGTH: usize = 8 << 20;
     let _turn = turn::beside_others();
@@ -144,7 +144,8 @@ fn openssl(folder: &Folder, words: &str, more: &[&str]) {
     assert!(made.status.success(), "{words}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// What curl says of a request with the certificate and the key in these files of the folder: its exit status and the content.
+/// The result of curl for a request with the certificate and the key in these files of the folder: its exit status and the
+/// content.
 fn as_client(site: &Site, folder: &Folder, shown: Option<[&str; 2]>) -> (bool, String) {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "--max-time", "50", &format!("https://{}/client", site.address)]);
@@ -217,12 +218,12 @@ fn certificates_are_exchanged_by_hup(language: Language) {
     let second = certificate(&folder, "second");
     std::fs::write(&file, &good[..good.len() / 2]).expect("the folder is ours");
     site.server.signal(Signal::HUP);
-    site.server.wait_for_log("the present certificates stay");
+    site.server.wait_for_log("keeping the current certificates");
     assert_eq!(shown(&site), "CN=first");
     std::fs::copy(&second, &file).expect("the folder is ours");
     site.server.signal(Signal::HUP);
     wait_until("the new certificate is shown", || shown(&site) == "CN=second");
-    site.server.wait_for_log("the certificates were exchanged");
+    site.server.wait_for_log("the certificates were replaced");
 }
 
 fn certificates_are_exchanged_when_files_change(language: Language) {
@@ -235,12 +236,11 @@ fn certificates_are_exchanged_when_files_change(language: Language) {
         assert_eq!(shown(&site), "CN=first");
         let second = certificate(&folder, "second");
         std::fs::write(&file, "no certificate").expect("the folder is ours");
-        site.server.wait_for_log("the present certificates stay");
+        site.server.wait_for_log("keeping the current certificates");
         assert_eq!(shown(&site), "CN=first");
         std::fs::rename(&second, &file).expect("the folder is ours");
         wait_until("the new certificate is shown", || shown(&site) == "CN=second");
-        let reloaded =
-            site.server.log().contains("loading the app anew") || site.server.log().contains("replacing the workers");
+        let reloaded = site.server.log().contains("reloading the app") || site.server.log().contains("replacing the workers");
         assert_eq!(reloaded, edge == "off", "{}", site.server.log());
     }
 }

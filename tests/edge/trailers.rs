@@ -1,4 +1,4 @@
-//! What stands behind the content, on its way from the app of each language to real clients, and back.
+//! The trailers after the content, on their way from the app of each language to real clients, and back.
 
 use crate::connection::Connection;
 use crate::language::{Language, Launcher, Site};
@@ -14,7 +14,7 @@ fn clients_get_what_stands_behind_the_content(language: Language) {
         for (number, length) in [(1, 5), (2, 300_000)] {
             let url = format!("http://{}/trailers?{number}&{length}", site.address);
             for (version, expected) in [("--http2-prior-knowledge", true), ("--http1.1", true), ("--http1.0", false)] {
-                // The trailers stand among the fields, behind those of the head.
+                // The trailers are among the fields, after those of the head.
                 let mut curl = Command::new("curl");
                 curl.args(["-sS", "--max-time", "50", version, "-o", "/dev/null", "-D", "-", "-w", "%{size_download}", &url]);
                 let output = curl.output().expect("curl is installed");
@@ -41,7 +41,8 @@ fn apps_get_what_stands_behind_the_content(language: Language) {
     for edge in ["on", "off"] {
         let site = Site::start(Launcher::Oribi, language, &["--edge", edge, "--workers", "1"]);
         let mut connection = Connection::open(site.address);
-        // The second is in a file; Host is none. All are answered by the same worker, and what one had the next one does not.
+        // The second is in a file; Host is none. All are answered by the same worker, and none has the trailers of an earlier
+        // one.
         let trailers = "X-Sum: a\r\nGrpc-Status:0\r\nhost: b\r\nx-sum:  b \r\n";
         for (length, trailers, said) in [
             (5, trailers, "grpc-status: 0\nx-sum: a, b\nhead head\n5 bytes"),

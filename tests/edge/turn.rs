@@ -1,4 +1,4 @@
-//! Which tests run at the same time: those that look at how long something takes run alone, all others beside each other.
+//! The tests that run at the same time: those that measure a time run alone, all others beside each other.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -15,7 +15,7 @@ pub fn beside_others() -> RwLockReadGuard<'static, ()> {
 }
 
 /// Tries up to three times: a bound in milliseconds may be missed on a machine that has something else to do for a moment, but
-/// a server that does not keep it misses it every time. What has nothing to do with time must panic in `attempt` itself.
+/// a server that does not keep it misses it every time. Checks that do not depend on time must panic in `attempt` itself.
 pub fn best_of_three(attempt: impl Fn() -> Result<(), String>) {
     let mut misses = Vec::new();
     while misses.len() < 3 {

@@ -57,7 +57,7 @@ fn upgrades_close_no_connection(language: Language) {
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
 }
 
-/// A program that has called Oribi is not executed a second time: the log says why, and what can be done.
+/// A program that has called Oribi is not executed a second time: the log has the reason and the remedy.
 fn is_not_upgraded(launcher: Launcher, language: Language) {
     let _turn = turn::beside_others();
     let mut site = Site::start(launcher, language, &[]);

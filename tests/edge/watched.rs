@@ -1,4 +1,4 @@
-//! A server all of whose workers are stuck can be looked into as any other: nothing that tells of it asks them.
+//! A server all of whose workers are stuck can be inspected like any other: no report on it needs their help.
 
 use crate::connection::Connection;
 use crate::language::Language;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 crate::in_every_language!(everything_that_tells_of_a_server_answers_while_all_workers_are_stuck);
 
-/// What they are stuck in, and what may be told of where they are then.
+/// The call in which they are stuck, and the possible answers about their position.
 fn kinds(language: Language) -> [(&'static str, &'static str); 3] {
     // Ruby leaves its own `sleep` for a question.
     let asleep = if language == Language::Ruby { "told" } else { "waits" };
@@ -34,7 +34,7 @@ fn everything_that_tells_of_a_server_answers_while_all_workers_are_stuck(languag
         let has_it = |pid: &u32| requests.iter().any(|one| one["state"] == "running" && one["pid"] == *pid);
         assert!(stuck.iter().all(has_it), "{path}: {stuck:?}: {requests:?}");
 
-        // How it is stuck is known as soon as it is.
+        // The kind of its hang is known at once.
         crate::server::wait_until("both are told as what they are", || {
             let workers = server.list("backtrace", "workers");
             assert_eq!(workers.len(), 2, "{path}: {workers:?}");
@@ -53,7 +53,7 @@ fn everything_that_tells_of_a_server_answers_while_all_workers_are_stuck(languag
 
         let mut probe = Connection::open(server.site.address);
         let probed = probe.get("/healthz");
-        // When all have been stuck for five seconds, it says 503: another server shall have the requests.
+        // When all have been stuck for five seconds, it answers 503: another server is to get the requests.
         let said = String::from_utf8_lossy(&probed.content);
         assert!(
             matches!(probed.status, 200 | 503) && said.contains("\"workers\":2,\"waiting_workers\":0"),
@@ -68,7 +68,7 @@ fn everything_that_tells_of_a_server_answers_while_all_workers_are_stuck(languag
 }
 
 impl Steered {
-    /// What `oribi top` prints once.
+    /// The output of `oribi top --once`.
     fn once(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
         let output = command.args(["top", "--once", "--interval", "0.1", "--control"]).arg(self.control()).output();

@@ -1,9 +1,9 @@
-//! How long everything may take, or how many rounds it is done.
+//! The time for everything, or the number of rounds.
 
 use std::env::var;
 use std::time::{Duration, Instant};
 
-/// What stopping the last servers may need of the time.
+/// The part of the time that the last servers may need to stop.
 const STOPS: Duration = Duration::from_secs(10);
 
 /// The time of the whole run.
@@ -16,7 +16,7 @@ pub struct Budget {
     only: Vec<String>,
 }
 
-/// When a course is to end.
+/// The end of a course.
 pub struct Until {
     rounds: Option<usize>,
     end: Instant,
@@ -44,14 +44,14 @@ impl Budget {
         self.rounds.is_none() && self.only.is_empty() && self.total >= Duration::from_secs(580)
     }
 
-    /// The end of a course that may go on until this part of the time has passed.
+    /// The end of a course that may continue until this part of the time has passed.
     pub fn until(&self, part: f64) -> Until {
         Until { rounds: self.rounds, end: self.begun + self.total.mul_f64(part) }
     }
 }
 
 impl Until {
-    /// Whether it is over behind so many whole rounds. The first one is always finished.
+    /// Whether it is over after so many whole rounds. The first one is always finished.
     pub fn is_over(&self, rounds: usize) -> bool {
         rounds > 0 && self.rounds.map_or_else(|| Instant::now() >= self.end, |wanted| rounds >= wanted)
     }

@@ -20,7 +20,7 @@ pub struct Clients {
     loads: Vec<(&'static str, Load)>,
 }
 
-/// What they have found together.
+/// Their common results.
 #[derive(Debug, Default)]
 pub struct Found {
     pub answers: usize,
@@ -47,7 +47,7 @@ pub fn anything(number: u64) -> Question {
     }
 }
 
-/// What another worker may be asked if one dies (`--retry-lost`).
+/// Requests that another worker may get if one dies (`--retry-lost`).
 pub fn repeatable(number: u64) -> Question {
     match number % 16 {
         1 => Question::nap(number, 0.03),
@@ -73,12 +73,12 @@ impl Clients {
         Self { loads }
     }
 
-    /// How many faults there were so far.
+    /// The number of faults so far.
     pub fn faults(&self) -> usize {
         self.loads.iter().map(|(_, load)| load.faults()).sum()
     }
 
-    /// How many answers there were so far, of the load that has the fewest.
+    /// The number of answers so far, of the load that has the fewest.
     pub fn fewest_answers(&self) -> usize {
         self.loads.iter().map(|(_, load)| load.answered()).min().unwrap_or(0)
     }
@@ -88,7 +88,7 @@ impl Clients {
         self.loads.iter().flat_map(|(_, load)| load.workers()).collect()
     }
 
-    /// Lets what is under way be answered.
+    /// Waits for the answers to the requests under way.
     pub fn stop(self) -> Found {
         let mut found = Found::default();
         for (name, load) in self.loads {

@@ -16,7 +16,7 @@ pub struct Course {
     pub name: &'static str,
     pub launcher: Launcher,
     pub options: Vec<&'static str>,
-    /// What may become of kept connections.
+    /// The ways in which kept connections may end.
     pub kept: Manner,
     pub question: fn(u64) -> Question,
     pub acts: Vec<Act>,

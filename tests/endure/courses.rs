@@ -1,4 +1,4 @@
-//! The courses of a language: which servers there are, and what happens to each.
+//! The courses of a language: their servers, and the events of each.
 
 use crate::acts::{Act, deaths, reloads, staff, starter, upgrades};
 use crate::budget::Budget;
@@ -110,7 +110,7 @@ fn deaths(language: Language) -> Course {
     }
 }
 
-/// Connections belong to workers, and end with them behind an answer that says so.
+/// Connections belong to workers, and end with them after an answer that announces it.
 fn without_edges() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, staff::SCALE],

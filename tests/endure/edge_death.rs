@@ -1,4 +1,4 @@
-//! A killed edge takes its connections with it, and no others; nobody gets a byte that is not his.
+//! A killed edge takes its connections with it, and no others; no client gets a byte of another one's answer.
 
 use crate::budget::Until;
 use crate::connection::Connection;
@@ -14,11 +14,11 @@ use std::time::Instant;
 
 pub const NAME: &str = "killed edge";
 
-/// How many connections each edge has at least, and how many there are at most.
+/// The number of connections that each edge has at least, and how many there are at most.
 const EACH: usize = 6;
 const MOST: u64 = 200;
 
-/// How long each answer is.
+/// The size of each answer.
 const LENGTH: usize = 50_000;
 
 pub fn run(language: Language, until: &Until) -> Outcome {

@@ -8,7 +8,7 @@ use crate::report::Outcome;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// How long it leaks: in `make endure`, and in one round of `tests/run`.
+/// The time for which it leaks: in `make endure`, and in one round of `tests/run`.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(6);
 
@@ -16,7 +16,7 @@ const SHORT: Duration = Duration::from_secs(6);
 const LIMIT: u64 = 128;
 const SMALL_LIMIT: u64 = 64;
 
-/// How often memory is looked at.
+/// The interval at which memory is measured.
 const LOOK: Duration = Duration::from_millis(50);
 
 const WORKERS: u64 = 2;
@@ -66,8 +66,8 @@ fn leak(language: Language, budget: &Budget, name: &'static str, order: &str, ed
         outcome.faults.push(format!("the server ends with {status}"));
     }
     let replaced = site.server.log().matches("(--max-memory").count();
-    // Each worker that is replaced serves on until its replacement does. If the old one is to go first, others wait for their turn
-    // and leak on, with the room of one.
+    // Each worker that is replaced keeps serving until its replacement does. If the old one must end first, others wait for
+    // their turn and continue to leak, with the room of one.
     let replacements = if order == "old-first" { 1 } else { WORKERS };
     let allowed = (limit * (WORKERS + replacements) + 1) << 20;
     if most > allowed {

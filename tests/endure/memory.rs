@@ -1,4 +1,4 @@
-//! How much memory workers use together.
+//! The memory of all workers together.
 
 use crate::server::{descendants, title};
 

@@ -1,4 +1,4 @@
-//! What a run has found, as a table and as a verdict.
+//! The results of a run, as a table and as a verdict.
 
 use crate::budget::Budget;
 use crate::clients::Found;
@@ -7,10 +7,10 @@ use crate::resources::Held;
 use std::fmt;
 use std::time::Duration;
 
-/// What the servers count.
+/// The servers' counters.
 pub const RECYCLED: &str = "recycled worker";
 
-/// What must have happened in ten minutes for each language: the acts that count for it, and how many there must be.
+/// The events required in ten minutes for each language: the acts that count, and their least number.
 const PROMISED: [(&str, &[&str], usize); 5] = [
     ("reloads", &["reload", "reload by ctl"], 20),
     ("upgrades", &["upgrade", "upgrade by ctl", "upgrade with a queue", "upgrade and reload"], 5),
@@ -19,13 +19,13 @@ const PROMISED: [(&str, &[&str], usize); 5] = [
     ("start_server HUPs", &["start_server HUP", "reload in a drain"], 20),
 ];
 
-/// How many lines of a server's log are shown if something was wrong.
+/// The number of lines of a server's log that are shown after a fault.
 const LAST_LINES: usize = 60;
 
-/// How many faults of one course are shown.
+/// The number of faults of a course that are shown.
 const FIRST_FAULTS: usize = 8;
 
-/// What one course has found.
+/// The results of one course.
 pub struct Outcome {
     pub language: Language,
     pub course: &'static str,
@@ -35,7 +35,7 @@ pub struct Outcome {
     found: Found,
     pub faults: Vec<String>,
     pub held: Option<(Held, Held)>,
-    /// What else is worth a line.
+    /// Additional lines for the report.
     pub remark: Option<String>,
     log: String,
 }
@@ -47,7 +47,7 @@ impl Outcome {
         Self { language, course, rounds: 0, took, counts, found, faults, held: None, remark: None, log: String::new() }
     }
 
-    /// A course of which nothing else is known.
+    /// A course without any other results.
     pub fn broken(language: Language, course: &'static str, why: &str) -> Self {
         let mut outcome = Self::new(language, course);
         outcome.faults.push(why.to_owned());
@@ -62,7 +62,7 @@ impl Outcome {
         }
     }
 
-    /// What the clients have found.
+    /// The results of the clients.
     pub fn take(&mut self, mut found: Found) {
         self.faults.append(&mut found.faults);
         self.found = found;
@@ -117,7 +117,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What all courses have found.
+/// The results of all courses.
 #[derive(Default)]
 pub struct Report {
     outcomes: Vec<Outcome>,
@@ -128,7 +128,7 @@ impl Report {
         self.outcomes.extend(outcomes);
     }
 
-    /// What is wrong, and what has not happened often enough.
+    /// The faults, and the events that have not happened often enough.
     pub fn faults(&self, budget: &Budget) -> Vec<String> {
         let mut faults: Vec<String> = self.outcomes.iter().flat_map(Outcome::verdict).collect();
         if budget.is_whole() {
@@ -149,7 +149,7 @@ impl Report {
         languages
     }
 
-    /// How often what is promised has happened, and how often it must.
+    /// The number of the promised events, and the least number.
     fn promised(&self, language: Language) -> impl Iterator<Item = (&'static str, usize, usize)> {
         PROMISED.iter().map(move |(what, acts, wanted)| {
             let outcomes = self.outcomes.iter().filter(|outcome| outcome.language == language);

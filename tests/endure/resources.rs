@@ -1,21 +1,21 @@
-//! What the processes hold that live as long as the server: leaks show there.
+//! The resources of the processes that live as long as the server: leaks show there.
 
 use crate::scene::Scene;
 use crate::server::descendants;
 
-/// How much the memory may grow: what allocators keep, and no leak.
+/// The allowed growth of the memory: allocators keep some, and a leak exceeds it.
 const GROWTH: u64 = 16 << 20;
 
-/// How many descriptors more there may be: those of short connections.
+/// The allowed growth of the number of descriptors: those of short connections.
 const MORE: usize = 12;
 
-/// What the master or supervisor and the edges hold together.
+/// The resources of the master or supervisor and the edges together.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// Private memory in bytes.
     pub memory: u64,
     pub descriptors: usize,
-    /// What the guardian holds of the latter, if there is one.
+    /// The resources of the guardian of the latter, if there is one.
     pub guardian: usize,
 }
 
@@ -30,7 +30,7 @@ impl Held {
         }
     }
 
-    /// What has grown too much since `before`.
+    /// The resources that have grown too much since `before`.
     pub fn leak_since(&self, before: &Self) -> Option<String> {
         let leaks = self.memory > before.memory + GROWTH
             || self.descriptors > before.descriptors + MORE

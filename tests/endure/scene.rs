@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as never: far longer than it takes on a busy machine.
+/// The time that anything may take before it counts as never: far longer than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many workers each server is started with.
+/// The number of workers that each server is started with.
 pub const WORKERS: usize = 3;
 
 pub struct Scene {
@@ -47,12 +47,12 @@ impl Scene {
         self.first().map(|first| send(first, signal)).ok_or_else(|| format!("there is no server for {signal:?}"))
     }
 
-    /// What the server has said so far; see [`Self::since`].
+    /// The server's log so far; see [`Self::since`].
     pub fn mark(&self) -> u64 {
         self.site.server.log_length()
     }
 
-    /// What it has said since then.
+    /// The server's log since then.
     pub fn since(&self, mark: u64) -> String {
         self.site.server.log_since(mark)
     }
@@ -62,7 +62,7 @@ impl Scene {
         soon(&format!("the log says {text:?}"), || self.since(mark).contains(text))
     }
 
-    /// The processes whose titles begin with this, behind `oribi: `.
+    /// The processes whose titles begin with this, after `oribi: `.
     pub fn called(&self, role: &str) -> Vec<u32> {
         let below = descendants(self.site.server.pid());
         let is_called = |process: &u32| title(*process).strip_prefix("oribi: ").is_some_and(|title| title.starts_with(role));
@@ -80,7 +80,7 @@ impl Scene {
         Ok(answer)
     }
 
-    /// Gives an order that must be carried out. If it is not, tells of the processes that there are then.
+    /// Gives an order that must be carried out. If it is not, lists the processes that exist then.
     pub fn obeys(&self, order: &str) -> Result<(), String> {
         let failed = match self.order(order) {
             Ok(answer) if answer.contains("\"ok\":true") => return Ok(()),

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 2;
 
-/// How many requests are sent at once on a connection, and how long it rests behind their answers.
+/// The number of requests that are sent at once on a connection, and how long it rests after their answers.
 const AT_ONCE: usize = 6;
 const REST: Duration = Duration::from_millis(100);
 
-/// An answer that has not come for so long will not come.
+/// An answer that has not arrived for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Each request has a number of its own, which the other loads do not reach.
@@ -71,7 +71,7 @@ impl Client<'_> {
         self.fault(what);
     }
 
-    /// The server has said that it ends the connection, and has answered what it had taken.
+    /// The server has announced the end of the connection, and has answered all requests that it had taken.
     fn parted(&mut self) {
         self.connection = None;
         if self.manner == Manner::Kept {
@@ -82,7 +82,7 @@ impl Client<'_> {
         }
     }
 
-    /// Sends all of these at once and takes the answers. Returns those that the server has not taken because it leaves.
+    /// Sends all of these at once and takes the answers. Returns the requests that the server has not taken because it leaves.
     fn burst(&mut self, questions: Vec<Question>) -> Vec<Question> {
         let Some(mut streams) = self.connected() else { return questions };
         let mut open = BTreeMap::new();
@@ -163,7 +163,7 @@ impl Client<'_> {
     }
 }
 
-/// Whether the server has not said meanwhile that it leaves.
+/// Whether the server has not announced its end meanwhile.
 fn is_told_nothing(streams: &mut Streams) -> io::Result<bool> {
     let has_more = |streams: &Streams| {
         let mut polled = [PollFd::new(streams.socket(), PollFlags::IN)];

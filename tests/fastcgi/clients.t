@@ -17,7 +17,7 @@ my %app_of = (
     Sinatra     => ["$FindBin::Bin/apps/sinatra.ru",       '--workers', 1, '--threads', 2],
 );
 
-# What cgi-fcgi prints for a request to which CONTENT belongs.
+# The output of cgi-fcgi for a request with the CONTENT.
 sub cgi_fcgi ($server, $content, %variables) {
     my ($input, $output) = (File::Temp->new, File::Temp->new);
     binmode $input;

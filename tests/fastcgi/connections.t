@@ -25,7 +25,7 @@ sub gate ($folder) {
     return $gate;
 }
 
-# Lets the app go on that waits at GATE, as soon as it does.
+# Lets the app that waits at GATE continue, as soon as it waits.
 sub open_gate ($server, $gate) {
     my $out;
     ok $server->wait_until(sub { sysopen $out, $gate, O_WRONLY | O_NONBLOCK }), 'the app waits' or return;
@@ -38,7 +38,7 @@ subtest 'an idle kept connection stops nobody' => sub {
         my $server = Test::Oribi->start_fastcgi($app, '--workers', 1, '--threads', 1);
         my @idle = map { Test::FastCGI->new($server) } 1 .. 4;
         is $_->ask('/')->{body}, "probe\n", 'a connection is used' for @idle;
-        # One has never said anything, and one has begun to.
+        # One has never sent anything, and one has sent a part.
         my $silent = Test::FastCGI->new($server);
         my $slow   = Test::FastCGI->new($server);
         $slow->send_bytes("\1\1\0");

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: what an app writes to its error stream goes to the web server's log, or, where there is none, to Oribi's own.
+# Property: an app's output to its error stream goes to the web server's log, or, where there is none, to Oribi's own.
 
 use v5.36;
 use FindBin;
@@ -55,7 +55,7 @@ for my $name (sort keys %app_of) {
     subtest "$name by HTTP" => sub {
         my $server = Test::Oribi->start(@{ $app_of{$name} });
         is body_of($server->url . '/'), 'done', 'a request is answered';
-        # Other processes of the server write to the same log: their lines may stand between those of the app, not inside one.
+        # Other processes of the server write to the same log: their lines may be between those of the app, not inside one.
         my $complaint = qr/^a complaint of several parts\n(?:.*\n)*?another\n/m;
         ok $server->wait_until(sub { $server->log_text =~ $complaint }), 'the log has the complaint';
         is $server->stop, 0, 'oribi ends with status 0';

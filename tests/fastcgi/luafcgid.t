@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # Property: behind web servers the command `luafcgid` serves the scripts of luafcgid under its configuration, both unchanged,
-# and without what was wrong with it.
+# and without its faults.
 
 use v5.36;
 use Fcntl      qw(O_NONBLOCK O_WRONLY);
@@ -168,7 +168,7 @@ my $server = start();
 my $front  = Test::WebServer::Nginx->configured($configuration_of{Nginx}->($server->port));
 my $url    = $front->url;
 
-# What the script TEXT answers.
+# The answer of the script TEXT.
 sub answer_of ($text, @arguments) {
     state $number = 0;
     $number++;

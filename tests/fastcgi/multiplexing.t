@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a connection carries a thousand requests at once, whose records come in any order and in any pieces. Each gets its
-# own answer; cancelled ones disturb no other.
+# Property: a connection carries a thousand requests at once, whose records arrive in any order and in any pieces. Each gets
+# its own answer; cancelled ones disturb no other.
 
 use v5.36;
 use FindBin;
@@ -161,7 +161,7 @@ subtest 'roles' => sub {
     }
 };
 
-# A request of a filter, whose data comes in records of any size.
+# A request of a filter, whose data arrives in records of any size.
 sub filtered ($client, $content, $data) {
     my %variables = parameters('/filter', REQUEST_METHOD => 'POST', CONTENT_LENGTH => length $content,
         CONTENT_TYPE => 'text/plain', FCGI_DATA_LENGTH => length $data, FCGI_DATA_LAST_MOD => 1_000_000_000);

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: behind nginx, Apache and lighttpd, apps in all languages get what the client has sent and the client gets what they
-# answer, wherever the app is mounted, on connections that are used again.
+# Property: behind nginx, Apache and lighttpd, apps in all languages get the client's requests and the client gets their
+# answers, wherever the app is mounted, on connections that are used again.
 
 use v5.36;
 use Fcntl      qw(O_NONBLOCK O_WRONLY);

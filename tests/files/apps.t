@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: files stand in front of apps in every language, and apps in every language may name the file that is sent in place of
-# their content; a client can bring about neither, nor reach any other file.
+# Property: files take precedence over apps in every language, and apps in every language may name the file that is sent in
+# place of their content; a client can bring about neither, nor reach any other file.
 
 use v5.36;
 use File::Temp ();
@@ -37,7 +37,7 @@ sub static_files ($url) {
     return;
 }
 
-# What holds for a file that an app has named at ADDRESS, with the fields that the app has given.
+# Properties of a file that an app has named at ADDRESS, with the fields that the app has given.
 sub named_file ($address, $name, $content) {
     my $answer = curl($address);
     is $answer->{status}, 200, $name;
@@ -96,7 +96,7 @@ sub perl_names_files ($server, $url) {
         unlike $refused->{body}, qr/secret|root:|not wanted/, 'and no word of it';
         is header_of($refused, $_), undef, "$_ stays here" for qw(X-Sendfile X-Accel-Redirect);
     }
-    like $server->log_text, qr{named a file that is not there.*\Q$outside\E/secret\.txt}, 'the log tells';
+    like $server->log_text, qr{named a file that does not exist.*\Q$outside\E/secret\.txt}, 'the log tells';
     is body_of('--header', "X-Sendfile: $files/small.txt", '--header', 'X-Accel-Redirect: /internal/small.txt', "$url/"), "app\n",
         'a client that says the same is not heard';
     is curl("$url/internal/small.txt")->{body}, "app\n", 'what is internal is nowhere';
@@ -152,7 +152,7 @@ subtest 'without permission, the fields are passed on' => sub {
     is body_of(@steering, $server->url . '/steered'), 'HTTP_X_SENDFILE_TYPE X-Sendfile', 'a web server in front may steer';
     is $server->stop, 0, 'TERM ends oribi with status 0';
 
-    # What is allowed is honoured, and nothing else.
+    # Allowed fields are honoured, and no others.
     $server = Test::Oribi->start("$apps/sendfile.psgi", '--workers', 1, '--sendfile-root', "$files");
     is body_of($server->url . "/sendfile/whole?$files/small.txt"), 'Hello World', 'one of them';
     is header_of(curl($server->url . '/accel/whole?/internal/x'), 'X-Accel-Redirect'), '/internal/x', 'the other is passed on';

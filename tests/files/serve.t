@@ -106,7 +106,7 @@ sub essence ($answer) {
 sub second_opinion ($url, $nginx) {
     my $modified = 'Sun, 13 Sep 2020 12:26:40 GMT';
     my ($earlier, $later) = ('Sun, 13 Sep 2020 12:26:39 GMT', 'Sun, 13 Sep 2020 12:26:41 GMT');
-    # `%` stands for the server's own entity-tag.
+    # `%` is the server's own entity-tag.
     my @requests = (
         [], ['If-None-Match: %'], ['If-None-Match: W/%'], ['If-None-Match: "a", %'], ['If-None-Match: "a"'], ['If-None-Match: *'],
         ['If-Match: %'], ['If-Match: "a"'], ['If-Match: "a", %'], ['If-Match: *'], ['If-Match: W/%'],
@@ -134,7 +134,7 @@ sub second_opinion ($url, $nginx) {
     return;
 }
 
-# Where nginx does something else, and the RFC says what to do.
+# Cases in which nginx differs, and the rule of the RFC.
 sub conditions ($url) {
     my $tag = etag_of("$url/hello.txt");
     is curl('--header', 'If-Unmodified-Since: nonsense', "$url/hello.txt")->{status}, 200, 'a date that is none says nothing';
@@ -228,7 +228,7 @@ sub ways_out ($server) {
     return;
 }
 
-# A link that leads in and out by turns, and a directory that becomes a link: whatever is found, it is never what is outside.
+# A link that leads in and out by turns, and a directory that becomes a link: a file outside is never sent.
 sub races ($server) {
     my $url     = $server->url;
     my $outside = new_site('hello.txt' => 'secret');

@@ -3,14 +3,13 @@
 require "openssl"
 require "tmpdir"
 
-# With ORIBI_TEST_TLS=on servers encrypt; this is their certificate, which the clients of the tests believe.
+# With ORIBI_TEST_TLS=on servers encrypt; this is their certificate, which the clients of the tests trust.
 module Certificate
   def self.wanted?
     ENV["ORIBI_TEST_TLS"] == "on"
   end
 
-  # The file with the certificate and its key. What libraries and programs believe without being told is named by their
-  # environment.
+  # The file with the certificate and its key. The environment of libraries and programs names it as trusted.
   def self.file
     @file ||= begin
       folder = Dir.mktmpdir

@@ -15,7 +15,7 @@ class Nginx < ServerProcess
   private
 
   def configuration(port, server)
-    # As root it would hand its work to another user, who may not enter the temporary folder.
+    # As root it would hand its work to another user, which may not enter the temporary folder.
     user = "user root;" if Process.uid.zero?
     <<~NGINX
       #{user}

@@ -8,7 +8,7 @@ require_relative "certificate"
 
 # A server that runs for a test, and its output. The test that starts one stops it; a forgotten one ends with the tests.
 class ServerProcess
-  # Seconds that a server may take to start, to stop or to do what a test waits for: far more than it needs on a busy machine.
+  # Seconds that a server may take to start, to stop or to fulfil a test's condition: far more than it needs on a busy machine.
   PATIENCE = 60
 
   ROOT = File.expand_path("../..", __dir__)
@@ -65,7 +65,7 @@ class ServerProcess
     @encrypted
   end
 
-  # The address in the form that nginx wants behind `server`.
+  # The address in the form that nginx wants after `server`.
   def upstream
     @socket ? "unix:#{@socket}" : "127.0.0.1:#{@port}"
   end
@@ -95,7 +95,7 @@ class ServerProcess
     File.read(@log.path)
   end
 
-  # What a failed test shows of it.
+  # The output of it that a failed test shows.
   def log_end
     log_text.lines.last(40).join
   end

@@ -16,10 +16,10 @@ class SteadyLoad
     @threads = Array.new(clients) { |number| Thread.new { ask_again_and_again(keep: number.even?) } }
   end
 
-  # What went wrong, in words.
+  # The faults, in words.
   attr_reader :losses
 
-  # Waits until so many more answers have come.
+  # Waits until so many more answers have arrived.
   def run(count)
     goal = @answers.size + count
     ServerProcess.wait_until { @answers.size >= goal } or raise "only #{@answers.size} of #{goal} answers; #{@losses.first}"

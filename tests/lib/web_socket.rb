@@ -8,7 +8,7 @@ require "timeout"
 
 # A small WebSocket client (RFC 6455): text messages over a socket that is already connected.
 class WebSocket
-  # Behind the client's key in the digest that proves a handshake, RFC 6455 section 1.3.
+  # After the client's key in the digest that proves a handshake, RFC 6455 section 1.3.
   HANDSHAKE = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
   TEXT = 1
   CLOSE = 8
@@ -18,7 +18,7 @@ class WebSocket
   # The status line and the fields of the answer to the handshake, names in lower case.
   attr_reader :status, :fields
 
-  # Shakes hands; `status` says whether the server has agreed.
+  # Shakes hands; `status` shows whether the server has agreed.
   def initialize(socket, host, path, protocol: nil, scheme: "http")
     @socket = socket
     @key = SecureRandom.base64(16)
@@ -62,7 +62,7 @@ class WebSocket
 
   private
 
-  # What a client sends is masked, RFC 6455 section 5.3; the server's frames are not.
+  # A client's frames are masked, RFC 6455 section 5.3; the server's frames are not.
   def send_frame(type, payload)
     mask = SecureRandom.bytes(4).bytes
     masked = payload.b.bytes.each_with_index.map { |byte, index| byte ^ mask[index % 4] }

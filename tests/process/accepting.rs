@@ -1,4 +1,4 @@
-//! How connections reach lanes: in whichever way, none is lost.
+//! The ways in which connections reach lanes, none of which loses a connection.
 
 use crate::client::{Load, Manner, Target};
 use crate::server::{Folder, Server, runs, send, wait_until};
@@ -16,7 +16,7 @@ const MANY: usize = 60;
 /// Each with the ways in which lanes speak to the kernel.
 const MODELS: [(&str, &str); 4] = [("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
 
-/// How many sockets listen at `address`.
+/// The number of sockets that listen at `address`.
 fn listening_at(address: SocketAddr) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("it is always there");
     // The second field is the local address in hexadecimal digits, the fourth the state: 0A is LISTEN (proc(5)).
@@ -39,7 +39,7 @@ fn ask(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(ask).collect()
 }
 
-/// How many of `clients` get an answer.
+/// The number of `clients` that get an answer.
 fn answered(clients: Vec<TcpStream>) -> usize {
     let is_answered = |mut stream: TcpStream| {
         let mut answer = String::new();
@@ -91,7 +91,7 @@ fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
         send(stuck, Signal::STOP);
         let clients = ask(address, MANY);
         send(stuck, Signal::KILL);
-        // What the worker has taken already goes with it; what waits for it does not.
+        // Connections that the worker has accepted end with it; those that wait for it do not.
         let answered = answered(clients);
         assert!(answered >= MANY - 1, "{model}, {io}: {answered} of {MANY}");
         wait_until("a new worker", || server.workers().len() == 2 && !runs(stuck));
@@ -146,7 +146,7 @@ fn unix_sockets_are_shared_in_any_case() {
 
 #[test]
 fn listeners_for_fastcgi_are_no_different() {
-    // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and what comes back: FastCGI 1.0, section 4.1.
+    // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and the answer: FastCGI 1.0, section 4.1.
     let question = b"\x01\x09\0\0\0\x11\0\0\x0f\0FCGI_MPXS_CONNS";
     for (model, io) in MODELS {
         let mut server = native_on("fcgi://127.0.0.1:0", &["--accept", model, "--io", io, "--workers", "2"]);

@@ -1,5 +1,5 @@
-//! `oribi --daemonize`: the command returns when the server serves in the background, or has failed. A failed start with a log file
-//! also says so on the terminal.
+//! `oribi --daemonize`: the command returns when the server serves in the background, or has failed. A failed start with a log
+//! file is also reported on the terminal.
 
 use crate::client::{Target, get};
 use crate::server::{Folder, runs, send, wait_until};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The process id of a server that nobody waits for.
+/// The process id of a server that is not a child of the test.
 struct InBackground(u32);
 
 impl Drop for InBackground {

@@ -1,6 +1,6 @@
-//! Black-box tests of which worker serves which client, with apps that take their time: requests are spread over idle workers,
-//! and new clients do not wait for connected ones. Each test runs against Puma and against Oribi over every I/O model. See
-//! `roles` for why there is no harness.
+//! Black-box tests of the choice of workers for clients, with apps that take their time: requests are spread over idle
+//! workers, and new clients do not wait for connected ones. Each test runs against Puma and against Oribi over every I/O
+//! model. See `roles` for why there is no harness.
 //!
 //! No test measures durations: an app reports when it began and ended, so that the test sees which request waited for which.
 
@@ -94,11 +94,11 @@ fn oribi(model: &str, workers: usize) -> Server {
     server
 }
 
-/// What `question` finds of Puma.
+/// The result of `question` for Puma.
 fn of_puma<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> T {
     let folder = Folder::new();
     std::fs::write(folder.file("config.ru"), RACKUP).expect("the folder is writable");
-    // Nobody else binds it before Puma does: the kernel goes through all others first.
+    // No other process binds it before Puma does: the kernel goes through all others first.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback is there");
     let mut command = Command::new("puma");
     let (workers_text, bind) = (workers.to_string(), format!("tcp://{port}"));
@@ -112,7 +112,7 @@ fn of_puma<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> T {
     found
 }
 
-/// What it finds of Oribi over each model.
+/// The result for Oribi over each model.
 fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'static str, T)> {
     let of_model = |&model: &&'static str| {
         let mut server = oribi(model, workers);
@@ -123,7 +123,7 @@ fn of_oribi<T>(workers: usize, question: impl Fn(SocketAddr) -> T) -> Vec<(&'sta
     MODELS.iter().map(of_model).collect()
 }
 
-/// When a request was sent, and what the app says: its process, when it began and ended.
+/// The time at which a request was sent, and the app's answer: its process, when it began and ended.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     sent: u64,
@@ -178,7 +178,7 @@ fn ask(address: SocketAddr, milliseconds: u32) -> Answer {
     Answer { sent, ..receive(&stream) }
 }
 
-/// How many of twice as many kept connections as there are workers each worker has, most first.
+/// The connections of each worker, of twice as many kept connections as there are workers, most first.
 fn spread(address: SocketAddr, workers: usize) -> Vec<usize> {
     // All of them listen when all have answered, and have nothing to do when these connections have gone.
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -224,7 +224,7 @@ fn connections_at(address: SocketAddr) -> usize {
     table.lines().skip(1).filter(is_open).count()
 }
 
-/// Rounds of which two requests on new connections that come together are answered one after the other.
+/// The number of rounds in which two simultaneous requests on new connections are answered one after the other.
 fn queued(address: SocketAddr) -> usize {
     const ROUNDS: usize = 20;
     let together = Arc::new(Barrier::new(2));
@@ -245,7 +245,7 @@ fn queued(address: SocketAddr) -> usize {
 fn two_requests_are_two_workers_affair() {
     let (puma, oribi) = (of_puma(2, queued), of_oribi(2, queued));
     println!("Rounds of 20 in which two requests at once were answered one after the other: {oribi:?}; Puma {puma}.");
-    // Who has come on a connection that is still counted elsewhere may meet another once; so it is with Puma.
+    // A client on a connection that is still counted elsewhere may meet another one once, as with Puma.
     assert!(oribi.iter().all(|(_, rounds)| *rounds <= puma + 2), "{oribi:?} against {puma}");
 }
 

@@ -1,4 +1,4 @@
-//! `oribi ctl`: a server is asked and steered by its control socket, by nobody but its user.
+//! `oribi ctl`: a server answers and obeys at its control socket, only for its own user.
 
 use crate::client::get;
 use crate::server::{Folder, Server, mode, send, wait_for, wait_until};
@@ -31,7 +31,7 @@ fn ctl(path: &Path, order: &[&str]) -> Output {
     command(path, order).output().expect("it was built")
 }
 
-/// What `oribi ctl` prints when it succeeds.
+/// The output of an `oribi ctl` that succeeds.
 fn well(path: &Path, order: &[&str]) -> String {
     let output = ctl(path, order);
     assert_eq!(output.status.code(), Some(0), "{order:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -83,7 +83,7 @@ fn a_server_is_asked_and_steered_until_its_end() {
 
     let workers = well(&path, &["workers"]);
     assert!(workers.starts_with("PROCESS") && workers.contains("ready"), "{workers}");
-    // What workers have done that are gone is in the sum.
+    // The sum includes the work of workers that have ended.
     let count = |name: &str| -> u64 {
         let object = well(&path, &["status", "--json"]);
         let number = object.split(&format!("\"{name}\":")).nth(1).expect("it is there").split([',', '}']).next();
@@ -125,7 +125,7 @@ fn who_stalls_floods_or_sends_rubbish_harms_nobody() {
         let answer = raw(&path, line);
         assert!(answer.starts_with("{\"ok\":false,") && answer.contains(why), "{answer}");
     }
-    // A client that goes while it waits is forgotten, and what it has asked for happens all the same.
+    // A client that leaves while it waits is forgotten, and its order is carried out all the same.
     let mut gone = UnixStream::connect(&path).expect("it listens");
     gone.write_all(b"stop\n").expect("it reads");
     drop(gone);

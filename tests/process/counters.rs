@@ -1,4 +1,4 @@
-//! The counters of a server: they are exact, and they only grow, whichever of its processes end.
+//! The counters of a server: they are exact, and they only grow, also when its processes end.
 
 use crate::native;
 use crate::server::{Folder, Server, descendants, send, wait_until};
@@ -136,7 +136,7 @@ fn requests_bytes_and_connections_are_counted_exactly_whatever_ends() {
             ("requests_queued", if edge == "on" { 61 } else { 0 }),
         ];
         site.expect(&before, expected);
-        // Some of those who have counted end in good order, and the others are killed.
+        // Some of the processes that have counted end in good order, and the others are killed.
         site.order("reload");
         site.expect(&before, expected);
         for process in site.server.workers().into_iter().chain(site.server.edges()) {
@@ -144,7 +144,7 @@ fn requests_bytes_and_connections_are_counted_exactly_whatever_ends() {
         }
         wait_until("new processes", || order(&site.control, "workers").is_some_and(|all| all.contains("ready")));
         site.expect(&before, expected);
-        // A connection whose process is killed has closed, too.
+        // A connection whose process is killed has also closed.
         let again = site.counters();
         let mut last = site.client();
         last.get();
@@ -224,7 +224,7 @@ fn connections_beyond_the_limit_are_counted() {
     }
 }
 
-/// Why workers end.
+/// The causes of the end of workers.
 const CAUSES: [&str; 8] = ["requests", "lifetime", "memory", "failure", "stuck", "reload", "scale", "stop"];
 
 /// Waits until so many workers have ended for each cause, and those that were started and have not ended are `left`.

@@ -1,4 +1,4 @@
-//! The dashboard: a page for people at the address for metrics, told by the first process whatever the others do.
+//! The dashboard: a page for people at the address for metrics, from the first process, which needs no other process for it.
 
 use crate::client::{Target, get};
 use crate::native;
@@ -21,7 +21,7 @@ fn ask(address: SocketAddr, request: &str) -> String {
     Place::Tcp(address).request(request)
 }
 
-/// A page that somebody has open.
+/// An open page.
 struct Watcher(BufReader<TcpStream>);
 
 impl Watcher {
@@ -42,7 +42,7 @@ impl Watcher {
         self.0.by_ref().lines().map_while(Result::ok)
     }
 
-    /// The data of the next event with this name; `None`: the connection has ended.
+    /// The data of the next event with this name; `None` if the connection has ended.
     fn try_next(&mut self, name: &str) -> Option<String> {
         let named = format!("event: {name}");
         let mut lines = self.lines().skip_while(|line| *line != named).skip(1);
@@ -54,7 +54,7 @@ impl Watcher {
     }
 }
 
-/// Waits until all of this is told. Whoever comes is told at once.
+/// Waits until the page has all of this. A new client gets the state at once.
 fn wait_until_told(address: SocketAddr, words: &[&str]) -> String {
     wait_for("what is told", || {
         let told = Watcher::open(address).next("now");
@@ -95,7 +95,7 @@ fn there_is_a_page_only_if_it_is_wanted_and_for_those_who_may_see_it() {
         ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", "405"),
         ("DELETE /events HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
         ("GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
-        // Those who scrape may know the server by any name.
+        // Scrapers may know the server by any name.
         ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "200"),
     ] {
         let answer = ask(address, request);
@@ -124,14 +124,14 @@ fn events_tell_of_the_server_while_every_other_process_is_stuck() {
     let told = wait_until_told(address, &["\"queue\":1,", "\"requests\":[{\"state\":\"queued\""]);
     assert!(!told.contains("/secret") && !told.contains("GET") && !told.contains("127.0.0.1"), "{told}");
     others.iter().for_each(|process| send(*process, Signal::STOP));
-    // Nobody else can have said the second of these.
+    // Only this server can have sent the second of these.
     (0..2).for_each(|_| assert!(watcher.next("now").contains("\"fine\":[")));
     assert!(Watcher::open(address).next("history").len() > history.len(), "it has been remembered");
     others.iter().for_each(|process| send(*process, Signal::CONT));
     let mut answer = [0; 12];
     waiting.read_exact(&mut answer).expect("it is answered after all");
     assert_eq!(&answer, b"HTTP/1.1 200");
-    // The same page goes on through a reload, and is told of workers that were killed.
+    // The same page continues through a reload, and shows workers that were killed.
     server.signal(Signal::HUP);
     wait_until_told(address, &["\"generations_loaded\":2,", "\"workers_ended_reload\":2,"]);
     send(server.wait_for_workers(2)[0], Signal::KILL);
@@ -166,7 +166,7 @@ fn those_who_watch_and_do_not_read_keep_nobody_out() {
         .collect();
     let place = Place::Tcp(address);
     assert!(Scrape::of(&place).get("oribi_workers_wanted") == 1.0);
-    // Who comes last is told everything, and there is room for few.
+    // The last client gets everything, and there is room for few.
     let mut watcher = Watcher::open(address);
     watcher.next("history");
     watcher.next("now");

@@ -1,4 +1,4 @@
-//! Edges: the processes that own connections, what becomes of these when others die, and who is told what when.
+//! Edges: the processes that own connections, their state when others die, and the reports to other processes.
 
 use crate::client::{Load, Manner, Target, get, get_from};
 use crate::server::{Folder, Server, runs, send, title, wait_for, wait_until};
@@ -126,7 +126,7 @@ fn an_edge_that_cannot_take_the_place_of_another_is_tried_again() {
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
-/// How often a process has gone to sleep by itself.
+/// The number of times that a process has gone to sleep by itself.
 fn sleeps(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -147,7 +147,7 @@ fn a_worker_that_waits_for_content_from_an_edge_that_is_killed_goes_on_and_has_n
     send(edge, Signal::STOP);
     let before = sleeps(worker);
     send(worker, Signal::CONT);
-    // A worker that rests sleeps once; one that waits for a descriptor looks again and again whether it is refused.
+    // A worker that rests sleeps once; one that waits for a descriptor checks again and again whether it is refused.
     wait_until("the worker asks for the content", || sleeps(worker) >= before + 5);
     send(edge, Signal::KILL);
     wait_until("another edge", || server.edges().first().is_some_and(|other| *other != edge));
@@ -226,7 +226,7 @@ fn a_second_signal_ends_edges_and_workers_at_once() {
     get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
-    // What comes within a quarter of a second is taken for an echo of the first.
+    // A signal within a quarter of a second counts as an echo of the first.
     std::thread::sleep(Duration::from_millis(300));
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1, "{}", server.log());
@@ -243,7 +243,7 @@ fn without_its_supervisor_no_process_stays() {
     load.wait_for_more(500);
     server.signal(Signal::KILL);
     wait_until("the end of all", || !workers.iter().chain(&edges).any(|process| runs(*process)));
-    // Nobody is left who could turn new connections away, so each client may have come too late once.
+    // No process is left to turn new connections away, so each client may have connected too late once.
     let lost = load.wait();
     assert!(lost.len() <= 8, "{lost:?}");
     assert!(get(&target).is_err(), "the port is free");

@@ -1,4 +1,5 @@
-//! `--shutdown-delay`: a server that was told to stop goes on serving, and tells everybody, before anything closes.
+//! `--shutdown-delay`: a server that gets the order to stop keeps serving, and reports its end everywhere, before anything
+//! closes.
 
 use crate::client::{Load, Manner, Target, get_from};
 use crate::native;
@@ -23,7 +24,7 @@ impl Kept {
         Self(Wire::of_http1(address).expect("it listens"))
     }
 
-    /// What is answered to a request, in lower case.
+    /// The answer to a request, in lower case.
     fn get(&mut self, path: &str) -> String {
         write!(self.0, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").expect("it is open");
         let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
@@ -65,11 +66,11 @@ fn the_probe_says_draining_while_everything_is_served_as_before() {
             assert!(answer.contains("200 ok") && !answer.contains("connection: close"), "edge {edge}: {answer}");
         }
         if edge == "off" {
-            // What a service manager sends to all processes.
+            // The signal of a service manager to all processes.
             server.workers().into_iter().for_each(|worker| crate::server::send(worker, Signal::TERM));
             assert!(Kept::open(address).get("/").contains("200 ok"));
         }
-        // A first request to stop must not be taken for an echo.
+        // A first request to stop must not count as an echo.
         std::thread::sleep(Duration::from_millis(300));
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "a second signal skips the delay: {}", server.log());

@@ -1,4 +1,5 @@
-//! Handshakes of TLS with real clients (OpenSSL's, curl): how each ends is counted once, and when certificates end is told.
+//! Handshakes of TLS with real clients (OpenSSL's, curl): the outcome of each is counted once, and the end of certificates
+//! is reported.
 
 use crate::counters::{SHAPES, Site};
 use crate::scrape::{Place, Scrape};
@@ -22,7 +23,7 @@ fn certificate(folder: &Folder, days: &str) -> PathBuf {
     file
 }
 
-/// When it ends, as OpenSSL and date(1) read it.
+/// The time of its end, as OpenSSL and date(1) read it.
 fn end_of(certificate: &Path) -> f64 {
     let script = "date +%s -d \"$(openssl x509 -in $0 -noout -enddate | cut -d= -f2)\"";
     let output = Command::new("sh").args(["-c", script]).arg(certificate).output().expect("a shell is there");
@@ -116,7 +117,7 @@ fn each_handshake_is_counted_once_by_how_it_ends() {
     }
 }
 
-/// With a server of its own: on a busy machine other clients, too, would take longer than it waits.
+/// With a server of its own: on a busy machine other clients would also take longer than it waits.
 #[test]
 fn a_handshake_that_is_not_finished_in_time_is_counted() {
     for edge in SHAPES {

@@ -1,4 +1,4 @@
-//! What clients of HTTP/2 do is counted: streams, who has reset them, and which of their faults has ended a connection.
+//! Counters for clients of HTTP/2: streams, resets by either side, and the faults that have ended a connection.
 
 use crate::counters::{Client, SHAPES, Site};
 

@@ -1,11 +1,11 @@
-//! How workers speak to the kernel: they use the I/O model that was asked for, and the log names it.
+//! The I/O model of workers is the one that was asked for, and the log names it.
 
 use crate::client::{Load, Manner, get};
 use crate::server::{Server, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
 
-/// How many descriptors of this kind a process has.
+/// The number of descriptors of this kind that a process has.
 fn count(process: u32, kind: &str) -> usize {
     let links = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|target| target.as_os_str() == kind).count()

@@ -62,7 +62,7 @@ impl Runtime for Obedient {
     }
 }
 
-/// The orders that have come, and the exchange that they are for.
+/// The orders that have arrived, and the exchange that they are for.
 #[derive(Default)]
 struct Orders {
     warnings: AtomicU32,
@@ -90,7 +90,7 @@ impl Context {
         self.0.interruptions.store(0, SeqCst);
     }
 
-    /// Sleeps as an app does. `false`: it was interrupted.
+    /// Sleeps as an app does. `false` if it was interrupted.
     fn sleep(&self, exchange: ExchangeId, time: Duration) -> bool {
         let mut left = Timespec::try_from(time).expect("it is not long");
         while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {
@@ -142,7 +142,7 @@ impl Host for Context {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         let target = str::from_utf8(request.head.target()).expect("tests are plain").to_owned();
         let (outlet, exchange) = reply.detach();
-        // An order may have come when the app before had returned to this host.
+        // An order may have arrived when the app before had returned to this host.
         self.forget_orders();
         if self.app(&target, outlet, exchange).is_none() {
             outlet.abandon(exchange);
@@ -186,7 +186,7 @@ fn an_app_is_warned_and_then_interrupted_and_its_worker_goes_on() {
             "{log}"
         );
         assert_eq!((count("a backtrace after 300 ms"), count("an error after 1200 ms")), (2, 2), "{log}");
-        assert!(runs(worker) && !log.contains("is ended"), "{log}");
+        assert!(runs(worker) && !log.contains("is stopped"), "{log}");
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "{}", server.log());
     }
@@ -202,7 +202,7 @@ fn a_response_that_has_begun_is_cut() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("begun") && !answer.contains("\r\n0\r\n"), "{answer}");
     assert_eq!(status(&Target::Tcp(server.address()), "/"), "200");
-    assert!(!server.log().contains("is ended"), "{}", server.log());
+    assert!(!server.log().contains("is stopped"), "{}", server.log());
 }
 
 fn each_app_gets_its_own_orders() {
@@ -222,7 +222,7 @@ fn an_app_may_extend_its_deadline_or_lift_it() {
     assert_eq!(status(&target, "/extended"), "504");
     assert!(server.log().contains("an error after 600 ms"), "{}", server.log());
     assert_eq!(status(&target, "/lifted"), "200");
-    assert!(!server.log().contains("takes long") && !server.log().contains("is ended"), "{}", server.log());
+    assert!(!server.log().contains("takes long") && !server.log().contains("is stopped"), "{}", server.log());
     assert_eq!(status(&target, "/sleep"), "504", "it was the deadline of one exchange");
     assert!(server.log().contains("an error after 1200 ms"), "{}", server.log());
 }
@@ -232,7 +232,7 @@ fn the_worker_of_an_app_that_does_not_obey_is_ended() {
     let target = Target::Tcp(server.address());
     let worker = server.wait_for_workers(1)[0];
     get_from(&target, "/catching").err().expect("it is never answered");
-    server.wait_for_log(&format!("(pid {worker}) is ended: its app has done nothing for 4 s: GET /catching"));
+    server.wait_for_log(&format!("(pid {worker}) is stopped: its app has done nothing for 4 s: GET /catching"));
     assert_eq!(server.log().matches("an error after").count(), 1, "an order comes once: {}", server.log());
     wait_until("its end", || !runs(worker));
     assert_eq!(status(&target, "/"), "200");

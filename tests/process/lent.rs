@@ -29,7 +29,7 @@ impl Starter {
         drop(probe);
         let mut command = Command::new("start_server");
         command.arg(format!("--port={address}")).arg(format!("--path={}", socket.display())).args(options);
-        // It must not bind what it is told here: another program has the port.
+        // It must not bind the address that it gets here: another program has the port.
         command.args(["--", ORIBI, "--native", "hello", "--listen", &address.to_string()]).args(arguments);
         let mut server = Server::run(&mut command);
         server.wait_for_log("listening on unix:");
@@ -110,7 +110,7 @@ fn a_request_that_has_begun_is_finished_and_others_are_left_to_the_next_server()
     let before = starter.oribi();
     crate::server::send(before, Signal::TERM);
     starter.server.wait_for_log("stopping");
-    // start_server sees to the next generation only when this one has ended. Whoever comes meanwhile waits for that.
+    // start_server sees to the next generation only when this one has ended. Clients that connect meanwhile wait for that.
     let waiting = Load::start(&Target::Tcp(starter.address), 2, Manner::ConnectionPerRequest);
     begun.write_all(b"theend").expect("it is connected");
     let mut answer = String::new();

@@ -9,7 +9,7 @@ impl Client {
     /// Waits until the server has closed the connection.
     fn expect_end(&mut self) {
         let mut rest = Vec::new();
-        // A connection that is cut ends, too.
+        // A connection that is cut also ends.
         let _ = self.stream.read_to_end(&mut rest);
         assert!(!rest.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&rest));
     }
@@ -51,7 +51,7 @@ fn what_is_too_large_or_too_much_is_counted() {
             ("limit_max_keepalive_requests", 1),
             ("limit_keepalive_timeout", 0),
             ("responses_4xx", 11),
-            // Of what was refused, no head was read.
+            // No head was read of the refused requests.
             ("protocol_http10", 1),
             ("protocol_http11", 3),
         ];

@@ -1,4 +1,4 @@
-//! Where the server listens, what it leaves behind, and how it reports that it cannot listen.
+//! The server's addresses, its leftovers, and its errors when it cannot listen.
 
 use crate::client::{Target, get};
 use crate::server::{Folder, Server, mode, wait_until};

@@ -55,7 +55,7 @@ fn native_on(listen: &str, arguments: &[&str]) -> Server {
     Server::run(&mut command)
 }
 
-/// Where `server` listens, once it is ready.
+/// The address of `server`, once it is ready.
 fn tcp(server: &mut Server) -> Target {
     Target::Tcp(server.address())
 }

@@ -292,7 +292,7 @@ fn signals_reach_the_mold() {
     send(worker, Signal::STOP);
     master.signal(Signal::TERM);
     master.wait_for_log("stopping");
-    // What comes within a quarter of a second is taken for an echo of the first.
+    // A signal within a quarter of a second counts as an echo of the first.
     std::thread::sleep(Duration::from_millis(300));
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 1, "{}", master.log());
@@ -339,7 +339,7 @@ fn a_generation_that_does_not_load_leaves_the_old_one_serving() {
     let load = Load::start(&target, 4, Manner::KeepAlive);
     for number in [2, 3] {
         master.signal(Signal::HUP);
-        master.wait_for_log(&format!("the app could not be loaded anew: generation {number} "));
+        master.wait_for_log(&format!("the app could not be reloaded: generation {number} "));
     }
     load.wait_for_more(500);
     assert_eq!(load.stop(), Vec::<String>::new());
@@ -507,7 +507,7 @@ fn a_stop_waits_for_an_app_that_is_loaded_again() {
     let load = Load::start(&Target::Tcp(master.address()), 8, Manner::ConnectionPerRequest);
     load.wait_for_more(300);
     let (mold, _) = generation(&master);
-    // What waits in the queue is answered by the next generation, and the server stops only then.
+    // The next generation answers the requests in the queue, and the server stops only then.
     send(mold, Signal::KILL);
     master.signal(Signal::TERM);
     assert_eq!(load.wait(), Vec::<String>::new(), "{}", master.log());
@@ -523,7 +523,7 @@ fn a_delayed_stop_is_known_to_each_generation() {
         assert!(!is_draining());
         master.signal(Signal::TERM);
         wait_until("the probe to say so", is_draining);
-        // A service manager may tell all processes, and then one of them dies.
+        // A service manager may signal all processes, and then one of them dies.
         send(mold, Signal::TERM);
         send(mold, Signal::KILL);
         wait_until("the next generation", || generation(&master).0 != mold && get(&target).is_ok());
@@ -535,7 +535,7 @@ fn a_delayed_stop_is_known_to_each_generation() {
 }
 
 fn processes_say_what_they_are() {
-    // The variable is in the way of the title, and is still there behind it.
+    // The variable is in the way of the title, and is still there after it.
     let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300)), ("ORIBI_EDGE", "off")]);
     master.address();
     let (mold, workers) = generation(&master);

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: told by the first process whatever the others do, without a gap, and never less than before.
+//! Metrics for Prometheus: from the first process, which needs no other for it, without a gap, and never less than before.
 
 use crate::client::{Target, get};
 use crate::native;
@@ -33,7 +33,7 @@ fn metrics_are_told_while_every_other_process_is_stuck() {
         });
         let (workers, others) = (server.wait_for_workers(2), descendants(server.pid()));
         workers.iter().for_each(|worker| send(*worker, Signal::STOP));
-        // A request that nobody answers.
+        // A request without an answer.
         let mut waiting = TcpStream::connect(server.address()).expect("the system accepts it");
         waiting.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").expect("it is open");
         if edge == "on" {
@@ -115,7 +115,7 @@ fn counters_never_go_back_whatever_ends() {
             look("workers that are recycled", &|seen| seen.get(&ended("requests")) >= f64::from(round));
             server.signal(Signal::HUP);
             look("a reload", &|seen| seen.get("oribi_generations_loaded_total") == f64::from(round) + 1.0);
-            // Nobody is on the way out who could be meant by what follows.
+            // No process that could be meant by the next steps is on its way out.
             look("the new workers", &|seen| {
                 let others =
                     ["starting", "retiring", "finishing"].map(|state| seen.get(&format!("oribi_workers{{state=\"{state}\"}}")));
@@ -167,7 +167,7 @@ fn a_server_that_follows_another_has_the_address_as_soon_as_it_is_free() {
     let began = || Scrape::ask(&place).map(|scrape| scrape.get("oribi_start_time_seconds"));
     let first = began().expect("it answers");
     server.signal(Signal::HUP);
-    server.wait_for_log("this is tried again until it works");
+    server.wait_for_log("retrying twice a second");
     wait_until("the metrics of the next server", || began().is_some_and(|began| began > first));
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
@@ -199,7 +199,7 @@ fn metrics_and_the_dashboard_are_only_for_those_in_the_networks_that_are_let_in(
             let answer = place.request(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{networks}: {answer}");
         }
-        let told = server.log().matches("127.0.0.1 is not given metrics").count();
+        let told = server.log().matches("refused metrics to 127.0.0.1").count();
         assert_eq!(told, usize::from(status != "200 OK"), "the log is told once: {}", server.log());
     }
 }

@@ -1,4 +1,5 @@
-//! Metrics at a path of the app: for clients in some networks, from whoever has their connections, and never in the way of others.
+//! Metrics at a path of the app: for clients in some networks, from the process that has their connections, and never in the
+//! way of others.
 
 use crate::client::{Target, get, get_from};
 use crate::scrape::Scrape;
@@ -15,7 +16,7 @@ const SHAPES: [&str; 2] = ["off", "on"];
 const PATH: &str = "/stats";
 const HERE: &str = "/stats?allow=127.0.0.1";
 
-/// How many clients of a lane may wait for metrics.
+/// The number of clients of a lane that may wait for metrics.
 const WAITING: usize = 16;
 
 fn scrape(target: &Target) -> Option<Scrape> {
@@ -37,7 +38,7 @@ fn answer(stream: &mut Wire) -> String {
     answer
 }
 
-/// Whether something has come.
+/// Whether something has arrived.
 fn is_answered(stream: &Wire) -> bool {
     let mut polled = [PollFd::new(stream.socket(), PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
@@ -100,10 +101,10 @@ fn a_first_process_that_does_nothing_delays_nobody_else() {
         server.wait_for_workers(1);
         assert!(scrape(&target).is_some());
         send(server.pid(), Signal::STOP);
-        // All of them have come when one behind them is answered.
+        // All of them have arrived when one after them is answered.
         let ask = || (ask(address), get(&target).expect("it serves")).0;
         let mut waiting: Vec<Wire> = (0..WAITING + 2).map(|_| ask()).collect();
-        // Those go whose requests were read first, which need not be those that connected first.
+        // The clients whose requests were read first are dropped, which need not be those that connected first.
         for _ in 0..2 {
             let place = wait_for("a client that is told to go", || waiting.iter().position(is_answered));
             let refused = answer(&mut waiting.remove(place));
@@ -129,7 +130,7 @@ fn who_waits_when_the_first_process_is_killed_is_told_so() {
         assert!(scrape(&target).is_some());
         send(server.pid(), Signal::STOP);
         let mut waiting = ask(server.address());
-        // The request has arrived when one behind it is answered by the only loop.
+        // The request has arrived when one after it is answered by the only loop.
         assert!(get(&target).is_ok());
         send(server.pid(), Signal::KILL);
         let answer = answer(&mut waiting);
@@ -153,7 +154,7 @@ fn counters_never_go_back_whoever_answers() {
         let mut seen = scrape(&target).expect("it answers");
         let mut look = |what: &str, reached: &dyn Fn(&Scrape) -> bool| {
             wait_until(what, || {
-                // Whoever has the connection may be killed meanwhile.
+                // The process that has the connection may be killed meanwhile.
                 let Some(now) = scrape(&target) else { return false };
                 now.must_not_shrink(&seen);
                 seen = now;

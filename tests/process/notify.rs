@@ -1,4 +1,4 @@
-//! What a server tells a service manager such as systemd.
+//! The messages of a server to a service manager such as systemd.
 
 use crate::client::{Load, Manner, Target, get};
 use crate::native;
@@ -49,7 +49,7 @@ fn an_edge_whose_loop_does_not_turn_is_no_sign_of_life() {
     command.env("NOTIFY_SOCKET", manager.address()).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
     let mut server = Server::run(&mut command);
     manager.hear("READY");
-    // An edge that has nothing to do lives, too.
+    // An idle edge is also alive.
     for _ in 0..5 {
         assert_eq!(manager.hear("WATCHDOG").lines, ["WATCHDOG=1"]);
     }

@@ -1,4 +1,4 @@
-//! What open connections are doing, as metrics tell it.
+//! The states of open connections, as metrics show them.
 
 use crate::counters::{Client, SHAPES, Site};
 use crate::scrape::{Place, Scrape};
@@ -62,7 +62,7 @@ fn each_connection_is_counted_where_it_is() {
         [3.0, 0.0, 1.0, 6.0, 1.0].into_iter().zip(&mut states).for_each(|(number, state)| state.1 = number);
         expect(&place, "all states", states, 1.0);
         if edge == "on" {
-            // Requests that nobody answers.
+            // Requests without an answer.
             let workers = site.server.wait_for_workers(2);
             workers.iter().for_each(|worker| send(*worker, Signal::STOP));
             idle[..2].iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));

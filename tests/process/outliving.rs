@@ -72,7 +72,7 @@ pub fn counters_outlive_reloads_and_molds() {
         expect(&path, &mut seen, "generations_failed", 1.0);
         ask(10, &mut seen);
         std::fs::remove_file(&fails).expect("it is there");
-        // Nobody is left who could say how its workers end. What they have begun they finish, and that counts.
+        // No process is left to report how its workers end. They finish their requests, and that counts.
         let mut begun = TcpStream::connect(server.address()).expect("it listens");
         begun.write_all(b"GET / HTTP/1.1\r\nHost: test\r\nConn").expect("it is open");
         expect(&path, &mut seen, "connections_accepted", answered.get() + 1.0);
@@ -138,7 +138,7 @@ pub fn metrics_are_told_without_a_gap() {
         let target = Target::Tcp(server.address());
         let place = Place::Unix(path.clone());
         let mut seen = Scrape::of(&place);
-        // The socket is there all the time, and somebody answers at it.
+        // The socket is there all the time, and a process answers at it.
         let mut expect = |series: &str, value: f64| {
             wait_until(&format!("{series} is {value}"), || {
                 let now = Scrape::of(&place);

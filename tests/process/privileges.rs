@@ -1,5 +1,5 @@
-//! Black-box tests of `--user` and `--group`: which process runs as which user, and what still works then. They need root, as
-//! the servers under test do. This program is the tests, the master, the mold and the supervisor: see `roles`.
+//! Black-box tests of `--user` and `--group`: the users of processes, and the functions that still work then. They need root,
+//! as the servers under test do. This program is the tests, the master, the mold and the supervisor: see `roles`.
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
@@ -68,7 +68,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// This program in a role, from a place that everybody may run it from.
+/// This program in a role, from a place from which every user may run it.
 struct Site {
     folder: Folder,
 }
@@ -173,7 +173,7 @@ fn an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers() {
             (users, groups) = identity(edge);
             (&users, &groups) == (&vec![games.user(); 4], &vec![games.group(); 4])
         });
-        // Workers answer what the edge of another user asks for.
+        // Workers answer the requests of an edge of another user.
         get(&target).expect("it answers");
         assert!(!nobody_can(signal, edge) && !nobody_can(trace, edge), "{role}");
         let parent = if role == "master" { server.workers()[0] } else { server.pid() };

@@ -91,7 +91,7 @@ fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
             most = most.max(now.len());
             now.len() == workers && !now.iter().any(|worker| after.contains(worker))
         });
-        // One that has been told to go may take a moment to do so.
+        // A worker that has the order to end may take a moment.
         assert!(most <= workers + 2, "{most}");
     }
 }
@@ -105,7 +105,7 @@ fn a_worker_that_is_replaced_may_finish_but_not_for_ever() {
     get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
     let before = server.wait_for_workers(1);
     server.signal(Signal::HUP);
-    server.wait_for_log("did not finish in time: ended with 1 open connections");
+    server.wait_for_log("did not finish in time: killed with 1 open connections");
     wait_until("its end", || !runs(before[0]));
     get(&Target::Tcp(address)).expect("the other one serves");
     assert_ne!(server.wait_for_workers(1), before);

@@ -1,5 +1,5 @@
-//! Black-box tests of how a supervisor and its workers handle the requests and faults of a language runtime. See `roles` for
-//! why there is no harness.
+//! Black-box tests of a supervisor and its workers with the requests and faults of a language runtime. See `roles` for why
+//! there is no harness.
 
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
@@ -75,7 +75,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// A runtime that says what happens to it, and whose contexts do what the target of a request says.
+/// A runtime that logs its calls, and whose contexts act by the target of a request.
 struct Probe {
     opened: AtomicUsize,
     /// The number of this worker.
@@ -95,7 +95,7 @@ fn is_there(file: Option<&PathBuf>) -> bool {
 }
 
 fn say(what: &str) {
-    // In one piece: other processes write there, too.
+    // In one piece: other processes also write there.
     let line = format!("{what} in {}\n", std::process::id());
     io::stderr().write_all(line.as_bytes()).expect("it is open");
 }
@@ -177,7 +177,7 @@ impl Host for Context {
     }
 }
 
-/// What an app may do: speak with its client by itself, and keep the socket.
+/// An app may do this: speak with its client by itself, and keep the socket.
 fn take_socket(context: &mut Context, reply: Reply<'_>) -> After {
     let (outlet, exchange) = reply.detach();
     context.taken = Some(File::from(outlet.take_socket(exchange).expect("it can be taken")));
@@ -185,7 +185,7 @@ fn take_socket(context: &mut Context, reply: Reply<'_>) -> After {
     After::default()
 }
 
-/// What an app may do: a child that executes nothing.
+/// An app may do this: a child that executes nothing.
 fn fork_child() -> u32 {
     match fork().expect("this process has one thread") {
         Fork::Parent(pid) => pid.as_raw_nonzero().get().unsigned_abs(),
@@ -265,7 +265,7 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     let mut server = start("1", "3", &[]);
     let target = Target::Tcp(server.address());
     let worker = server.wait_for_workers(1)[0];
-    // Clients of the lane that breaks lose what they asked it: none is there but the one that breaks it.
+    // Clients of the lane that breaks lose their requests: the one that breaks it is the only one.
     provoke_panic(&target);
     wait_until("another worker", || server.workers().first().is_some_and(|now| *now != worker));
     let load = Load::start(&target, 4, Manner::KeepAlive);
@@ -273,8 +273,8 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
-/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just forked
-/// still looks whether it shall fail.
+/// Waits until all `workers` with so many `threads` have their contexts, and gives the workers. A worker that was only just
+/// forked still checks whether it must fail.
 fn wait_for_contexts(server: &Server, workers: usize, threads: usize) -> Vec<u32> {
     wait_until("contexts", || server.log().matches("context in ").count() == workers * threads);
     server.wait_for_workers(workers)
@@ -310,7 +310,7 @@ fn workers_that_cannot_start_are_tried_again_ever_later() {
     provoke_panic(&target);
     let pauses = wait_for("several attempts", || {
         let log = server.log();
-        let pauses = log.split("the next one starts in ").skip(1).filter_map(|rest| rest.split_once(' '));
+        let pauses = log.split(" starts in ").skip(1).filter_map(|rest| rest.split_once(' '));
         let pauses: Vec<f64> = pauses.filter_map(|(number, _)| number.parse().ok()).collect();
         Some(pauses).filter(|pauses| pauses.len() >= 4)
     });
@@ -341,7 +341,7 @@ fn workers_stay_if_others_cannot_start() {
     let before = wait_for_contexts(&server, 2, 1);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
-    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
+    server.wait_for_log("the current workers stay: fix the errors above, then send HUP again");
     get(&target).expect("they serve on");
     std::fs::remove_file(&file).expect("removed");
     wait_until("only they are left", || same(&server.workers(), &before));
@@ -365,7 +365,7 @@ fn workers_stay_if_there_may_be_no_more_processes() {
     let before = server.wait_for_workers(2);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
-    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
+    server.wait_for_log("the current workers stay: fix the errors above, then send HUP again");
     let log = server.log();
     assert!(log.contains("cannot start a worker: Resource temporarily unavailable") && log.contains("ulimit -u"), "{log}");
     get(&target).expect("they serve on");
@@ -383,7 +383,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     let variables = [("FAILS", &fails), ("HANGS", &hangs), ("LINGERS", &lingers)];
     let variables = variables.map(|(name, file)| (format!("ORIBI_TEST_{name}_WHILE"), file.to_str().expect("a plain name")));
     let variables: Vec<(&str, &str)> = variables.iter().map(|(name, file)| (name.as_str(), *file)).collect();
-    // Of several lanes, the first that fails tells the worker to end.
+    // Of several lanes, the first that fails makes the worker end.
     let mut server = start("2", "2", &variables);
     server.address();
     let before = wait_for_contexts(&server, 2, 2);
@@ -393,7 +393,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     }
     server.signal(Signal::HUP);
     wait_until("both have failed", || count(&server, "end 1") == 2);
-    wait_until("the first one has ended", || count(&server, "the present workers stay") == 1);
+    wait_until("the first one has ended", || count(&server, "the current workers stay") == 1);
     std::fs::write(&hangs, "").expect("written");
     std::fs::remove_file(&fails).expect("removed");
     server.signal(Signal::HUP);
@@ -403,7 +403,7 @@ fn a_replacement_is_not_given_up_for_workers_of_the_one_before() {
     std::fs::remove_file(&hangs).expect("removed");
     server.wait_for_log("all workers have been replaced");
     wait_until("only others are left", || !before.iter().any(|worker| runs(*worker)));
-    assert_eq!(count(&server, "the present workers stay"), 1, "{}", server.log());
+    assert_eq!(count(&server, "the current workers stay"), 1, "{}", server.log());
 }
 
 /// A worker that cannot start has begun a pause, which is not for those that replace others.
@@ -414,7 +414,7 @@ fn workers_that_have_served_wait_for_no_pause() {
     let starting = server.wait_for_workers(2);
     wait_until("it can be told from others", || server.log().contains("worker_started 1"));
     send(starting[0], Signal::KILL);
-    server.wait_for_log("the next one starts in 600.0 s");
+    server.wait_for_log(" starts in 600.0 s");
     drop(file);
     let target = Target::Tcp(server.address());
     for _ in 0..10 {
@@ -488,7 +488,7 @@ fn a_child_of_an_app_keeps_no_address() {
     let address = server.address();
     let mut client = TcpStream::connect(address).expect("it listens");
     let child = ask_for_child(&mut client);
-    // Nobody is left to wait for: the stop is over before listeners are closed in the midst of a long one.
+    // No process is left to wait for: the stop is over before listeners are closed in the midst of a long one.
     drop(client);
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0);

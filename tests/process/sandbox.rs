@@ -1,5 +1,5 @@
-//! `--edge-sandbox`: an edge in the sandbox does all that edges do, and nothing else. What the sandbox itself forbids is tested in
-//! crates/io/tests/sandbox.rs.
+//! `--edge-sandbox`: an edge in the sandbox does all that edges do, and nothing else. The prohibitions of the sandbox itself
+//! are tested in crates/io/tests/sandbox.rs.
 
 use crate::client::{Load, Manner, Target, get_from};
 use crate::server::{Folder, Server, runs, send, wait_for, wait_until};
@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// What /proc says about a process: whether it may get new privileges, and whether its system calls are filtered.
+/// The entries of /proc about a process: whether it may get new privileges, and whether its system calls are filtered.
 fn confinement(process: u32) -> [String; 2] {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     ["NoNewPrivs:", "Seccomp:"].map(|name| {
@@ -35,7 +35,7 @@ fn upload(target: &Target) -> String {
     let head = format!("PUT /content HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it is ours");
     stream.write_all(head.as_bytes()).expect("it is connected");
-    // Who has refused the content does not read it.
+    // A server that has refused the content does not read it.
     let _ = stream.write_all(&vec![7; size]);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -102,7 +102,7 @@ fn serves_everything(target: &Target) {
         ("/", "hello"),
         ("/files/page", "a page"),
         ("/files/docs/", "an index"),
-        // There is no such file, so the app is asked.
+        // The file does not exist, so the app gets the request.
         ("/files/none", "hello"),
         ("/files/out", "hello"),
         ("/files/../secret", "hello"),

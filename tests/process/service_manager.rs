@@ -1,4 +1,4 @@
-//! The socket of a service manager, and what a server tells it.
+//! The socket of a service manager, and the messages of a server to it.
 
 use crate::server::{Folder, wait_for};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-/// A message: its lines, and the descriptor that came with it.
+/// A message: its lines, and the descriptor that arrived with it.
 #[derive(Debug)]
 pub struct Message {
     pub lines: Vec<String>,
@@ -57,7 +57,7 @@ impl ServiceManager {
         Some(Message { lines: text.lines().map(str::to_owned).collect(), descriptor })
     }
 
-    /// How many messages with a value for `name` have come and were not heard; they and all others are forgotten.
+    /// The number of messages with a value for `name` that have arrived and were not read; they and all others are forgotten.
     pub fn forget(&self, name: &str) -> usize {
         let waiting = self.waiting.take().into_iter().chain(std::iter::from_fn(|| self.receive()));
         waiting.filter(|message| message.value(name).is_some()).count()

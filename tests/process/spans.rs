@@ -1,4 +1,5 @@
-//! `--trace-export`: the spans of sampled requests reach a collector, whatever becomes of that, of the exporter and of the server.
+//! `--trace-export`: the spans of sampled requests reach a collector, also after failures of the collector, the exporter and
+//! the server.
 
 mod collector;
 
@@ -185,7 +186,7 @@ fn a_collector_that_is_busy_gets_them_later_and_once() {
     ask(address, "/", &caller(1, "01"));
     wait_until("it has come", || !collector.spans().is_empty());
     assert_eq!((collector.requests(), collector.spans().len(), spans_of(&collector, 1).len()), (3, 4, 4));
-    assert!(server.log().contains("has answered 503; what waits is tried again"), "{}", server.log());
+    assert!(server.log().contains("has answered 503; retrying with what waits"), "{}", server.log());
 }
 
 #[test]
@@ -194,10 +195,10 @@ fn a_collector_that_was_away_gets_them_when_it_is_back() {
     let mut server = server(&format!("http://{address}"), &["--edge", "on"]);
     let site = server.address();
     ask(site, "/", &caller(1, "01"));
-    server.wait_for_log("nobody listens there (connection refused)");
+    server.wait_for_log("nothing listens there (connection refused)");
     let collector = Collector::start_at(address);
     wait_until("it has come", || spans_of(&collector, 1).len() == 4);
-    // Its connection ends, too.
+    // Its connection also ends.
     drop(collector);
     let collector = Collector::start_at(address);
     ask(site, "/", &caller(2, "01"));
@@ -219,7 +220,7 @@ fn the_log_says_what_a_collector_has_refused() {
     collector.refuse_once("200 OK", "", "\n\x0a\x08\x02\x12\x06 odd\n ");
     let mut second = server(&collector.url(), &[]);
     ask(second.address(), "/", &caller(3, "01"));
-    second.wait_for_log("spans: 2 were refused; the collector says: odd");
+    second.wait_for_log("spans: 2 were refused; the collector's message: odd");
 }
 
 #[test]
@@ -305,7 +306,7 @@ fn logs_are_opened_again_by_the_exporter_too() {
     server.signal(Signal::USR1);
     wait_until("the log is new", || log.exists());
     ask(site, "/", "");
-    wait_until("it complains in the new log", || text("errors").contains("nobody listens there"));
+    wait_until("it complains in the new log", || text("errors").contains("nothing listens there"));
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0);
 }

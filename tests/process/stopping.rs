@@ -120,7 +120,7 @@ fn a_second_signal_ends_it_at_once() {
         server.signal(first);
         server.wait_for_log("stopping");
         assert!(runs(worker), "it waits for the request");
-        // What comes within a quarter of a second is taken for an echo of the first.
+        // A signal within a quarter of a second counts as an echo of the first.
         std::thread::sleep(Duration::from_millis(300));
         server.signal(second);
         assert_eq!(server.wait(), 1, "{}", server.log());
@@ -164,9 +164,9 @@ fn without_its_supervisor_no_process_stays() {
     assert!(get(&target).is_err(), "the port is free");
 }
 
-/// A client that ignores the server's part of the handshake until the test tells it to go on; then it sends its request. It
-/// reports what it is about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for
-/// SYN with ACK.
+/// A client that ignores the server's part of the handshake until the test lets it continue; then it sends its request. It
+/// reports its next step, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for SYN with
+/// ACK.
 const LATE_CLIENT: &str = r#"
     use Socket qw(:DEFAULT SOCK_NONBLOCK); use Errno 'EINPROGRESS'; $| = 1;
     my $port = shift;
@@ -186,7 +186,7 @@ const LATE_CLIENT: &str = r#"
     print $answer =~ /(.*)\r/;
 "#;
 
-/// A client that has begun its handshake, and is told to go on by a line.
+/// A client that has begun its handshake, and continues after a line.
 fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     let mut client = Command::new("perl");
     client.args(["-e", LATE_CLIENT, &address.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -198,7 +198,7 @@ fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     (client, output)
 }
 
-/// Whoever accepts connections goes on until this one has come, whatever else takes long.
+/// The process that accepts connections continues until this one has arrived, however long the rest takes.
 #[test]
 fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered_by_those_who_are_there() {
     let mut server = native(&["--workers", "2"]);
@@ -258,7 +258,7 @@ fn who_waits_when_all_that_accept_die_during_the_stop_is_answered_by_another_pro
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
-/// What starts a program inherits its signal mask to it.
+/// A program inherits the signal mask of the process that starts it.
 #[test]
 fn signals_that_were_blocked_before_the_start_are_obeyed() {
     let script =
@@ -276,7 +276,7 @@ fn signals_that_were_blocked_before_the_start_are_obeyed() {
             "--edge",
             edge,
         ]);
-        // The exporter has a signal of its own for its end. Nobody listens there.
+        // The exporter has a signal of its own for its end. The collector's address has no listener.
         command.args(["--traces", "--trace-export", "http://127.0.0.1:9"]);
         let mut server = Server::run(&mut command);
         server.address();

@@ -40,7 +40,7 @@ fn settings() -> Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
-        // A replacement that waited for this would come too late for a test.
+        // A replacement that waited for this would arrive too late for a test.
         respawn_interval: Duration::from_secs(600),
         edge: std::env::var("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         edge_sandbox: std::env::var("ORIBI_EDGE_SANDBOX")
@@ -126,14 +126,14 @@ fn a_worker_whose_app_is_stuck_is_ended_and_replaced() {
     for round in 1..=2 {
         let worker = server.wait_for_workers(1)[0];
         let error = get_from(&target, "/stuck").err().expect("it is never answered");
-        server.wait_for_log(&format!("(pid {worker}) is ended: its app has done nothing for 2 s: GET /stuck"));
+        server.wait_for_log(&format!("(pid {worker}) is stopped: its app has done nothing for 2 s: GET /stuck"));
         wait_until("its end", || !runs(worker));
         get_from(&target, "/").unwrap_or_else(|_| panic!("round {round}: a new worker serves ({error})"));
     }
     let load = Load::start(&target, 4, Manner::KeepAlive);
     load.wait_for_more(500);
     assert_eq!(load.stop(), Vec::<String>::new());
-    assert!(!server.log().contains("the next one starts in"), "{}", server.log());
+    assert!(!server.log().contains("the next worker starts in"), "{}", server.log());
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
@@ -145,7 +145,7 @@ fn an_edge_has_stuck_workers_ended_and_answers_for_them() {
         let worker = server.wait_for_workers(1)[0];
         let answer = get_from(&target, "/stuck").expect("the edge answers");
         assert!(answer.text.starts_with("HTTP/1.1 50"), "{}", answer.text);
-        server.wait_for_log(&format!("(pid {worker}) is ended: its app does not react"));
+        server.wait_for_log(&format!("(pid {worker}) is stopped: its app does not react"));
         wait_until("its end", || !runs(worker));
         // It is replaced at once.
         get_from(&target, "/").expect("another worker answers");
@@ -161,7 +161,7 @@ fn what_takes_too_long_at_the_end_is_cut_off_at_edges_too() {
     server.wait_for_log("sleeps");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1, "{}", server.log());
-    assert!(server.log().contains("time to finish is over: ended the edges with 1 open connection"), "{}", server.log());
+    assert!(server.log().contains("time to finish is over: killed the edges with 1 open connection"), "{}", server.log());
 }
 
 fn the_other_threads_of_its_worker_may_finish() {
@@ -175,7 +175,7 @@ fn the_other_threads_of_its_worker_may_finish() {
     std::thread::sleep(TIMEOUT / 2);
     let mut other = ask(&mut server, &format!("/until{}", file.display()));
     server.wait_for_log("waits for a file");
-    server.wait_for_log("is ended: its app has done nothing for 2 s: GET /stuck");
+    server.wait_for_log("is stopped: its app has done nothing for 2 s: GET /stuck");
     assert!(runs(worker), "the other thread has not finished");
     std::fs::write(&file, "").expect("the folder is writable");
     let mut answer = String::new();
@@ -191,7 +191,7 @@ fn an_app_that_gets_on_may_take_longer() {
     let mut answer = String::new();
     ask(&mut server, "/pieces").read_to_string(&mut answer).expect("it is answered");
     assert_eq!(answer.matches("piece ").count(), PIECES as usize, "{answer}");
-    assert!(!server.log().contains("is ended"), "{}", server.log());
+    assert!(!server.log().contains("is stopped"), "{}", server.log());
 }
 
 fn a_slow_client_is_not_the_fault_of_the_app() {
@@ -202,10 +202,10 @@ fn a_slow_client_is_not_the_fault_of_the_app() {
     let mut answer = Vec::new();
     slow.read_to_end(&mut answer).expect("it is answered");
     assert!(answer.len() > LARGE, "{} bytes", answer.len());
-    assert!(!server.log().contains("is ended"), "{}", server.log());
+    assert!(!server.log().contains("is stopped"), "{}", server.log());
 }
 
-/// With an edge its client is told, so nothing has failed.
+/// With an edge its client gets an answer, so nothing has failed.
 fn a_stuck_app_does_not_hold_up_the_end() {
     for (edge, status, told) in [("off", 1, ""), ("on", 0, "HTTP/1.1 502 ")] {
         let mut server = roles::start("server", &[("ORIBI_TEST_WORKERS", "1"), ("ORIBI_EDGE", edge)]);

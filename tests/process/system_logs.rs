@@ -15,7 +15,7 @@ use std::time::Duration;
 /// With and without edges, and with edges that can open nothing.
 const SHAPES: [&[&str]; 3] = [&["--edge", "off"], &["--edge", "on"], &["--edge", "on", "--edge-sandbox", "on"]];
 
-/// A daemon of the test: what has come, a message after the other.
+/// A daemon of the test: the received messages, one after the other.
 enum Receiver {
     Local(UnixDatagram),
     Network(UdpSocket),
@@ -150,7 +150,7 @@ fn a_daemon_that_reads_nothing_delays_nobody_and_what_it_misses_is_counted() {
     }
 }
 
-/// A real rsyslogd with a configuration of its own, which writes what it gets into a file.
+/// A real rsyslogd with a configuration of its own, which writes messages into a file.
 struct Rsyslog {
     folder: Folder,
     /// One of the machine's own addresses that no other test uses.
@@ -186,7 +186,7 @@ impl Rsyslog {
         let probe = UnixDatagram::unbound().expect("a socket");
         let port = UdpSocket::bind((self.address.as_str(), 0)).expect("an address of the machine");
         wait_until("rsyslogd", || {
-            // It says once that nobody listens, and takes this as a message otherwise.
+            // The first call reports a missing listener once; otherwise it sends a message.
             let _ = port.send_to(b"<14>probe: of the port", (self.address.as_str(), 5514));
             let _ = probe.send_to(b"<14>probe: of the socket", self.folder.file("log"));
             let received = self.received();
@@ -194,7 +194,7 @@ impl Rsyslog {
         });
     }
 
-    /// Ends it; what it has received so far stays, without the probes.
+    /// Ends it; the received messages stay, without the probes.
     fn stop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         send(child.id(), Signal::TERM);
@@ -267,7 +267,7 @@ fn a_restarted_rsyslogd_gets_lines_at_its_port() {
     }
 }
 
-/// Has the server open its logs again, of which it says a word, and waits until its processes have done so.
+/// Makes the server open its logs again, which it logs, and waits until its processes have done so.
 fn reopen(server: &Server, target: &Target, access_log: &Path) {
     std::fs::remove_file(access_log).expect("it is there");
     server.signal(Signal::USR1);

@@ -1,4 +1,4 @@
-//! `oribi top` in a terminal of its own: what it shows, what keys do, and that the terminal is given back.
+//! `oribi top` in a terminal of its own: its screen, its keys, and the restored terminal.
 
 use crate::client::get;
 use crate::server::{Folder, Server, send, wait_for};
@@ -49,21 +49,21 @@ fn keys_are_obeyed_and_the_terminal_is_given_back() {
     terminal.press("p", "q quit");
     terminal.press("s", "PID^");
     terminal.press("\u{1b}[F", "b backtrace");
-    terminal.press("b", ": its language cannot tell where its app is");
+    terminal.press("b", ": its language has no backtraces");
     terminal.press("\u{1b}", "PROCESS");
     terminal.press("\u{1b}", "Tab tables");
     terminal.press("-", "every 0.1 s");
     terminal.forget();
     resize(&terminal.side, 40, 10);
     send(terminal.program.id(), Signal::WINCH);
-    // The line of keys is cut and stands in the tenth line.
+    // The line of keys is cut and is the tenth line.
     terminal.wait_for("\u{1b}[10;1H");
     terminal.wait_for("q quit  ? help  Tab tables  s sort  r re\u{1b}[0m");
     terminal.keyboard.write_all(b"q").expect("somebody reads");
     assert_eq!(terminal.end(), 0);
 }
 
-/// What the server tells of the worker `number`: its process, and how many threads it has.
+/// The server's report on the worker `number`: its process, and its number of threads.
 fn worker(path: &Path, number: &str) -> Option<u32> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_oribi")).args(["ctl", "backtrace", number, "--json", "--control"]).arg(path).output();
@@ -79,13 +79,13 @@ fn a_backtrace_says_when_its_process_has_ended_and_when_the_server_has() {
     terminal.wait_for(&format!(" {pid} "));
     terminal.press(&format!("/{pid}\r\u{1b}[B\r"), &format!("worker 2, pid {pid}, "));
     send(pid, Signal::KILL);
-    terminal.wait_for(&format!("No backtrace: there is no worker {pid}; this is where it was"));
+    terminal.wait_for(&format!("No backtrace: there is no worker {pid}; the last one follows"));
     terminal.press("p", "paused");
     server.signal(Signal::TERM);
     server.wait();
     // A picture that is paused changes when a key asks.
     terminal.press("b", "No backtrace: /");
-    terminal.press("\u{1b}p", "No answer; this is how it was.");
+    terminal.press("\u{1b}p", "No answer: these are the last numbers.");
     terminal.keyboard.write_all(b"q").expect("somebody reads");
     assert_eq!(terminal.end(), 0);
 }
@@ -122,7 +122,7 @@ fn a_server_is_followed_through_its_upgrade_and_its_end() {
     terminal.wait_for(&format!("pid {next} "));
     server.signal(Signal::TERM);
     server.wait();
-    terminal.wait_for("No answer; this is how it was.");
+    terminal.wait_for("No answer: these are the last numbers.");
     terminal.forget();
     let server = served(&path);
     terminal.wait_for(&format!("pid {} ", server.pid()));
@@ -135,7 +135,7 @@ fn without_a_terminal_one_picture_is_printed_or_it_is_said_how() {
     let (server, path, folder) = controlled();
     let output = command(&path).output().expect("it was built");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("`oribi top --once` prints one picture"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`oribi top --once` prints the numbers once"), "{output:?}");
     for flag in ["--once", "--batch"] {
         let output = command(&path).arg(flag).output().expect("it was built");
         let text = String::from_utf8(output.stdout).expect("it is text");

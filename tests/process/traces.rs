@@ -1,4 +1,4 @@
-//! `--traces`: the access log tells the ids that the app sees.
+//! `--traces`: the access log has the ids that the app sees.
 
 use crate::client::{Target, get};
 use crate::native;

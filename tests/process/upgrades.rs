@@ -105,7 +105,7 @@ pub fn orders_reach_the_server_before_and_after_an_upgrade() {
     for _ in 0..2 {
         let answer = order(&path, "upgrade").expect("it listens");
         assert!(answer.contains("true"), "{answer}");
-        // The answer comes when the new server serves, and that has the socket then.
+        // The answer arrives when the new server serves, and that has the socket then.
         let status = order(&path, "status").expect("it listens");
         assert!(status.contains("\"serving\""), "{status}");
         let present = wait_for("only the new master is left", || present_master(&first).filter(|pid| Some(*pid) != before));
@@ -130,7 +130,7 @@ pub fn upgrades_without_edges_lose_no_request() {
     }
     load.iter().for_each(|load| load.wait_for_more(100));
     first.signal(Signal::TERM);
-    // Whoever has been accepted is answered to the last.
+    // Every accepted client is answered completely.
     assert_eq!(first.wait(), 0, "{}", first.log());
     for load in load {
         assert_eq!(load.wait(), Vec::<String>::new(), "{}", first.log());
@@ -146,7 +146,7 @@ pub fn a_program_that_cannot_serve_is_no_upgrade() {
     load.wait_for_more(100);
     std::fs::write(&file, "").expect("the folder is ours");
     first.signal(Signal::USR2);
-    first.wait_for_log("so this one serves on");
+    first.wait_for_log("so this one keeps serving");
     load.wait_for_more(100);
     assert!(title(first.pid()).starts_with("oribi: master"), "{}", title(first.pid()));
     std::fs::remove_file(&file).expect("it is there");

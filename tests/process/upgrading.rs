@@ -49,7 +49,7 @@ impl Site {
         self.server.address()
     }
 
-    /// Puts a program in the place of the server's. `REAL` in it stands for the real one.
+    /// Puts a program in the place of the server's. `REAL` in it is the path of the real one.
     fn put(&self, program: &str) {
         let file = self.folder.file("next");
         fs::write(&file, program.replace("REAL", ORIBI)).expect("the folder is ours");
@@ -104,7 +104,7 @@ fn present_below(first: u32) -> Option<u32> {
     }
 }
 
-/// What a process has open: files by their paths, and of other kinds how many. No socket may be open twice.
+/// The open descriptors of a process: files by their paths, and the numbers of other kinds. No socket may be open twice.
 fn descriptors(process: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).expect("it runs");
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -169,7 +169,7 @@ fn metrics_are_told_without_a_gap_through_upgrades() {
         let place = Place::said_in(&site.server.log());
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Nobody is refused, and nothing goes back.
+            // No client is refused, and nothing goes back.
             let scraper = scope.spawn(|| {
                 let mut seen = Scrape::of(&place);
                 while !done.load(Relaxed) {
@@ -202,7 +202,7 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
         stream.write_all(b"GET /metrics HTTP/1.1\r\n").expect("it is open");
-        // It was accepted before whoever comes later is answered.
+        // It was accepted before later clients are answered.
         Scrape::of(&Place::Tcp(address));
         assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
         stream.write_all(b"Host: test\r\n\r\n").expect("it is open");
@@ -215,10 +215,10 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
     }
 }
 
-/// Larger than what sockets take of an answer that nobody reads.
+/// Larger than the part of an unread answer that fits the sockets.
 const LARGE: u64 = 32 << 20;
 
-/// A server after one upgrade, and after another one that its present server does not finish for, until somebody reads an answer.
+/// A server after one upgrade, and after another one that its current server does not finish, until an answer is read.
 fn site_that_finishes(edge: &str) -> (Site, Folder, Wire) {
     let files = Folder::new();
     fs::File::create(files.file("large")).and_then(|file| file.set_len(LARGE)).expect("the folder is ours");
@@ -287,7 +287,7 @@ fn upgrades_of_workers_with_connections_lose_no_request() {
     site.stop();
 }
 
-/// What others see of a server.
+/// The view of a server from outside.
 fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
     let pid = site.server.pid();
     let mut below = children(pid);
@@ -306,12 +306,15 @@ fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
         load.wait_for_more(50);
         let before = wait_for("all processes", || Some(state(&site)).filter(|(_, below, ..)| below.len() >= 2));
         let fakes = [
-            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one serves on"),
+            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one keeps serving"),
             ("#!/bin/sh\nsleep 0.2\nkill -9 $$\n", "was killed by signal 9"),
-            ("#!/bin/sh\nexec sleep 600\n", "does not serve after 3 s (--upgrade-timeout) and is ended; this one serves on"),
+            (
+                "#!/bin/sh\nexec sleep 600\n",
+                "does not serve after 3 s (--upgrade-timeout) and is stopped; this one keeps serving",
+            ),
             ("#!/no/such/interpreter\n", "cannot start "),
             // Its edges and workers cannot start.
-            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one serves on"),
+            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one keeps serving"),
         ];
         // Each twice in a row.
         for (fake, reason) in fakes.into_iter().flat_map(|fake| [fake, fake]) {
@@ -399,7 +402,7 @@ fn signals_during_an_upgrade_are_obeyed() {
     let present = wait_for("only the new server is left", || site.present());
     assert_eq!(site.server.log().matches("a new server is starting").count(), 1, "{}", site.server.log());
     load.wait_for_more(50);
-    // Before the next one serves, the whole server is told to stop.
+    // Before the next one serves, the whole server gets the order to stop.
     site.server.signal(Signal::USR2);
     wait_until("another one is starting", || site.server.log().matches("a new server is starting").count() == 2);
     let next = wait_for("it", || children(present).into_iter().find(|child| !title(*child).starts_with("oribi: ")));

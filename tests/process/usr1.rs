@@ -34,7 +34,7 @@ fn all_processes_open_their_logs_again() {
         std::fs::rename(&error, &old_error).expect("it is there");
         server.signal(Signal::USR1);
         wait_until("the new error log", || text(&error).contains("the log files are opened again"));
-        // Each lane does it when it comes round; whoever does not would write to the old file for ever.
+        // Each lane does it in its next turn; one that does not would write to the old file for ever.
         wait_until("the new access log of all lanes", || {
             get_from(&target, "/after").expect("it serves");
             let open = |worker: &u32| descriptors(*worker);

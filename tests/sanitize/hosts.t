@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: whatever an app does while the server calls it, the hosts touch no memory that is not theirs any more. The apps are
-# odd.psgi, odd.ru and odd.lua; the address sanitizer and valgrind look on.
+# Property: for every action of an app while the server calls it, the hosts touch no memory that is no longer theirs. The apps
+# are odd.psgi, odd.ru and odd.lua; the address sanitizer and valgrind look on.
 #
 # prove tests/sanitize/hosts.t [:: RUN...]: some of the runs below. ORIBI_SANITIZE=long: all of them, each oddity many times.
 
@@ -13,7 +13,7 @@ use Test::More;
 use Test::Oribi;
 use Time::HiRes qw(time);
 
-# How long an answer may take before it counts as missing: everything is many times slower here.
+# The time that an answer may take before it counts as missing: everything is many times slower here.
 use constant PATIENCE => 20;
 
 my $long   = ($ENV{ORIBI_SANITIZE} // q{}) eq 'long';
@@ -35,11 +35,11 @@ my @runs = (
     ['luajit-threads-valgrind', 'odd.lua', 0, '--state-memory', '32MiB', '--threads', 2],
 );
 
-# Oddities that the short form leaves out, because they take nine tenths of the time: one compacts the heap for each of many lines,
-# the other waits until a collection has found that nobody has its stream.
+# Oddities that the short form leaves out, because they take nine tenths of the time: one compacts the heap for each of many
+# lines, the other waits until a collection has found its stream unused.
 my %left_out = $long ? () : ('odd.ru' => { map { $_ => 1 } qw(input-lines stream-not-closed) });
 
-# Where the run NAME writes its reports, and the environment that makes it write them.
+# The path for the reports of the run NAME, and the environment that makes it write them.
 sub instrumented ($name, $folder) {
     my ($language) = $name =~ /\A([a-z]+)/;
     return asan_environment($language, $folder) if $name =~ /asan/;
@@ -58,7 +58,7 @@ sub asan_environment ($language, $folder) {
 }
 
 sub valgrind_environment ($language, $folder) {
-    # Ruby looks for references on its stacks, where there is also what nobody has written yet, and below their ends.
+    # Ruby looks for references on its stacks, where there is also uninitialized memory, and below their ends.
     my @stacks = $language eq 'ruby' ? ('--undef-value-errors=no', '--ignore-range-below-sp=8192-1') : ();
     my @valgrind = (
         'valgrind', '--quiet', '--error-exitcode=66', '--leak-check=no', '--num-callers=30', @stacks,
@@ -76,7 +76,7 @@ sub valgrind_environment ($language, $folder) {
     return (ORIBI => $wrapper);
 }
 
-# What has been reported by now.
+# The reports so far.
 sub reports ($folder) {
     my $all = q{};
     for my $file (glob "$folder/report*") {
@@ -86,11 +86,11 @@ sub reports ($folder) {
     }
     # The sanitizer says once that it does not know the stack of a fiber. Nothing of stacks is looked at in Ruby anyway.
     $all =~ s/^==\d+==WARNING: ASan is ignoring requested __asan_handle_no_return.*\nFalse positive .*\nFor details .*\n//gm;
-    # Valgrind tells of system calls that it does not know, in lines that begin with dashes.
+    # Valgrind reports unknown system calls, in lines that begin with dashes.
     return $all =~ s/^--.*\n//gmr;
 }
 
-# Sends BYTES and returns everything that comes until the server ends the connection; undef if it does not.
+# Sends BYTES and returns all received bytes until the server ends the connection; undef if it does not.
 sub exchange ($server, $bytes) {
     my $socket = $server->connection or return;
     $socket->blocking(0);
@@ -118,7 +118,8 @@ sub abort ($server, $bytes) {
     return close $socket;
 }
 
-# What clients ask of an oddity: with content, with more requests behind, in the old way, and without waiting for the answer.
+# The requests of clients for an oddity: with content, with more requests after it, in the old way, and without waiting for
+# the answer.
 sub visit ($server, $path) {
     my $content = join q{}, map { "line $_ of the content\n" } 1 .. 1500;
     my $host    = "Host: sanitize.example\r\nCookie: a=1; b=2\r\n";

@@ -1,5 +1,5 @@
 -- An app that frees, changes, collects and raises wherever the server calls it or reads what it gave. None of that may make the
--- server touch memory that is not its own any more. GET / lists the oddities, one path each.
+-- server touch memory that is no longer its own. GET / lists the oddities, one path each.
 
 local kept = {}
 local count = 0

@@ -1,5 +1,5 @@
-# An app that frees, overloads, ties, clears, collects, dies and forks wherever the server calls it or reads what it gave. None of
-# that may make the server touch memory that is not its own any more. GET / lists the oddities, one path each.
+# An app that frees, overloads, ties, clears, collects, dies and forks wherever the server calls it or reads what it gave. None
+# of that may make the server touch memory that is no longer its own. GET / lists the oddities, one path each.
 
 ## no critic (ProhibitMultiplePackages, ProhibitBuiltinHomonyms, ProhibitStringyEval, ProhibitNoWarnings, ProhibitBarewordFileHandles)
 # All of these are oddities that apps have.
@@ -22,7 +22,7 @@ package Reader {
     sub new ($class, $run) { return bless { run => $run }, $class }
 }
 
-# A tied array whose elements come from code.
+# A tied array whose elements are made by code.
 package Elements {
     sub TIEARRAY ($class, @elements) { return bless { elements => \@elements }, $class }
     sub FETCHSIZE ($self)         { return scalar @{ $self->{elements} } }
@@ -53,7 +53,7 @@ package Odd;
 
 sub reader ($run) { return Reader->new($run) }
 
-# A child that goes through the end of a program, and one that does not.
+# A child that runs the end of a program, and one that does not.
 sub fork_and_wait ($ends_in_order = 0) {
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
@@ -112,7 +112,7 @@ my %oddity = (
     'memory-handle'           => sub ($env) { my $all = text(); open my $in, '<', \$all or die $!; $all = text(20_000); undef $all; return [200, [@text], $in] },
     'glob'                    => sub ($env) { open local *IN, '<', __FILE__ or die $!; return [200, [@text], *IN] },
 
-    # What is no response.
+    # Values that are not a response.
     'nothing'          => sub ($env) { return },
     'a-hash'           => sub ($env) { return { text() => text() } },
     'a-number'         => sub ($env) { return 42 },

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
 # An app that frees, changes, collects, compacts, raises and forks wherever the server calls it or reads what it gave. None of
-# that may make the server touch memory that is not its own any more. GET / lists the oddities, one path each.
+# that may make the server touch memory that is no longer its own. GET / lists the oddities, one path each.
 
 require "timeout"
 
 module Odd
   TEXT = { "content-type" => "text/plain" }.freeze
 
-  # Everything that can be collected goes, and what is left moves to another place.
+  # All garbage is collected, and the remaining objects move to another place.
   def self.collect
     GC.start
     GC.compact if GC.respond_to?(:compact)
   end
 
-  # What one request leaves to the next ones.
+  # State that one request leaves to the next ones.
   def self.kept = @kept ||= []
 
   # A string with an allocation of its own.
@@ -277,7 +277,7 @@ module Odd
                                 stream.close
                               }]
                 },
-    # Nobody closes it, but it is collected soon.
+    # It is never closed, but it is collected soon.
     "stream-not-closed" => lambda { |_env|
                              [200, TEXT, lambda { |stream|
                                            stream.write(Odd.text)
@@ -307,7 +307,7 @@ module Odd
                                     }]
                       },
 
-    # What is no response.
+    # Values that are not a response.
     "nothing" => ->(_env) {},
     "a-hash" => ->(_env) { { Odd.text => Odd.text } },
     "empty" => ->(_env) { [] },

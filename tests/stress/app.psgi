@@ -1,4 +1,4 @@
-# Says what it was asked, and how much content it was sent.
+# Answers with the request's target, and the size of its content.
 
 use v5.36;
 

@@ -1,4 +1,4 @@
-//! A connection to the server, and what may go wrong with it.
+//! A connection to the server, and its possible faults.
 
 use crate::App;
 use crate::findings::Findings;
@@ -18,16 +18,16 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The server that clients speak to.
 pub struct Peer {
     pub http: SocketAddr,
-    /// Where it encrypts.
+    /// The address that it encrypts.
     pub https: SocketAddr,
     pub fastcgi: SocketAddr,
     pub(crate) app: App,
 }
 
-/// Why a request was not answered as it should be.
+/// The reason why a request was not answered correctly.
 #[derive(Debug)]
 pub enum Loss {
-    /// The connection ended, or was refused. The worker behind it lived at that moment, but perhaps not any more after it.
+    /// The connection ended, or was refused. Its worker lived at that moment, but perhaps no longer after it.
     Ended { what: String, in_order: Instant },
     /// The server leaves and has not taken the request, which may be sent once more (RFC 9113, section 6.8).
     NotTaken,
@@ -49,7 +49,7 @@ impl Loss {
 /// A response, its chunks put together.
 pub struct Response {
     pub status: u16,
-    /// Whether the server says that it ends this connection, or that it keeps it. HTTP/1.1 keeps it without a word.
+    /// Whether the server announces the end of this connection, or that it keeps it. HTTP/1.1 keeps it without a word.
     pub ends: bool,
     pub keeps: bool,
     pub content: Vec<u8>,
@@ -58,16 +58,16 @@ pub struct Response {
 pub struct Connection<'a> {
     stream: Wire,
     findings: &'a Findings,
-    /// What has been received and not yet been taken.
+    /// Bytes that were received and not yet taken.
     bytes: Vec<u8>,
-    /// When the last request was sent.
+    /// The time at which the last request was sent.
     asked: Instant,
-    /// When the last request was sent that has been answered. (When the answer was read tells nothing of the worker: it may have
-    /// waited in the socket while the worker died.)
+    /// The time at which the last answered request was sent. (The time at which the answer was read shows nothing about the
+    /// worker: it may have waited in the socket while the worker died.)
     in_order: Instant,
-    /// How many responses came.
+    /// The number of responses that arrived.
     responses: usize,
-    /// How long to pause in front of each receive, and how much to receive at most.
+    /// The time to pause in front of each receive, and how much to receive at most.
     pub pace: Option<(Duration, usize)>,
 }
 
@@ -111,13 +111,13 @@ impl<'a> Connection<'a> {
         if error.kind() == NOT_TAKEN { Loss::NotTaken } else { self.ended(&format!("{doing}: {error}")) }
     }
 
-    /// Nobody can say what became of the last request, or the server says that its worker has died.
+    /// The fate of the last request is unknown, or the server reports that its worker has died.
     pub fn ended(&self, what: &str) -> Loss {
         let what = format!("{what}, {:.1?} after the request and behind {} responses", self.asked.elapsed(), self.responses);
         Loss::Ended { what, in_order: self.in_order }
     }
 
-    /// Receives more. False: the server has ended its side.
+    /// Receives more. False if the server has ended its side.
     fn receive(&mut self) -> Result<bool, Loss> {
         let mut buffer = [0; 65_536];
         let mut room = buffer.len();
@@ -159,7 +159,7 @@ impl<'a> Connection<'a> {
         Ok(std::mem::replace(&mut self.bytes, rest))
     }
 
-    /// Takes what stands in front of `mark`, and the mark.
+    /// Takes the bytes in front of `mark`, and the mark.
     fn take_to(&mut self, mark: &str) -> Result<String, Loss> {
         loop {
             if let Some(at) = self.bytes.windows(mark.len()).position(|window| window == mark.as_bytes()) {

@@ -1,10 +1,10 @@
-//! What the clients of a run have noticed.
+//! The findings of the clients of a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many different failures are kept: enough to see what is wrong.
+/// The number of different failures that are kept: enough to see the cause.
 const KEPT: usize = 20;
 
 #[derive(Default)]

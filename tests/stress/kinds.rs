@@ -56,7 +56,7 @@ impl Kind {
         while visit.goes_on() {
             match (self.visit)(&visit) {
                 Ok(()) | Err(Loss::NotTaken) => {}
-                // Who was on a connection to a worker that was killed may come again.
+                // A client on a connection to a worker that was killed may connect again.
                 Err(Loss::Ended { in_order, .. }) if findings.killed_since(in_order) => {}
                 Err(Loss::Ended { what, .. } | Loss::Wrong(what)) => findings.note_failure(self.name, &what),
             }
@@ -158,12 +158,13 @@ fn short(visit: &Visit<'_>) -> Result<(), Loss> {
     connection.expect_end()
 }
 
-/// Asks again at once: the more often it comes, the more often it comes when the worker that was woken for it is just leaving.
+/// Sends the next request at once: the more often it does, the more often it does so when the worker that was woken for it is
+/// just leaving.
 fn alone(visit: &Visit<'_>) -> Result<(), Loss> {
     short(visit)
 }
 
-/// Requests for much and for little, sent at once: their responses come in their order.
+/// Requests for much and for little, sent at once: their responses arrive in their order.
 fn pipelined(visit: &Visit<'_>) -> Result<(), Loss> {
     let mut connection = visit.connect()?;
     for number in 0..10 {
@@ -172,7 +173,7 @@ fn pipelined(visit: &Visit<'_>) -> Result<(), Loss> {
         connection.send(requests.concat().as_bytes())?;
         for path in paths {
             if !visit.take_response(&mut connection, "GET", path, 0)? {
-                // What was asked for behind this one is not answered, and the server says so by closing.
+                // Requests after this one are not answered, and the server announces it by closing.
                 return Ok(());
             }
         }

@@ -1,5 +1,6 @@
-//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added, removed, recycled and killed.
-//! Every request is answered, in order and with what it asked for, and no client waits longer than [`client::LONGEST_WAIT`].
+//! A stress test: clients of every kind, in clear text and over TLS, against four workers that are meanwhile replaced, added,
+//! removed, recycled and killed. Every request is answered, in order and with the expected answer, and no client waits longer
+//! than [`client::LONGEST_WAIT`].
 //!
 //! Each run has two halves: first many clients, then a single one. If every worker leaves a connection to the others, the
 //! second half finds it, because no further client comes and wakes them.
@@ -22,14 +23,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trouble::Trouble;
 
-/// How long each half of a run lasts. There are two halves and six runs, which is less than a minute in all.
+/// The time for which each half of a run lasts. Two halves and six runs take less than a minute in all.
 const HALF: Duration = Duration::from_secs(4);
 
-/// A file that no socket takes at once, and one that it does.
+/// A file that does not fit a socket at once, and one that does.
 const LARGE_FILE: usize = 2 << 20;
 const SMALL_FILE: usize = 3000;
 
-/// What answers the requests.
+/// The process that answers the requests.
 #[derive(Clone, Copy, PartialEq)]
 enum App {
     Native,
@@ -45,7 +46,7 @@ impl App {
         }
     }
 
-    /// What the server logs when a HUP has replaced all workers.
+    /// The server's log message when a HUP has replaced all workers.
     fn replaced(self) -> &'static str {
         match self {
             Self::Native => "all workers have been replaced",

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-/// How many requests are open at once, and how many a connection has in all. Where connections belong to workers, that is more than
-/// a worker answers before it is replaced, so that many connections are told to end while requests are open.
+/// The number of requests that are open at once, and how many a connection has in all. Where connections belong to workers,
+/// that is more than a worker answers before it is replaced, so that many connections are ended while requests are open.
 const OPEN: usize = 8;
 const REQUESTS: usize = 120;
 
@@ -62,7 +62,7 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
         }
         let done = streams.take().map_err(|error| failed("receiving", &error, streams.open(), in_order))?;
         let Some(done) = done else {
-            // Between two requests a server may end a connection only after it has said so.
+            // Between two requests a server may end a connection only after an announcement.
             return if streams.is_leaving() || asked == 0 {
                 Ok(())
             } else {
@@ -86,12 +86,12 @@ pub fn visit(visit: &Visit<'_>) -> Result<(), Loss> {
     }
 }
 
-/// Compares what has become of a request with what it asked for. `leaves`: the server has said that it does.
+/// Compares the result of a request with the expected one. `leaves` is whether the server has announced its end.
 fn judge(visit: &Visit<'_>, question: &Question, done: Done, leaves: bool) -> Result<(), Loss> {
     let Question { method, target, content, .. } = question;
     let Done { number, asked, wait, outcome } = done;
     let what = match outcome {
-        // Who would repeat the request asks as much of the next connection.
+        // No retry is needed: the next connection gets as many requests.
         Outcome::NotTaken if leaves => return Ok(()),
         Outcome::NotTaken => {
             return Err(Loss::Wrong(format!("{method} {target} on stream {number} was not taken by a server that stays")));
@@ -111,6 +111,6 @@ fn judge(visit: &Visit<'_>, question: &Question, done: Done, leaves: bool) -> Re
             return Err(Loss::Wrong(format!("{method} {target} on stream {number} {what}")));
         }
     };
-    // So an edge says that the worker of this request was killed.
+    // An edge reports in this way that the worker of this request was killed.
     Err(Loss::Ended { what: format!("{method} {target} on stream {number} {what}"), in_order: asked })
 }

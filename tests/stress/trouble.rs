@@ -1,4 +1,4 @@
-//! What happens to the workers during the run.
+//! The troubles of the workers during the run.
 
 use crate::App;
 use crate::findings::Findings;
@@ -6,8 +6,9 @@ use crate::server::{Server, children, runs, send, wait_until};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// How long the server is left alone between two troubles, and how many requests are answered meanwhile. Where nobody is answered
-/// any more, there is no further trouble either, for a worker that comes would serve those whom all others have forgotten.
+/// The time for which the server is left alone between two troubles, and the number of requests that are answered meanwhile.
+/// Where no answers arrive, there is no further trouble either, because a new worker would serve clients that all others have
+/// forgotten.
 const PAUSE: Duration = Duration::from_millis(10);
 const ANSWERS: usize = 5;
 
@@ -61,7 +62,7 @@ impl Trouble {
         });
     }
 
-    /// Whether there was all of it.
+    /// Whether a worker was killed.
     pub fn was_made(&self) -> bool {
         self.kills > 0
     }

@@ -1,12 +1,12 @@
-//! One connection of the load and what it waits for.
+//! One connection of the load and its state.
 
 use crate::response::Reader;
 use std::os::fd::OwnedFd;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is no socket.
+    /// Without a socket.
     Closed,
     /// It is open, and nothing was asked.
     Idle,
@@ -19,7 +19,7 @@ pub enum State {
 /// Requests that a connection has been given at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
-    /// When the first was due, in nanoseconds of the clock.
+    /// The time at which the first was due, in nanoseconds of the clock.
     pub due: u64,
     /// Nanoseconds from one to the next.
     pub spacing: f64,
@@ -28,13 +28,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// When the request was due that is answered next.
+    /// The time at which the request that is answered next was due.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due + (f64::from(self.answered) * self.spacing) as u64
     }
 
-    /// How many are not answered yet.
+    /// The number of requests without an answer.
     #[inline]
     pub fn open(&self) -> u32 {
         self.asked - self.answered
@@ -52,17 +52,17 @@ pub struct Connection {
     pub active: bool,
     /// The handshake is known to be complete.
     pub connected: bool,
-    /// The loop tells when there is room to send.
+    /// The loop reports room to send.
     pub watches_output: bool,
     pub batch: Batch,
-    /// How much of the requests is sent, and how much there is.
+    /// The bytes of the requests that are sent, and of all.
     pub sent: usize,
     pub to_send: usize,
-    /// The server has said that it ends the connection.
+    /// The server has announced the end of the connection.
     pub closes: bool,
-    /// It stands in the agenda of slow connections.
+    /// It is in the agenda of slow connections.
     pub paced: bool,
-    /// When bytes went either way last.
+    /// The time at which bytes last went either way.
     pub progress: u64,
     pub reader: Reader,
 }

@@ -4,7 +4,7 @@
 const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 7;
 
-/// How often each latency was seen.
+/// The number of times that each latency was seen.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,

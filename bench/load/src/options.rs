@@ -4,7 +4,7 @@ use crate::target::Target;
 use clap::{Arg, Command, value_parser};
 use std::time::Duration;
 
-/// What clients do.
+/// The behaviours of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One request after the other on each connection.
@@ -15,7 +15,7 @@ pub enum Pattern {
     Pipelined,
 }
 
-/// What the user asked for.
+/// The options of the user.
 #[derive(Debug)]
 pub struct Options {
     pub target: Target,
@@ -26,11 +26,11 @@ pub struct Options {
     /// Requests at once when pipelined, otherwise 1.
     pub depth: usize,
     pub path: String,
-    /// Bytes of the expected pattern; `None`: whatever the first response has.
+    /// Bytes of the expected pattern; `None` for the size of the first response.
     pub body: Option<usize>,
-    /// Bytes of content in each request; `None`: GET without any.
+    /// Bytes of content in each request; `None` for GET without content.
     pub content: Option<usize>,
-    /// Requests per second; `None`: each connection asks again at once.
+    /// Requests per second; `None` if each connection sends the next request at once.
     pub rate: Option<f64>,
     pub warm_up: Duration,
     pub duration: Duration,
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// What a line on standard input asks for.
+/// The command in a line on standard input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
     pub duration: Duration,
@@ -93,10 +93,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line ask for what the options say.
+    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line use the options.
     ///
     /// # Errors
-    /// What cannot be understood.
+    /// If they cannot be understood.
     pub fn parse(line: &str, options: &Options) -> Result<Order, String> {
         let told = |e: String| format!("standard input: {:?}: {e}", line.trim());
         let words: Vec<&str> = line.split_whitespace().collect();

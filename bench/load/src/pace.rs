@@ -1,9 +1,9 @@
-//! When requests are due, and how slow clients divide their bytes.
+//! The schedule of requests, and the way in which slow clients divide their bytes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Requests that are due at fixed times, whatever becomes of those before them.
+/// Requests that are due at fixed times, independent of the results of earlier ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start: u64,
@@ -19,7 +19,7 @@ impl Schedule {
         Self { start, spacing: 1e9 / rate, next: 0, count: (length as f64 * rate / 1e9) as u64 }
     }
 
-    /// When the next request is due that nobody has taken; `None` when all are taken.
+    /// The time at which the next request that is not taken is due; `None` when all are taken.
     #[inline]
     pub fn next_due(&self) -> Option<u64> {
         (self.next < self.count).then(|| self.start + (self.next as f64 * self.spacing) as u64)

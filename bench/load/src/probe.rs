@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The content of the response to `request`.
 ///
 /// # Errors
-/// When there is no whole response.
+/// Without a whole response.
 pub fn content(target: &Target, request: &[u8], patience: Duration) -> Result<Vec<u8>, String> {
     let failed = |e: std::io::Error| format!("the first request failed: {e}");
     match target {

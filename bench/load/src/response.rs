@@ -1,11 +1,11 @@
-//! Reading responses: bytes in, verdicts out. Every response is held against what is expected, to the byte.
+//! Reading responses: bytes in, verdicts out. Every response is compared with the expected one, to the byte.
 
 use crate::tally::Fault;
 
-/// Longer heads are not taken for heads.
+/// Longer heads do not count as heads.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// What every response shall be.
+/// The properties required of every response.
 #[derive(Debug)]
 pub struct Expected {
     content: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct Expected {
     known_head: Head,
 }
 
-/// What a head says.
+/// The content of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -24,7 +24,7 @@ struct Head {
 /// One connection's place in its responses.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The beginning of a head whose end has not come.
+    /// The beginning of a head whose end has not arrived.
     partial: Vec<u8>,
     content: Option<Content>,
 }
@@ -36,14 +36,14 @@ struct Content {
     fault: Option<Fault>,
 }
 
-/// What bytes have led to.
+/// The result of received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// All of them are taken, and the response needs more.
     More,
     /// A response ends after so many of them. The fault, if there is one, leaves the connection usable.
     Whole { used: usize, fault: Option<Fault>, closes: bool },
-    /// This is no response, and where the next one begins is unknown.
+    /// This is not a response, and where the next one begins is unknown.
     Broken(&'static str),
 }
 
@@ -76,7 +76,7 @@ impl Expected {
 }
 
 impl Reader {
-    /// Whether no byte of a response has come that is not complete.
+    /// Whether no byte of a response has arrived that is not complete.
     pub fn is_between(&self) -> bool {
         self.partial.is_empty() && self.content.is_none()
     }
@@ -107,7 +107,7 @@ impl Reader {
         Step::Whole { used: begin + come.len(), fault: content.fault, closes: content.head.closes }
     }
 
-    /// The next head and how much of the input belongs to it; `None` if its end has not come.
+    /// The next head and how much of the input belongs to it; `None` if its end has not arrived.
     fn head(&mut self, expected: &mut Expected, input: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
         if self.partial.is_empty() {
             if let Some(known) = expected.known_head(input) {
@@ -134,10 +134,10 @@ impl Reader {
     }
 }
 
-/// How long the head at the beginning of a response is, and how long its content; `None` if the head's end has not come.
+/// The length of the head at the beginning of a response, and of its content; `None` if the head is incomplete.
 ///
 /// # Errors
-/// When it is none.
+/// If it is not a response.
 pub fn head_and_content(response: &[u8]) -> Result<Option<(usize, usize)>, &'static str> {
     let Some(head) = length_of_head(response) else { return Ok(None) };
     Ok(Some((head, parse(&response[..head])?.length as usize)))
@@ -147,7 +147,7 @@ fn length_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|position| position + 4)
 }
 
-/// Understands what the servers of the study send: a final response whose length is given.
+/// Understands the responses of the servers of the study: a final response with a Content-Length.
 fn parse(bytes: &[u8]) -> Result<Head, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a head with bytes beyond ASCII")?;
     let mut lines = text.split("\r\n");

@@ -1,14 +1,14 @@
-//! What was counted.
+//! The counts.
 
 use crate::histogram::Histogram;
 use std::fmt::Write as _;
 
-/// What can go wrong with a request. Each is counted for every request that it concerns.
+/// The possible faults of a request. Each is counted for every request that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No connection came about.
     Connect = 0,
-    /// The connection was lost before the response began, or what came is no response to the request.
+    /// The connection was lost before the response began, or what came is not a response to the request.
     Broken = 1,
     /// The connection ended within the response.
     Short = 2,
@@ -35,13 +35,13 @@ pub struct Tally {
     pub latencies: Histogram,
     /// Connections that the server ended while they waited.
     pub idle_lost: u64,
-    /// Connections that the server said it would end and that were opened anew.
+    /// Connections that the server said it would end and that were opened again.
     pub reopened: u64,
     faults: [u64; NAMES.len()],
 }
 
 impl Tally {
-    /// Counts a fault; the first of each kind is told on standard error.
+    /// Counts a fault; the first of each kind is printed to standard error.
     pub fn fail(&mut self, fault: Fault, count: u64, why: &str) {
         let counted = &mut self.faults[fault as usize];
         if *counted == 0 {
@@ -55,7 +55,7 @@ impl Tally {
         self.faults.iter().sum()
     }
 
-    /// Begins anew, but for what went wrong.
+    /// Begins again, but keeps the faults.
     pub fn reset(&mut self) {
         *self = Self { faults: self.faults, idle_lost: self.idle_lost, ..Self::default() };
     }

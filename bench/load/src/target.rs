@@ -1,4 +1,4 @@
-//! Where the server is, and sockets connected to it.
+//! The address of the server, and sockets connected to it.
 
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -14,10 +14,10 @@ pub enum Target {
     Unix(SocketAddrUnix),
 }
 
-/// How connections are made.
+/// The way in which connections are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// Source addresses, from 127.0.0.2 on: each has some 28,000 ports. 0: the system chooses one.
+    /// Source addresses, from 127.0.0.2 on: each has some 28,000 ports. With 0 the system chooses one.
     pub sources: u8,
     /// Requests may leave in pieces, which must not wait for acknowledgements.
     pub no_delay: bool,
@@ -35,7 +35,7 @@ impl Target {
     /// Reads `HOST:PORT` or `unix:PATH`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in it.
     pub fn parse(text: &str) -> Result<Target, String> {
         match text.strip_prefix("unix:") {
             Some(path) => SocketAddrUnix::new(path).map(Target::Unix).map_err(|e| format!("{path}: {e}")),
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// What requests say for the host.
+    /// The Host of requests.
     pub fn host(&self) -> String {
         match self {
             Target::Internet(address) => address.to_string(),

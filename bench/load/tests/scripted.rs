@@ -1,4 +1,4 @@
-//! The program against servers that do what the test tells them, right or wrong.
+//! The program against servers that the test controls, right or wrong.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,9 +15,9 @@ const STALL: Duration = Duration::from_millis(200);
 /// A client as the server sees it.
 struct Client {
     stream: BufReader<TcpStream>,
-    /// How many requests came before, on all connections.
+    /// The number of requests that came before, on all connections.
     number: usize,
-    /// How many of them on this one.
+    /// The number of them on this connection.
     here: usize,
 }
 
@@ -63,7 +63,7 @@ fn serve(answer: impl Fn(&mut Client, &str) -> bool + Send + Sync + 'static) -> 
     address
 }
 
-/// What the program said, and how it ended.
+/// The program's output, and its status.
 struct Outcome {
     line: String,
     right: bool,
@@ -333,7 +333,7 @@ fn pipelined_requests_come_together() {
     let address = serve(move |client, _| {
         client.send(RIGHT);
         if client.here == 1 {
-            // The first of a batch: the others have come with it.
+            // The first of a batch: the others have arrived with it.
             seen.fetch_min(client.stream.buffer().iter().filter(|&&byte| byte == b'G').count(), SeqCst);
         }
         true

@@ -1,4 +1,4 @@
-//! What a run of the bench leaves: figures for programs, a table for readers, plots.
+//! The results of a run of the bench: figures for programs, a table for readers, plots.
 
 mod charts;
 mod records;
@@ -29,7 +29,7 @@ pub struct Count {
 pub struct Results {
     /// The day, as in 2026-01-31.
     pub date: String,
-    /// How the cells were measured.
+    /// The way in which the cells were measured.
     pub plan: Plan,
     /// The machine and the versions, each a name and a value.
     pub facts: Vec<(String, String)>,
@@ -47,7 +47,7 @@ impl Results {
     /// Writes `table.md`, `machine.md`, `rounds.csv`, `counts.csv`, `ratio.svg` and `counts.svg` into a directory.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let files = [
@@ -79,7 +79,7 @@ impl Results {
         table::summary(self)
     }
 
-    /// What went wrong with the yardstick or with Oribi. What a peer does wrong is in the table, but fails no run.
+    /// The faults of the yardstick or of Oribi. A peer's faults are in the table, but do not fail a run.
     pub fn failures(&self) -> Vec<String> {
         let ours = |name: &str| name == YARDSTICK || name.starts_with("oribi");
         let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! The figures as comma-separated values, one line for each thing measured, so that nothing in the table must be believed.
+//! The figures as comma-separated values, one line for each thing measured, so that everything in the table can be verified.
 
 use super::Results;
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ pub fn rounds(results: &Results) -> String {
     text
 }
 
-/// One line for each server and each count: what was counted, and how much of it a request takes.
+/// One line for each server and each count: the counted unit, and its amount for a request.
 pub fn counts(results: &Results) -> String {
     let mut text = String::from("server,counted,per_request\n");
     for count in &results.counts {

@@ -73,7 +73,7 @@ fn servers(results: &Results) -> Vec<(String, String)> {
     let entries = results.cells.iter().flat_map(|result| &result.entries).map(|entry| (&entry.name, &entry.title));
     let counts = results.counts.iter().map(|count| (&count.name, &count.title));
     let met: Vec<(&String, &String)> = entries.chain(counts).collect();
-    // The order of the command lines is that of the set-ups; what was never started is left out.
+    // The order of the command lines is that of the set-ups; set-ups that were never started are left out.
     let known = results.commands.iter().filter_map(|(title, _)| met.iter().find(|(_, other)| *other == title));
     known.map(|(name, title)| ((*name).clone(), (*title).clone())).collect()
 }

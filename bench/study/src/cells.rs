@@ -1,8 +1,8 @@
-//! The cells: one way of loading servers each. The whole product is gone through, so that what is left out has a reason.
+//! The cells: one way of loading servers each. The whole product is gone through, so that every omission has a reason.
 
 use std::fmt;
 
-/// What clients do with their connections.
+/// The use of connections by clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
     /// One request after the other on each.
@@ -22,7 +22,7 @@ impl Pattern {
     pub const ALL: [Pattern; 5] =
         [Pattern::KeepAlive, Pattern::Short, Pattern::Pipelined, Pattern::SlowReaders, Pattern::SlowSenders];
 
-    /// What the names of cells begin with.
+    /// The beginning of the names of cells.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::KeepAlive => "keep-alive",
@@ -33,7 +33,7 @@ impl Pattern {
         }
     }
 
-    /// What headings call it.
+    /// Its name in headings.
     pub fn title(self) -> &'static str {
         match self {
             Pattern::KeepAlive => "Keep-alive",
@@ -55,7 +55,7 @@ impl Pattern {
     }
 }
 
-/// What connections are made of.
+/// The transport of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
     /// TCP over the loopback interface.
@@ -65,7 +65,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// What the names of cells end with.
+    /// The end of the names of cells.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "tcp",
@@ -73,7 +73,7 @@ impl Transport {
         }
     }
 
-    /// What headings call it.
+    /// Its name in headings.
     pub fn title(self) -> &'static str {
         match self {
             Transport::Tcp => "TCP",
@@ -90,13 +90,13 @@ impl Transport {
 /// Which question a cell belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// How a lane speaks to the kernel: one lane in each server.
+    /// The I/O models: one lane in each server.
     Io,
-    /// How connections reach several lanes: so many lanes in each server.
+    /// The ways in which connections reach several lanes: so many lanes in each server.
     Network {
         /// Lanes of each server.
         lanes: usize,
-        /// CPUs that they share, the load generator's among them where there are no more.
+        /// CPUs that they share, with the load generator if the machine has no more.
         cpus: usize,
     },
 }
@@ -106,15 +106,15 @@ pub enum Part {
 pub struct Cell {
     /// The question it belongs to.
     pub part: Part,
-    /// What clients do.
+    /// The behaviours of clients.
     pub pattern: Pattern,
     /// Connections that are open; with [`Pattern::Short`], requests at the same time and those that are idle beside them.
     pub connections: usize,
-    /// How many of them ask; the others are idle.
+    /// The number of active ones; the others are idle.
     pub active: usize,
     /// Bytes of content in each answer.
     pub body: usize,
-    /// What connections are made of.
+    /// The transport of connections.
     pub transport: Transport,
 }
 
@@ -125,14 +125,14 @@ impl Cell {
     }
 
     /// Whether one address has too few ports for the connections to be opened quickly: the kernel prefers every other one, and
-    /// then tries one after the other. With several, ports are taken before it is known what for, and nobody without an address
-    /// of his own has them until a minute later: so these cells come last.
+    /// then tries one after the other. With several addresses, ports are taken before their use is known, and clients without
+    /// an address of their own cannot have them until a minute later: so these cells are the last.
     pub fn needs_sources(&self) -> bool {
         self.transport == Transport::Tcp && self.connections > 10_000
     }
 
-    /// Whether the memory of connections can be told from the server's own: there are thousands, or each holds what its client
-    /// has not taken yet.
+    /// Whether the memory of connections can be distinguished from the server's own: there are thousands, or each holds the
+    /// output that its client has not taken yet.
     pub fn tells_memory(&self) -> bool {
         self.connections >= 4096 || self.pattern.is_slow()
     }
@@ -175,7 +175,7 @@ const MIB: usize = 1 << 20;
 const CONNECTIONS: [usize; 5] = [1, 16, 256, 4096, 16384];
 /// The connections for which the targets are stated.
 const CONNECTIONS_OF_TARGETS: usize = 64;
-/// How many ask where most are idle.
+/// The number of active connections where most are idle.
 const ACTIVE: usize = 256;
 /// Bytes that a slow reader takes in a second.
 pub const READER: usize = MIB;
@@ -221,7 +221,7 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
     (cells, left_out)
 }
 
-/// Why a cell would say nothing, or nothing that others do not say.
+/// The reason why a cell would show nothing, or nothing that others do not show.
 fn reason_to_leave_out(cell: &Cell) -> Option<&'static str> {
     let Cell { pattern, connections, body, transport, .. } = *cell;
     if transport == Transport::Unix {

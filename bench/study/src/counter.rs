@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The kernel's event for the beginning of each system call.
 const EVENT: &str = "raw_syscalls:sys_enter";
-/// How long perf may take to begin or to end.
+/// The time that perf may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// perf, counting.
@@ -23,7 +23,7 @@ impl Counter {
     /// Begins to count for some processes and all their threads.
     ///
     /// # Errors
-    /// When perf is not there or may not count.
+    /// If perf is not there or may not count.
     pub fn start(processes: &[i32], cpu: usize, scratch: &Path) -> Result<Counter, String> {
         let report = scratch.join("perf-report");
         let _ = fs::remove_file(&report);
@@ -47,7 +47,7 @@ impl Counter {
     /// Ends counting: how many there were.
     ///
     /// # Errors
-    /// When perf does not end or says nothing.
+    /// If perf does not end or says nothing.
     pub fn finish(mut self) -> Result<u64, String> {
         self.group.signal_leader(Signal::INT);
         let end = Instant::now() + PATIENCE;
@@ -68,7 +68,7 @@ fn counts(process: i32) -> bool {
     entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy().contains("perf_event")))
 }
 
-/// Reads the line of the event: the count stands first.
+/// Reads the line of the event: the count comes first.
 fn parse(report: &str) -> Option<u64> {
     report.lines().find(|line| line.contains(EVENT))?.split(',').next()?.parse().ok()
 }

@@ -11,27 +11,27 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How long opening all connections, or a load beyond its time, may take.
+/// The time that opening all connections, or a load beyond its time, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Addresses that connections come from in the cells that need several.
+/// The addresses of clients in the cells that need several.
 const SOURCES: usize = 32;
 
-/// How requests follow each other.
+/// The pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection asks again as soon as it was answered: what the peak is.
+    /// Each connection asks again as soon as it was answered: the peak.
     Closed,
-    /// So many requests a second are due, whatever the answers take.
+    /// This number of requests is due each second, however long the answers take.
     Open(f64),
 }
 
-/// What one load showed.
+/// The results of one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Answers that were whole and right.
     pub responses: u64,
-    /// How long it took until the last one, in seconds.
+    /// The time that it took until the last one, in seconds.
     pub seconds: f64,
     /// Bytes received.
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct Generator {
     group: Group,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Errors are counted from the start; this many were told of.
+    /// Errors are counted from the start; this many were reported.
     told: u64,
 }
 
@@ -62,7 +62,7 @@ impl Generator {
     /// Opens a cell's connections to a server and has it warm.
     ///
     /// # Errors
-    /// When that does not succeed, with the first errors.
+    /// If that does not succeed, with the first errors.
     pub fn open(place: &Place, address: &str, row: &Row, cell: &Cell, warm_up: f64) -> Result<Generator, String> {
         let pattern = if cell.pattern.is_slow() { Pattern::KeepAlive } else { cell.pattern };
         let mut words = vec![place.load.display().to_string()];
@@ -102,7 +102,7 @@ impl Generator {
     /// Loads for that many seconds.
     ///
     /// # Errors
-    /// When the generator breaks down; what the server does wrong is part of the outcome.
+    /// If the generator breaks down; the faults of the server are part of the outcome.
     pub fn load(&mut self, seconds: f64, pace: Pace) -> Result<Outcome, String> {
         let order = match pace {
             Pace::Closed => format!("{seconds}\n"),

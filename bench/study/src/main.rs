@@ -1,5 +1,5 @@
-//! The study: which I/O and network model gives the best performance? `bench/README.md` says how it is measured,
-//! `docs/io-models.md` what came out.
+//! The study: which I/O and network model gives the best performance? `bench/README.md` describes the method,
+//! `docs/io-models.md` the results.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,7 @@ fn report(results: &Path, docs: Option<&Path>) -> Result<bool, String> {
     Ok(true)
 }
 
-/// How the page refers to raw results: by the name of their directory.
+/// The name of the directory of raw results, by which the page refers to them.
 fn source(results: &Path) -> String {
     let name =
         results.components().next_back().map_or_else(String::new, |name| name.as_os_str().to_string_lossy().into_owned());
@@ -224,7 +224,7 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
     facts
 }
 
-/// What is in the directory already, if the study is to go on from there; otherwise nothing must be.
+/// The results in the directory, if the study is to continue from there; otherwise it must be empty.
 fn known(out: &Path, resume: bool, fresh: Raw) -> Result<Raw, String> {
     let old = Raw::read(out)?;
     if old.facts.is_empty() {

@@ -4,12 +4,12 @@ use crate::rounds::Plan;
 use clap::{Arg, ArgAction, Command, value_parser};
 use std::path::PathBuf;
 
-/// How it is measured where nothing else is asked for.
+/// The default method of measurement.
 pub const USUAL: Plan = Plan { rounds: 5, seconds: 0.3 };
 /// With `--quick`.
 const QUICK: Plan = Plan { rounds: 2, seconds: 0.1 };
 
-/// What the user asked for.
+/// The options of the user.
 pub enum Job {
     /// To measure.
     Measure(Options),
@@ -19,7 +19,7 @@ pub enum Job {
     List,
 }
 
-/// How to measure.
+/// The method of measurement.
 #[derive(Debug)]
 pub struct Options {
     /// Only cells and rows whose name holds one of these; none means all.
@@ -28,13 +28,13 @@ pub struct Options {
     pub plan: Plan,
     /// One cell of each kind.
     pub quick: bool,
-    /// Whether to go on from raw results that are there.
+    /// Whether to continue from raw results that are there.
     pub resume: bool,
-    /// Where the raw results go; none means `bench/study/results/DATE-MACHINE`.
+    /// The directory of the raw results; none means `bench/study/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
-    /// Where the programs are; none means where `make study` leaves them.
+    /// The directory of the programs; none means that of `make study`.
     pub programs: Option<PathBuf>,
-    /// Whether to go on without the rows that are not there.
+    /// Whether to continue without the rows that are not there.
     pub allow_missing: bool,
     /// Whether to make the report at the end.
     pub report: bool,

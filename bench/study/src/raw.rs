@@ -1,5 +1,5 @@
-//! The raw results: lines of text that are appended as they come, so that nothing is lost when the study is interrupted, and
-//! from which the report is made without measuring again.
+//! The raw results: lines of text that are appended at once, so that nothing is lost when the study is interrupted, and from
+//! which the report is made without measuring again.
 
 use crate::cells::{Cell, Part, Pattern, Transport};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ pub struct Load {
     pub errors: u64,
 }
 
-/// What is found out once about a server in a cell.
+/// Facts about a server in a cell that are measured once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Count {
     /// The cell's name.
@@ -88,7 +88,7 @@ pub struct Program {
     pub row: String,
     /// `own`, `floor` or `peer`.
     pub family: String,
-    /// What tables call it.
+    /// Its name in tables.
     pub title: String,
     /// Its version, or why it is missing.
     pub version: String,
@@ -120,11 +120,11 @@ pub struct Raw {
     pub finished: Vec<Finished>,
     /// All loads of these cells.
     pub loads: Vec<Load>,
-    /// What was counted in them.
+    /// The counts in them.
     pub counts: Vec<Count>,
-    /// What went wrong in them.
+    /// The faults in them.
     pub problems: Vec<Problem>,
-    /// What is not in them.
+    /// The missing results.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -287,7 +287,7 @@ impl Program {
     }
 }
 
-/// The lines of a file without its heading; none if there is no such file.
+/// The lines of a file without its heading; none without the file.
 fn lines<T>(directory: &Path, (name, heading): (&str, &str), parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
     let path = directory.join(name);
     if !path.exists() {
@@ -308,10 +308,10 @@ impl Raw {
         self.finished.iter().map(|finished| of(finished.cell.to_string())).min().unwrap_or(0)
     }
 
-    /// Reads a directory. What belongs to a cell that was not measured to its end is left away.
+    /// Reads a directory. Results of a cell that was not measured completely are left out.
     ///
     /// # Errors
-    /// When a file cannot be read or understood.
+    /// If a file cannot be read or understood.
     pub fn read(directory: &Path) -> Result<Raw, String> {
         let finished = lines(directory, CELLS, Finished::parse)?;
         let whole: BTreeSet<String> = finished.iter().map(|finished| finished.cell.to_string()).collect();
@@ -345,10 +345,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes what is known already, and no more than that, into a directory, and goes on from there.
+    /// Writes exactly the known results into a directory, and continues from there.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn new(directory: &Path, known: &Raw) -> Result<Writer, String> {
         fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let writer = Writer { directory: directory.to_owned() };
@@ -385,10 +385,10 @@ impl Writer {
         self.append(LOADS, &load.line())
     }
 
-    /// Keeps what was counted.
+    /// Keeps the counts.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn count(&self, count: &Count) -> Result<(), String> {
         self.append(COUNTS, &count.line())
     }
@@ -396,7 +396,7 @@ impl Writer {
     /// Keeps what went wrong.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn problem(&self, Problem { cell, row, what }: &Problem) -> Result<(), String> {
         self.append(PROBLEMS, &format!("{cell},{row},{}", field(what)))
     }
@@ -404,7 +404,7 @@ impl Writer {
     /// Says that a cell is whole.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<(), String> {
         self.append(CELLS, &finished.line())
     }

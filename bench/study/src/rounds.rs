@@ -16,37 +16,37 @@ pub const WARM_UP: f64 = 0.1;
 pub const TRIAL: f64 = 0.15;
 /// Seconds of the load during which system calls are counted.
 pub const COUNTED: f64 = 0.2;
-/// The share of what the slowest server of a cell manages that is asked of all in the open loop: none may fall behind.
+/// The load of all servers in the open loop, as a share of the rate of the slowest server of a cell: none may fall behind.
 const SHARE: f64 = 0.5;
 /// By how much a load of slow clients is longer.
 const SLOW: f64 = 6.0;
 /// Seconds of a load of slow clients, at least: they need one for anything at all.
 const SLOWEST: f64 = 1.5;
-/// Seconds of warm-up with slow clients: until the first have their answers, and all others what the kernel takes of theirs.
+/// Seconds of warm-up with slow clients: until the first have their answers, and the kernel has taken its part of all others.
 pub const SLOW_WARM_UP: f64 = 1.5;
 /// Between a load and reading the counters.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How cells are measured.
+/// The way in which cells are measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// How often each server is loaded.
+    /// The number of loads of each server.
     pub rounds: usize,
     /// For how many seconds each time, in the closed loop and again in the open one.
     pub seconds: f64,
 }
 
-/// How many times as many rounds there are where a target is stated: a limit of a tenth cannot be told from the noise of a few
-/// short loads, whose medians lie as far apart from one run to the next.
+/// The factor for the number of rounds where a target is stated: a limit of a tenth cannot be distinguished from the noise of
+/// a few short loads, whose medians lie as far apart from one run to the next.
 const ROUNDS_FOR_TARGETS: usize = 8;
 
 impl Plan {
-    /// How often each server is loaded in a cell.
+    /// The number of loads of each server in a cell.
     pub fn rounds_of(self, cell: &Cell) -> usize {
         if cell.has_target() { self.rounds * ROUNDS_FOR_TARGETS } else { self.rounds }
     }
 
-    /// How long a load takes in a cell.
+    /// The time that a load takes in a cell.
     pub fn seconds_of(self, cell: &Cell) -> f64 {
         if cell.pattern.is_slow() { (self.seconds * SLOW).max(SLOWEST) } else { self.seconds }
     }
@@ -62,7 +62,7 @@ struct Runner<'a> {
     open_memory: u64,
 }
 
-/// What is known about the cell, and the keeper of the results.
+/// The known facts about the cell, and the keeper of the results.
 struct Desk<'a> {
     place: &'a Place,
     writer: &'a Writer,
@@ -72,7 +72,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     fn problem(&mut self, row: &Row, what: String) -> Result<(), String> {
-        // An order to stop is no failure.
+        // An order to stop is not a failure.
         interrupt::check()?;
         eprintln!("    {}: {what}", row.name);
         self.problems += 1;
@@ -107,7 +107,7 @@ impl Desk<'_> {
 /// Measures a cell and keeps what comes; returns how many problems there were.
 ///
 /// # Errors
-/// When the user wants to stop or results cannot be written: what servers do wrong is part of the result.
+/// If the user wants to stop or results cannot be written: what servers do wrong is part of the result.
 pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
     let mut desk = Desk { place, writer, cell: *cell, problems: 0 };
     let mut runners = start(&mut desk, rows)?;

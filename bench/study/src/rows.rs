@@ -5,7 +5,7 @@ use oribi_bench::machine;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who a row belongs to.
+/// The family of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Oribi, with one model or another.
@@ -17,7 +17,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// What the raw results call it.
+    /// Its name in the raw results.
     pub fn name(self) -> &'static str {
         match self {
             Family::Own => "own",
@@ -34,11 +34,11 @@ impl Family {
 
 /// A program that takes part.
 pub struct Row {
-    /// What `--only` and the raw results call it.
+    /// Its name for `--only` and in the raw results.
     pub name: &'static str,
-    /// What tables call it.
+    /// Its name in tables.
     pub title: &'static str,
-    /// Whose it is.
+    /// Its family.
     pub family: Family,
     /// Whether it has several lanes, and so a part in the cells for these, or one lane and a part in the others.
     network: bool,
@@ -46,20 +46,20 @@ pub struct Row {
     command: &'static str,
     /// Succeeds if the program is there and able to do it, and prints its version.
     probe: &'static str,
-    /// What to do if not.
+    /// The remedy if not.
     remedy: &'static str,
     /// A template in `bench/study/servers` that is filled in and put into the server's directory.
     pub template: Option<&'static str>,
-    /// What clients ask for.
+    /// The path of requests.
     pub path: &'static str,
-    /// Why it has no part in a cell; `None` if it has.
+    /// The reason why it has no part in a cell; `None` if it has.
     leaves: fn(&Cell) -> Option<&'static str>,
 }
 
 const BUILD: &str = "run `bench/study/build --release`";
 const NGINX: &str = "run `apt-get install nginx`";
 
-/// What `{native}` stands for: Oribi with an answer that no language is asked for, and no limit that a cell would reach.
+/// The value of `{native}`: Oribi with an answer without a language, and with limits that no cell reaches.
 const NATIVE: &str = "{oribi} --native-file {body} --listen {address} {limits}";
 const LIMITS: &str = "--keepalive-timeout 600 --header-timeout 600 --max-connections 18000";
 
@@ -85,7 +85,7 @@ const fn nginx(name: &'static str, title: &'static str, path: &'static str, leav
     Row { family, remedy, template, path, leaves, ..io_model(name, title, "nginx -p {dir} -c {dir}/nginx.conf", "nginx -v") }
 }
 
-/// Every row, in the order of the tables; the first of each part is what the others are compared with.
+/// Every row, in the order of the tables; the others are compared with the first of each part.
 pub const ALL: &[Row] = &[
     io_model("epoll", "Oribi, epoll", "{native} --workers 1 --io epoll", "{oribi} check --native x --io epoll"),
     io_model("io-uring", "Oribi, io_uring", "{native} --workers 1 --io io_uring", "{oribi} check --native x --io io_uring"),
@@ -166,7 +166,7 @@ fn none_idle(cell: &Cell) -> Option<&'static str> {
     idle.then_some("it closes after every answer, so that no connection can be idle")
 }
 
-/// What opening a file costs is the same whatever the connections do.
+/// The cost of opening a file does not depend on the connections.
 fn files_where_they_tell(cell: &Cell) -> Option<&'static str> {
     (cell.body == 12 && cell.connections != 256).then_some("files of 12 bytes are compared with 256 connections")
 }
@@ -182,7 +182,7 @@ impl Row {
         self.belongs(cell) && (self.leaves)(cell).is_none()
     }
 
-    /// Why it has no part in a cell that asks what it is there for; `None` if it has, or if the cell asks something else.
+    /// The reason why it has no part in a cell of its own kind; `None` if it has, or for other cells.
     pub fn leaves(&self, cell: &Cell) -> Option<&'static str> {
         if self.belongs(cell) { (self.leaves)(cell) } else { None }
     }
@@ -194,7 +194,7 @@ impl Row {
     /// The first line that it prints about its version.
     ///
     /// # Errors
-    /// When it is not there or cannot do what the row needs, with what to do about it.
+    /// If it is not there or cannot do what the row needs, with what to do about it.
     pub fn version(&self, programs: &Programs) -> Result<String, String> {
         let words = words(&programs.fill(self.probe));
         let told = |why: &str| format!("{}: {why}: {}", self.title, self.remedy);
@@ -218,7 +218,7 @@ impl Row {
     }
 }
 
-/// Where the programs of this repository are.
+/// The directory of the programs of this repository.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `{oribi}`.
@@ -233,7 +233,7 @@ impl Programs {
     }
 }
 
-/// What the words in braces stand for.
+/// The values of the words in braces.
 #[derive(Debug)]
 pub struct Places<'a> {
     /// `{port}`, and with the host `{address}`: where to listen by TCP.
@@ -248,7 +248,7 @@ pub struct Places<'a> {
     pub body: &'a str,
     /// `{lanes}`.
     pub lanes: usize,
-    /// `{pattern}`: what a bare loop must be told of it.
+    /// `{pattern}`: the option of a bare loop for it.
     pub pattern: Pattern,
 }
 
@@ -267,7 +267,7 @@ impl Places<'_> {
         prefix.to_owned() + &self.address()
     }
 
-    /// Replaces all that stands in braces.
+    /// Replaces all words in braces.
     pub fn fill(&self, text: &str) -> String {
         let directory = self.directory.display().to_string();
         let short = if self.body.len() <= 1024 { self.body } else { "" };

@@ -11,15 +11,15 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it listens.
+/// The time that a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
-/// How long it may take to end.
+/// The time that it may take to end.
 const END: Duration = Duration::from_secs(5);
 
-/// Where things are, and which CPUs are for what.
+/// The paths of programs and directories, and the use of the CPUs.
 #[derive(Debug)]
 pub struct Place {
-    /// What is measured.
+    /// The measured programs.
     pub programs: Programs,
     /// The load generator.
     pub load: PathBuf,
@@ -42,7 +42,7 @@ impl Drop for Place {
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Server {
-    /// Where the load generator finds it.
+    /// Its address for the load generator.
     pub address: String,
     group: Group,
 }
@@ -51,7 +51,7 @@ impl Server {
     /// Starts a row's server for a cell and waits until it listens.
     ///
     /// # Errors
-    /// When it does not, with its last words.
+    /// If it does not, with its last words.
     pub fn start(place: &Place, row: &Row, cell: &Cell) -> Result<Server, String> {
         let port = server::free_port()?;
         let directory = place.scratch.join(format!("{}-{port}", row.name));
@@ -97,7 +97,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What its threads have done so far.
+    /// The work of its threads so far.
     pub fn threads(&self) -> Threads {
         threads::threads(self.group.pid())
     }
@@ -115,7 +115,7 @@ impl Server {
     /// Ends it.
     ///
     /// # Errors
-    /// When it had ended before, or does not end.
+    /// If it had ended before, or does not end.
     pub fn end(mut self) -> Result<(), String> {
         if let Some(status) = self.group.ended() {
             return Err(format!("had ended with {status}: {}", self.group.last_words(0)));

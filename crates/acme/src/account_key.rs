@@ -32,7 +32,7 @@ impl AccountKey {
     pub(crate) fn of(pkcs8: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random);
-        Ok(Self { pair: pair.map_err(|_| "it is no ECDSA key for P-256 in PKCS #8".to_owned())?, random })
+        Ok(Self { pair: pair.map_err(|_| "it is not an ECDSA key for P-256 in PKCS #8".to_owned())?, random })
     }
 
     /// The thumbprint of the key (RFC 7638), which is part of the answers to challenges.

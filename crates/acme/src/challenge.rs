@@ -6,7 +6,7 @@ const PATH: &[u8] = b"/.well-known/acme-challenge/";
 /// The longest token that is answered, in bytes; real ones have 43.
 const LONGEST_TOKEN: usize = 256;
 
-/// The token of the challenge at `path`; `None`: the path is not that of a challenge.
+/// The token of the challenge at `path`; `None` if the path is not that of a challenge.
 #[must_use]
 pub fn token(path: &[u8]) -> Option<&str> {
     std::str::from_utf8(path.strip_prefix(PATH)?).ok().filter(|token| is_token(token))

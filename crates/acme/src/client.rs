@@ -25,7 +25,7 @@ pub struct Client<'a> {
     certificates: Vec<Kept<'a>>,
     right: Option<Right>,
     done: Done,
-    /// Whether the log has said that another process has the right.
+    /// Whether the log has the message that another process has the right.
     said: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Client<'a> {
 pub struct Done {
     /// Certificates that were ordered or renewed.
     pub ordered: u64,
-    /// Failed attempts.
+    /// The number of failed attempts.
     pub failed: u64,
 }
 
@@ -44,7 +44,7 @@ struct Kept<'a> {
     names: &'a Names,
     /// Failures in a row.
     failures: u32,
-    /// The earliest time of the next attempt, even if the certificate is due before; `None`: at any time.
+    /// The earliest time of the next attempt, even if the certificate is due before; `None` for any time.
     not_before: Option<Instant>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Client<'a> {
                 Ok(Some(right)) => self.right = Some(right),
                 Ok(None) => {
                     if !std::mem::replace(&mut self.said, true) {
-                        log::info!("another server orders certificates into {}", self.settings.folder().display());
+                        log::info!("another server orders the certificates in {}", self.settings.folder().display());
                     }
                     return LOOK;
                 }
@@ -135,12 +135,12 @@ impl Kept<'_> {
         let pause = pause(failure, self.failures);
         self.not_before = Some(Instant::now() + pause);
         let names = self.names;
-        log::error!("{names}: no certificate: {trouble}. The present one stays; the next try is in {} s", pause.as_secs());
+        log::error!("{names}: no certificate: {trouble}. The current one stays; the next attempt is in {} s", pause.as_secs());
         pause
     }
 }
 
-/// The certificate in the file; `None`: there is none, or it cannot be used.
+/// The certificate in the file; `None` if there is none or it cannot be used.
 fn present(settings: &Settings, names: &Names) -> Option<Identity> {
     let file = settings.file(names);
     Identity::of(&file.display().to_string(), &std::fs::read(&file).ok()?).ok()

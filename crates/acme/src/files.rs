@@ -42,7 +42,7 @@ pub fn prepare(settings: &Settings) -> Result<Answers, String> {
         if !file.exists() {
             write_if_absent(&file, placeholder(names)?.as_bytes())?;
             log::warn!(
-                "{names}: there is no certificate yet; until it is ordered, clients are offered a placeholder, which they do not trust"
+                "{names}: there is no certificate yet; until one is issued, clients get a placeholder, which they do not trust"
             );
         }
     }
@@ -86,7 +86,7 @@ impl Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         if let Err(error) = self.0.set_len(0) {
-            log::warn!("cannot empty the file with the proof for an authority (ACME): {error}");
+            log::warn!("cannot empty the file with the ACME proof: {error}");
         }
     }
 }
@@ -99,11 +99,11 @@ pub(crate) fn account_key(settings: &Settings) -> Result<AccountKey, String> {
     let path = settings.folder().join(ACCOUNT);
     let failed = |why: &str| format!("cannot use the key of the ACME account {}: {why}", path.display());
     let text = fs::read(&path).map_err(|error| failed(&error.to_string()))?;
-    let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| failed("it is no private key in PEM"))?;
+    let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| failed("it is not a private key in PEM"))?;
     AccountKey::of(document.secret_pkcs8_der()).map_err(|why| failed(&why))
 }
 
-/// Creates the folder, or checks that nobody else can enter it.
+/// Creates the folder, or checks that no other user can enter it.
 fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     let failed =
         |path: &Path, why: String| format!("cannot use the folder {} for certificates (--acme-storage): {why}", path.display());
@@ -120,7 +120,7 @@ fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| failed(folder, error.to_string()))?;
     let own = rustix::process::geteuid().as_raw();
     match () {
-        () if !found.is_dir() => Err(failed(folder, "it is no folder".to_owned())),
+        () if !found.is_dir() => Err(failed(folder, "it is not a folder".to_owned())),
         () if found.uid() != own => Err(failed(folder, format!("it belongs to user {}, and this is user {own}", found.uid()))),
         () if found.mode() & 0o077 != 0 => Err(failed(folder, "others may enter it, and it has keys; chmod 700 it".to_owned())),
         () => Ok(()),
@@ -173,14 +173,14 @@ pub(crate) struct Right {
 }
 
 impl Drop for Right {
-    /// Closing the file is not enough: a child between fork and exec has it open, too, and would keep the lock.
+    /// Closing the file is not enough: a child between fork and exec also has it open, and would keep the lock.
     fn drop(&mut self) {
         _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl Right {
-    /// Takes the right; `None`: another process has it.
+    /// Takes the right; `None` if another process has it.
     pub(crate) fn take(settings: &Settings) -> Result<Option<Self>, String> {
         let path = settings.folder().join("lock");
         let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());

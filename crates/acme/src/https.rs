@@ -42,7 +42,7 @@ pub(crate) struct Answer {
 pub(crate) struct Https(Agent);
 
 impl Https {
-    /// Makes a client that accepts servers with a certificate of `authorities`; `None`: of the system's authorities.
+    /// Makes a client that accepts servers with a certificate of `authorities`; `None` for the system's authorities.
     ///
     /// # Errors
     /// Says which file cannot be used, and why.
@@ -103,15 +103,15 @@ fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
 /// Describes an error, and the remedy if there is one.
 fn words(error: &Error) -> String {
     match error {
-        Error::HostNotFound => "the name of this host is not known to DNS; is there a way to the Internet?".to_owned(),
+        Error::HostNotFound => "DNS does not know the name of this host; is the Internet reachable?".to_owned(),
         Error::Timeout(_) => format!("no answer within {} s", TIME.as_secs()),
         Error::BodyExceedsLimit(_) => format!("an answer of more than {LARGEST} bytes, which no authority gives"),
-        Error::RequireHttpsOnly(_) => "it is not https, and nothing else is safe".to_owned(),
+        Error::RequireHttpsOnly(_) => "it is not https, which is required".to_owned(),
         Error::Rustls(error) => of_tls(error),
         // rustls's errors come through the sockets.
         Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => of_tls(error),
-            None if error.kind() == io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+            None if error.kind() == io::ErrorKind::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
             None => printable(&error.to_string()),
         },
         error => printable(&error.to_string()),
@@ -120,9 +120,7 @@ fn words(error: &Error) -> String {
 
 fn of_tls(error: &rustls::Error) -> String {
     let advice = match error {
-        rustls::Error::InvalidCertificate(_) => {
-            "; if the authority is your own, name the file that vouches for it by --acme-ca"
-        }
+        rustls::Error::InvalidCertificate(_) => "; if the authority is your own, give its CA certificate by --acme-ca",
         _ => "",
     };
     format!("{}{advice}", printable(&error.to_string()))

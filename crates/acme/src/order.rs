@@ -57,7 +57,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     let chain = session.fetch(&place, "a certificate")?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
-    // The certificates are encoded anew, so that no other bytes of the response get into the file.
+    // The certificates are encoded again, so that no other bytes of the response get into the file.
     Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
 }
 
@@ -71,12 +71,12 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
         let challenges = authorization.value["challenges"].as_array();
         let challenge = challenges.into_iter().flatten().find(|challenge| challenge["type"] == kind.name());
         let Some(challenge) = challenge else {
-            let why = format!("it lets nobody prove by {} that {name} is theirs; there is --acme-challenge", kind.name());
+            let why = format!("it offers no {} challenge for {name}; see --acme-challenge", kind.name());
             return Err(nonsense(url, &why));
         };
         let place = link(&challenge["url"]).ok_or_else(|| nonsense(url, "a challenge has no URL"))?.to_owned();
         let Some(token) = challenge["token"].as_str().filter(|token| is_token(token)) else {
-            return Err(nonsense(url, "the token of a challenge is none"));
+            return Err(nonsense(url, "the token of a challenge is invalid"));
         };
         if kind == Challenge::TlsAlpn {
             let Some(name) = names.all().iter().find(|ordered| **ordered == name) else {
@@ -95,11 +95,11 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
     let challenges = authorization.value["challenges"].as_array();
     let error = challenges.into_iter().flatten().map(|challenge| &challenge["error"]).find(|error| error.is_object());
     let problem = Problem::of(error.unwrap_or(&Value::Null));
-    let what = format!("to believe that {name} is this server's");
+    let what = format!("to accept that {name} belongs to this server");
     Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 
-/// Polls a document until its status is none of `unfinished`.
+/// Polls a document until its status is not among `unfinished`.
 fn follow<W: World>(
     session: &mut Session<'_, W>,
     mut document: Document,

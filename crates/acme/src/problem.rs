@@ -47,7 +47,7 @@ impl Problem {
         self.kind == kind
     }
 
-    /// Advice for the operator; empty: there is none. `challenge`: the problem is with a proof of this type.
+    /// Advice for the operator; empty without one. `challenge`: the problem is with a proof of this type.
     pub(crate) fn advice(&self, challenge: Option<Challenge>) -> &'static str {
         use Challenge::{Http, TlsAlpn};
         match (self.kind.as_str(), challenge) {
@@ -66,9 +66,9 @@ impl Problem {
             _ => {}
         }
         match self.kind.as_str() {
-            "dns" => "; see to it that DNS leads from this name to this server",
+            "dns" => "; the DNS records of this name must point to this server",
             "caa" => "; a CAA record in DNS does not allow this authority",
-            "rateLimited" => "; the authority's limits are reached, so it is asked more rarely",
+            "rateLimited" => "; the authority's limits are reached, so the next attempts are rarer",
             "rejectedIdentifier" | "unsupportedIdentifier" => "; this authority gives no certificates for this name",
             "externalAccountRequired" => {
                 "; this authority knows only accounts that were made at its site, which Oribi cannot use: choose another by --acme-directory"

@@ -158,7 +158,7 @@ impl<'a, W: World> Session<'a, W> {
                 return Ok(answer);
             }
         }
-        Err(nonsense(url, "it takes none of the nonces that it gives"))
+        Err(nonsense(url, "it accepts none of the nonces that it gives"))
     }
 
     fn ask_for_nonce(&self) -> Result<String, Trouble> {
@@ -179,16 +179,15 @@ fn read(url: &str, answer: &Answer, what: &str) -> Result<Document, Trouble> {
     }
     match serde_json::from_slice(&answer.body) {
         Ok(value @ Value::Object(_)) => Ok(Document { url: url.to_owned(), value, retry_after: answer.retry_after }),
-        _ => Err(nonsense(url, "its answer is no JSON object; is this the directory of an authority for ACME?")),
+        _ => Err(nonsense(url, "its answer is not a JSON object; is this the directory of an authority for ACME?")),
     }
 }
 
 fn refused(answer: &Answer, url: &str, what: &str) -> Trouble {
     match answer.status {
-        300..=399 => nonsense(
-            url,
-            "it sends somewhere else, where nothing that is signed for it may go; give the right --acme-directory",
-        ),
+        300..=399 => {
+            nonsense(url, "it redirects elsewhere, which requests signed for it cannot follow; give the right --acme-directory")
+        }
         // An overloaded or broken server, and not a decision of the authority about this order.
         500..=599 if answer.retry_after.is_none() => {
             nonsense(url, &format!("status {}: {}", answer.status, Problem::of_body(&answer.body)))

@@ -62,15 +62,15 @@ fn check(name: &str) -> Result<(), String> {
     };
     if name.starts_with("*.") {
         return Err(
-            "a certificate for *.DOMAIN is given only to those who prove it by DNS, which Oribi does not do; name the hosts, \
-                    or have another program order it, and give it by --ssl-cert"
+            "a certificate for *.DOMAIN needs a proof by DNS, which Oribi does not support; name the hosts, or order it with \
+             another program and give it by --ssl-cert"
                 .to_owned(),
         );
     }
     if name.parse::<std::net::Ipv4Addr>().is_ok() || name.len() > LONGEST_NAME || !name.split('.').all(is_good) {
         return Err(
-            "expected a domain such as www.example.org, or several with commas between them, for one certificate; names \
-                    with other letters in the form of DNS, xn--..."
+            "expected a domain such as www.example.org, or several with commas between them, for one certificate; other than \
+             ASCII names in the form of DNS, xn--..."
                 .to_owned(),
         );
     }
@@ -105,11 +105,11 @@ pub struct Settings {
     pub certificates: Vec<Names>,
     /// The URL of the authority's directory.
     pub directory: String,
-    /// The contact address for the authority; `None`: it gets none.
+    /// The contact address for the authority; `None` if it gets none.
     pub email: Option<String>,
     /// The folder for keys and certificates.
     pub storage: PathBuf,
-    /// A PEM file with the authorities that may sign the certificate of the directory's server; `None`: the system's.
+    /// A PEM file with the authorities that may sign the certificate of the directory's server; `None` for the system's.
     pub authorities: Option<PathBuf>,
     /// Whether the user agrees to the authority's terms.
     pub agreed: bool,

@@ -7,14 +7,14 @@ use rustix::net::{SocketFlags, accept_with};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The pause of accepting after the system has refused, for lack of descriptors or memory. Without it, waiting clients would
-/// wake this process all the time.
+/// The pause of accepting after a failure for lack of descriptors or memory. Without it, waiting clients would keep waking
+/// this process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The accepting side of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Entrance {
-    /// The end of the pause; `None`: clients are accepted.
+    /// The end of the pause; `None` while clients are accepted.
     paused: Option<Instant>,
 }
 
@@ -24,18 +24,18 @@ impl Entrance {
         self.paused.is_none()
     }
 
-    /// Returns the end of the pause; `None`: clients are accepted.
+    /// Returns the end of the pause; `None` while clients are accepted.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
         self.paused
     }
 
-    /// Ends the pause when it is over.
+    /// Ends the pause once its time has passed.
     pub(crate) fn open_if_due(&mut self, now: Instant) {
         self.paused = self.paused.filter(|until| now < *until);
     }
 
-    /// Accepts a client that waits at `listener`; `None`: none waits, or the system refuses. In the second case the log says
-    /// `consequence`.
+    /// Accepts a client that waits at `listener`; `None` if none waits, or if the operating system refuses. In the second
+    /// case the log message contains `consequence`.
     pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant, consequence: &str) -> Option<OwnedFd> {
         self.open_if_due(now);
         while self.is_open() {
@@ -56,12 +56,12 @@ impl Entrance {
 /// The fate of a client after a turn.
 pub(crate) enum Next<T> {
     Stay,
-    /// It has made this request, and stays.
+    /// The client has sent this request, and stays.
     Asked(T),
     Leave,
 }
 
-/// A client.
+/// A non-blocking client of the first process.
 pub(crate) trait Attended {
     /// The type of its requests.
     type Wish;
@@ -69,7 +69,7 @@ pub(crate) trait Attended {
     /// Returns the descriptor and the events to wait for.
     fn polled(&self) -> PollFd<'_>;
 
-    /// Does as much as is possible for it now. `seen`: the events that have occurred.
+    /// Does as much as is possible for the client now, after the events `seen`.
     fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish>;
 }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn nobody_is_accepted_for_a_moment_when_the_system_refuses() {
         let (mut entrance, now) = (Entrance::default(), Instant::now());
-        // The system cannot accept from a descriptor that is not a socket.
+        // The kernel cannot accept from a descriptor that is not a socket.
         let none = File::open("/dev/null").expect("it is everywhere");
         assert!(entrance.accept(none.as_fd(), now, "nobody is let in").is_none());
         assert!(!entrance.is_open());

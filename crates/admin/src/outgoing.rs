@@ -20,8 +20,8 @@ impl Outgoing {
         Self { bytes, sent: 0, until }
     }
 
-    /// Sends as much as `socket` takes. Returns whether nothing is left to do, because everything has been sent or the client
-    /// has gone.
+    /// Sends as much as `socket` takes. Returns whether the answer is finished: it has been sent, or the client has
+    /// disconnected.
     pub(crate) fn send(&mut self, socket: &OwnedFd) -> bool {
         while self.sent < self.bytes.len() {
             match send(socket, &self.bytes[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -123,15 +123,15 @@ oribi_result oribi_check(oribi_lane *lane, uint16_t status, const oribi_field *f
 
 /* Send a response piece by piece. While too much content waits for a slow client, oribi_write() blocks. If the lane's waker
  * is used meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and
- * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has
- * neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write() returns
- * ORIBI_GONE: behind its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
+ * will be sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to continue waiting. A host that
+ * has neither waker nor lock never gets ORIBI_WOKEN. A piece beyond the end of the response ends it, and oribi_write()
+ * returns ORIBI_GONE: after its Content-Length, or where it has no content (HEAD, 204, 205, 304). */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
-/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
+/* The same with trailers after the content. They are dropped where the response has no place for them: for HTTP/1.0 clients,
  * over FastCGI, with a Content-Length, without content. ORIBI_INVALID: one of them must not be a trailer (RFC 9110, section
  * 6.5.1); then the exchange is abandoned. */
 oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchange, const oribi_field *trailers,
@@ -140,7 +140,7 @@ oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchang
 /* Gives an exchange up: the client gets a 500 if nothing was sent, else the connection is cut so that the response does not
  * look complete. */
 void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
-/* The same with another status than 500: for instance 503 for an overloaded app. */
+/* The same with a status other than 500: for instance 503 for an overloaded app. */
 void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
 
 /* 1: the client can no longer receive the response. Asks the kernel, so it costs a system call. A client that has only closed
@@ -169,7 +169,7 @@ int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
 /* Cuts the connection of that descriptor because data is missing: when it is closed, the client must not take it for an
  * orderly end. May wait a few seconds until the client has taken the bytes that were sent. 0: done, or impossible. -1: a
- * signal has come; call it again. A client's Unix socket has no way to show a cut. */
+ * signal has arrived; call it again. A client's Unix socket has no way to show a cut. */
 int oribi_break_off(int descriptor);
 
 /* Call this before the response if the callback will return ORIBI_AFTER_RETIRE. If the process ends with the context, it
@@ -209,7 +209,7 @@ int oribi_wake_after(oribi_lane *lane, int milliseconds);
 void oribi_trace_expect(uint32_t question, uint32_t threads);
 /* Reports the position of a thread, by the kernel's number (gettid(2)); 0: the calling one. `about` names its request, such
  * as "GET /path". The frames are in the language's own notation, the innermost first, and at most the first 100 are kept;
- * `more` is the number of frames that the caller has left out. If `frames` is NULL, the thread runs no app any more. */
+ * `more` is the number of frames that the caller has left out. If `frames` is NULL, the thread no longer runs an app. */
 void oribi_trace_tell(uint32_t question, uint32_t thread, oribi_bytes about, const oribi_bytes *frames, size_t frame_count,
                       size_t more);
 
@@ -245,7 +245,7 @@ const char *oribi_last_error(void);
 
 /* An order to an app that takes too long. */
 typedef enum oribi_order {
-    ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it go on */
+    ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it continue */
     ORIBI_ORDER_INTERRUPT = 2 /* raise an error in the app */
 } oribi_order;
 
@@ -258,22 +258,22 @@ typedef enum oribi_order {
  *
  * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns
  * from `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up
- * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. An app
- * that goes on nevertheless loses its process some time later (--request-kill). */
+ * with oribi_abandon(); then the server answers 504, or cuts the connection if a part of the response has been sent. If the
+ * app continues nevertheless, its process is killed some time later (--request-kill). */
 typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
 /* The lock of a language whose threads share one: see below. */
 typedef struct oribi_lock oribi_lock;
 
 /* New fields are added at the end of this table. A function that is missing there counts as NULL, so a host that was built
- * with an older header goes on working. */
+ * with an older header continues to work. */
 typedef struct oribi_host {
     size_t size;      /* sizeof(oribi_host) */
     const char *name; /* "perl" */
     void *data;       /* given to the functions below */
     int raw_path;     /* 1: PATH_INFO stays percent-encoded */
 
-    /* Makes a context for a lane: with `own`, one that shares nothing with another lane's; without, the only one of the
+    /* Makes a context for a lane: with `own`, one that shares nothing with another lane's; without it, the only one of the
      * process. Never called from two threads at once. Returns NULL if it failed; then it has logged the reason. */
     void *(*open)(void *data, int own);
     /* Called when the calling thread starts or stops using a context. */
@@ -293,8 +293,8 @@ typedef struct oribi_host {
     void (*worker_stopping)(void *data, uint32_t worker);
     void (*server_ready)(void *data);
 
-    /* Forks the process in the way of the language, with the same results as fork(2). NULL: the server calls fork(2); the
-     * process must then have only one thread. */
+    /* Forks the process in the way of the language, with the same results as fork(2). If NULL, the server calls fork(2), and
+     * the process must then have only one thread. */
     int (*fork)(void *data);
 
     /* NULL. These fields were functions with which hosts ran the threads of a crew themselves; a host that sets one of them
@@ -302,10 +302,10 @@ typedef struct oribi_host {
     const void *retired[4];
 
     /* Called after `enter`: until `leave` the context answers at this lane, and may get a waker of it. Not called if threads
-     * share a lane. NULL: the context first sees its lane with the first request. */
+     * share a lane. If NULL, the context first sees its lane with the first request. */
     void (*begin)(void *context, oribi_lane *lane);
     /* Called on the lane's thread, between two exchanges, when the lane was woken: see oribi_waker, oribi_watch() and
-     * oribi_wake_after(). It may answer exchanges that were kept. NULL: wake-ups have no effect. */
+     * oribi_wake_after(). It may answer exchanges that were kept. If NULL, wake-ups have no effect. */
     uint32_t (*attend)(void *context);
 
     /* Ends a worker's process as programs of the language end: runs exit handlers and finalizers, and flushes buffers. Called
@@ -314,23 +314,23 @@ typedef struct oribi_host {
     void (*end)(void *data, int status);
 
     /* Sets the title of the process in process lists, in the way of the language; called on the thread that loaded the app
-     * or, if threads share a lane, on one of them that holds the lock. NULL: the title does not change, because the program
-     * is the language's. */
+     * or, if threads share a lane, on one of them that holds the lock. If NULL, the title does not change, because the
+     * program is the language's. */
     void (*set_title)(void *data, const char *title, size_t size);
 
     /* The lock of a language whose threads share one. It is held whenever the server calls the host, and whenever the host
      * calls a function that takes a lane or a crew. The threads of a worker are then the language's own and share one lane.
-     * NULL: each lane has a thread of the server and a context of its own. */
+     * If NULL, each lane has a thread of the server and a context of its own. */
     const oribi_lock *lock;
 
-    /* NULL: apps cannot be interrupted; a worker whose app does not end in time is ended. */
+    /* If NULL, apps cannot be interrupted, and a worker whose app does not end in time is killed. */
     oribi_interrupt_fn *interrupt;
 
     /* Requests the positions of the apps of this worker. Called IN A SIGNAL HANDLER, on any thread of the process: as in
      * oribi_interrupt_fn, it may only set flags and arm hooks, and of the functions in this header it may call oribi_wake()
      * and oribi_trace_expect(), with the number of the threads that run an app. Each of these threads, or another one for
-     * them, calls oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler calls
-     * oribi_trace_expect() there, too. Reports that do not come within some 40 ms are given up. NULL: this language cannot
+     * them, calls oribi_trace_tell() at the next moment that is safe; a host that cannot count in the handler also calls
+     * oribi_trace_expect() there. Reports that do not arrive within some 40 ms are given up. NULL if this language cannot
      * report positions. */
     void (*trace)(void *data, uint32_t question);
     /* 1: an app that waits in a system call does not notice the signal for `trace`. 0: if the app runs on the first thread of
@@ -367,7 +367,7 @@ struct oribi_lock {
     /* Called between two requests: handles the language's pending work for the calling thread, which may run the app's code,
      * and lets other threads run if it is their turn. 0: the thread leaves the crew; another one may be started in its place.
      * If it is the thread that loaded the app, the process retires instead: it accepts no more connections, and ends when it
-     * has answered its requests. NULL: there is nothing to handle. */
+     * has answered its requests. NULL if there is nothing to handle. */
     int (*see_to_interrupts)(void *data);
 
     /* Called on the thread that loaded the app, if that thread runs no requests: sleeps without the lock until `wake_main` is

@@ -30,7 +30,7 @@ impl OribiCrew {
 /// Runs a thread of the crew until it leaves.
 ///
 /// # Safety
-/// `crew` is the one that `oribi_lock.start_thread` was called with, for this thread, and the lock is held.
+/// `crew` is the argument of `oribi_lock.start_thread` for this thread, and the lock is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
     // SAFETY: the caller's promise. The crew outlives the threads that were started for it. Other threads may be inside it at
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
 /// Announces that the calling thread is about to release the lock.
 ///
 /// # Safety
-/// `crew` is the one that `oribi_lock.begin` was called with, `oribi_lock.end` has not been called, and the lock is held.
+/// `crew` is the argument of `oribi_lock.begin`, `oribi_lock.end` has not been called, and the lock is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_before_unlocking(crew: *const OribiCrew) {
     // SAFETY: the caller's promise.

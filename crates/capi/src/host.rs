@@ -25,13 +25,13 @@ const AFTER_RETIRE: u32 = 2;
 const ORDER_WARN: u32 = 1;
 const ORDER_INTERRUPT: u32 = 2;
 
-/// The runtime behind a table of functions.
+/// The runtime that calls a table of functions.
 pub(crate) struct CRuntime {
     table: OribiHost,
     lock: Option<CLock>,
 }
 
-/// The lock behind a table of functions, and its crew.
+/// The lock of a table of functions, and its crew.
 struct CLock {
     host: OribiHost,
     table: OribiLock,
@@ -70,7 +70,7 @@ impl Runtime for CRuntime {
         let fork = self.table.fork?;
         // SAFETY: as in `moment`.
         let pid = unsafe { fork(self.table.data) };
-        Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its words")))
+        Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its message")))
     }
 
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
@@ -120,7 +120,7 @@ impl Runtime for CRuntime {
 
 /// Calls a wait from C.
 unsafe extern "C" fn wait(argument: *mut c_void) {
-    // SAFETY: the argument is the one that `without_lock` made, and is valid until the function that got it has returned.
+    // SAFETY: `without_lock` made the argument, which is valid until the function that got it has returned.
     fence((), || unsafe { (*argument.cast::<&dyn Wait>()).wait() });
 }
 
@@ -221,7 +221,7 @@ impl Interruption for CInterruption {
     }
 }
 
-/// A context behind a pointer.
+/// A context, as the pointer that the host returned.
 pub(crate) struct CHost {
     table: OribiHost,
     context: *mut c_void,

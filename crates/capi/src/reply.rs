@@ -314,7 +314,7 @@ pub unsafe extern "C" fn oribi_report(lane: *const OribiLane, exchange: u64, tex
     outlet.map_or(0, |outlet| fence(0, || outlet.report(ExchangeId(exchange), text).into()))
 }
 
-/// Cuts the connection of a descriptor of [`oribi_take_socket`]. 0: done, or impossible. -1: a signal has come while this
+/// Cuts the connection of a descriptor of [`oribi_take_socket`]. 0: done, or impossible. -1: a signal has arrived while this
 /// waited for room; call it again.
 ///
 /// # Safety

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
         // SAFETY: the caller's promise.
         let tables = table.and_then(|table| unsafe { table.read_lock() }.ok().map(|lock| (table, lock)));
         let Some((table, lock)) = tables else {
-            return failed("the language host was built with another oribi.h: build it anew for this version of the server");
+            return failed("the language host was built with another oribi.h: build it again for this version of the server");
         };
         let settings = match config.0.finish() {
             Ok(settings) => settings,
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
                 return failed(&error);
             }
             // A missing log is no reason to end a service. Standard error is still that of the master.
-            ::log::error!("{error}; serving on without it");
+            ::log::error!("{error}; continuing without it");
         }
         // SAFETY: the caller's promise.
         let runtime = unsafe { CRuntime::new(table, lock) };

@@ -47,8 +47,8 @@ pub type OribiTraceFn = unsafe extern "C" fn(data: *mut c_void, question: u32);
 pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);
 
 impl OribiHost {
-    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it lacks functions that every host
-    /// has.
+    /// Reads a table that may be older, and then smaller, than this one, or newer. `None` if it lacks functions that every
+    /// host has.
     ///
     /// # Safety
     /// `host` points to as many bytes as its first field says. They are the beginning of the header's table.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn read(size: usize) -> Option<OribiHost> {
-        // SAFETY: the whole table exists, whatever size it claims.
+        // SAFETY: the whole table exists, for any size that it claims.
         unsafe { OribiHost::read(&raw const *Box::new(table(size))) }
     }
 
@@ -165,7 +165,7 @@ mod tests {
         // SAFETY: zeros are a valid table without functions.
         let mut lock = unsafe { MaybeUninit::<OribiLock>::zeroed().assume_init() };
         let mut host = table(size_of::<OribiHost>());
-        // SAFETY: there is no lock, then a whole one, whatever size it claims.
+        // SAFETY: there is no lock, then a whole one, for any size that it claims.
         unsafe {
             assert!(matches!(host.read_lock(), Ok(None)));
             host.lock = &raw const lock;

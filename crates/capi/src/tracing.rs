@@ -47,7 +47,7 @@ pub extern "C" fn oribi_trace_expect(question: u32, threads: u32) {
     backtrace::expect(question, threads);
 }
 
-/// Reports the position of a thread, by the kernel's number; 0: the calling one.
+/// Reports the position of a thread, by the kernel's number, or of the calling one (0).
 ///
 /// # Safety
 /// `about` is valid, and `frames` is null or points to that many valid bytes.

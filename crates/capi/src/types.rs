@@ -95,7 +95,7 @@ impl OribiVariable {
 pub struct OribiContent {
     /// The bytes in memory, or null.
     pub memory: *const c_char,
-    /// The size.
+    /// The size of the content in bytes.
     pub size: u64,
     /// The descriptor of the file, or -1.
     pub file: c_int,
@@ -115,11 +115,11 @@ impl OribiContent {
 #[derive(Debug)]
 #[repr(C)]
 pub struct OribiRequest {
-    /// The CGI-style variables.
+    /// The CGI-style variables, with the fixed ones first.
     pub variables: *const OribiVariable,
     /// The number of variables.
     pub variable_count: usize,
-    /// The content.
+    /// The content, in memory or in a file.
     pub content: OribiContent,
     /// The file to filter, or null.
     pub data: *const OribiContent,
@@ -127,7 +127,7 @@ pub struct OribiRequest {
     pub https: c_int,
     /// Whether the request came through a web server.
     pub gateway: c_int,
-    /// The trailers.
+    /// The trailer fields, with names in lower case.
     pub trailers: *const OribiField,
     /// The number of trailers.
     pub trailer_count: usize,

@@ -16,20 +16,20 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--ini", "--xml", "--yaml", "--yml", "--json", "--emperor"],
-        "uWSGI's files are not read: `oribi --help` lists the options by their subjects",
+        "Oribi does not read uWSGI's files; `oribi --help` lists its options",
     ),
-    (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "--listen ADDRESS says where to listen"),
+    (&["--http-socket", "--http", "--fastcgi-socket", "--uwsgi-socket"], "use --listen ADDRESS"),
     (&["--psgi", "--rack", "--app", "--wsgi-file", "--rackup"], "the app is an argument: oribi app.psgi"),
-    (&["--master", "--vacuum", "--die-on-term", "--single-interpreter", "--need-app"], "the server always does so"),
+    (&["--master", "--vacuum", "--die-on-term", "--single-interpreter", "--need-app"], "Oribi always does this"),
     (&["--server"], "Oribi is the server"),
-    (&["-w"], "--workers NUMBER says how many processes there are"),
-    (&["-t"], "--threads NUMBER says how many threads a worker has"),
+    (&["-w"], "--workers NUMBER sets the number of processes"),
+    (&["-t"], "--threads NUMBER sets the number of threads of a worker"),
     (&["-c"], "--config FILE reads a configuration file of a Ruby app"),
-    (&["-b"], "--bind ADDRESS says where to listen"),
+    (&["-b"], "use --bind ADDRESS"),
 ];
 
-/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even if
-/// that is few.
+/// Replaces the tips of an error about an unknown argument. clap suggests the option with the most letters in common, even
+/// if these are few.
 pub fn improve(error: &mut clap::Error, known: &clap::Command) {
     if error.kind() != ErrorKind::UnknownArgument {
         return;
@@ -87,7 +87,7 @@ mod tests {
             ("--chroot", "RootDirectory="),
             ("--preload-app", "always loaded before the workers are forked"),
             ("--preload_app", "always loaded before the workers are forked"),
-            ("--ini", "uWSGI's files are not read"),
+            ("--ini", "Oribi does not read uWSGI's files"),
             ("-w", "--workers NUMBER"),
         ] {
             let advice = advice_for(argument, &command()).unwrap_or_default();

@@ -24,10 +24,10 @@ It listens at PORT on all IPv4 interfaces, with one process and one thread, and 
 
   Hello World!
 
-whatever its method (HEAD has no content), its target and the I/O model. It says once where it listens, nothing of
-connections, and ends by a signal.";
+whatever its method (HEAD has no content), its target and the I/O model. It prints once where it listens, logs no
+connections, and stops on a signal.";
 
-/// The arguments behind the command, with the program's name first, if the command line has this command.
+/// The arguments after the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     // A link with this name does the same as the command.
@@ -80,11 +80,11 @@ fn command() -> Command {
         .about("Answers every request with twelve bytes, to compare I/O models and servers.")
         .override_usage(USAGE)
         .after_help(AFTER)
-        .arg(Arg::new("PORT").required(true).value_parser(value_parser!(u16)).help("Where to listen; 0 for any free port"))
+        .arg(Arg::new("PORT").required(true).value_parser(value_parser!(u16)).help("Port to listen on; 0: any free one"))
         .arg(
             Arg::new("io")
                 .long("io")
                 .value_name("NAME")
-                .help("How to speak to the kernel: auto, epoll, io_uring or libevent, as `oribi --io`\n[default: auto]"),
+                .help("The I/O model: auto, epoll, io_uring or libevent, as in `oribi --io`\n[default: auto]"),
         )
 }

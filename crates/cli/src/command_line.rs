@@ -29,26 +29,26 @@ pub struct CommandLine {
 pub enum Subject {
     /// A fixed content, without an app.
     Native(Content),
-    /// An app, in a file or a directory; `None`: in the current directory.
+    /// An app, in a file or a directory; `None` for the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
     /// The files of a directory.
     Files(PathBuf),
-    /// The content of a configuration file of luafcgid; `None`: the file in the current directory.
+    /// The content of a configuration file of luafcgid; `None` for the file in the current directory.
     Luafcgid { file: Option<PathBuf>, options: Options },
 }
 
 /// The source of the fixed answer's content.
 pub enum Content {
-    /// On the command line.
+    /// Text on the command line.
     Text(String),
-    /// In a file, which is read once.
+    /// A file, which is read once.
     File(PathBuf),
 }
 
 /// Parses a command line, whose first element is the program's name.
 ///
 /// # Errors
-/// A mistake or a request for help: the text, and the stream for it.
+/// A mistake or a request for help: the text, and its output stream.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();

@@ -24,7 +24,7 @@ impl Configuration {
     /// and unknown settings.
     ///
     /// # Errors
-    /// A value is invalid; the message has its place.
+    /// A value is invalid; the message contains its place.
     pub fn apply(&self, config: &mut Config) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for said in &self.said {

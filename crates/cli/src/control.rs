@@ -1,8 +1,8 @@
 //! `oribi ctl`: queries a running server and sends it orders.
 //!
-//! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has
-//! carried out the order, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not determine
-//! the server.
+//! It writes one line to the server's control socket and reads one line of JSON. The exit status is 0 if the server has
+//! carried out the order, 1 if it has failed or cannot be reached, and 2 if the command line is invalid or does not
+//! determine the server.
 
 pub mod backtraces;
 mod tables;
@@ -23,19 +23,19 @@ const CTL: &str = "ctl";
 const USAGE: &str = "oribi ctl ORDER [--control PATH | --pid PID] [--json]";
 
 const AFTER: &str = "\
-Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the only one of this user that runs.
+Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
 
 Exit status:
-  0  done; 1  it failed, or the server cannot be reached; 2  invalid command line, or several servers run";
+  0  done; 1  failed, or the server cannot be reached; 2  invalid command line, or several servers are running";
 
 /// The time that a server may take for a response that needs no work. It reads its control socket between two waits, and may
-/// be forking a process meanwhile.
+/// be busy with a fork.
 const PROMPT: Duration = Duration::from_secs(10);
 
 /// The longest response that is read, in bytes: a server with thousands of workers needs less.
 const ANSWER: u64 = 16 << 20;
 
-/// The arguments behind the command, with the program's name first, if the command line has this command.
+/// The arguments after the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == CTL).then(|| {
@@ -64,7 +64,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     show(order, &answer, arguments.get_flag("json"))
 }
 
-/// Lists the running servers: there is no order.
+/// Lists the running servers, without an order.
 fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
     let found = find();
     if matches.get_flag("json") {
@@ -82,7 +82,7 @@ fn lines(found: &[Found]) -> String {
 }
 
 fn no_server() -> Trouble {
-    Trouble::failure("no server of this user runs that has a control socket; --control PATH names one elsewhere")
+    Trouble::failure("no server of this user with a control socket is running; --control PATH names one elsewhere")
 }
 
 /// The socket of the server that the options determine: see [`server_options`].
@@ -106,12 +106,15 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
         [server] => Ok(server.path.clone()),
         several => {
             let several = lines(several);
-            Err(Trouble::usage(format!("several servers run; say which by --pid or --control:\n{}", several.trim_end())))
+            Err(Trouble::usage(format!(
+                "several servers are running; choose one with --pid or --control:\n{}",
+                several.trim_end()
+            )))
         }
     }
 }
 
-/// Sends an order and reads the response. `prompt`: the response needs no work.
+/// Sends an order and reads the response. With `prompt`, the response needs no work.
 pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
@@ -121,11 +124,11 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
         stream.write_all(format!("{line}\n").as_bytes()),
     ];
     for limit in limits {
-        // A server that refuses a client may have closed the connection already; the reason is in it.
+        // A server that refuses a client may already have closed the connection; the reason can still be read.
         if let Err(error) = limit
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            return Err(failed("cannot ask the server", &error));
+            return Err(failed("cannot send the order to the server", &error));
         }
     }
     let mut answer = String::new();
@@ -136,29 +139,29 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             return Err(Trouble::failure(format!("{}: the server has not answered within {PROMPT:?}", path.display())));
         }
-        Err(error) => return Err(failed("no answer came", &error)),
+        Err(error) => return Err(failed("no answer arrived", &error)),
     }
     // When a server stops, its connection ends with its process.
     let _ = reader.read_to_end(&mut Vec::new());
     Ok(answer)
 }
 
-/// Prints a response.
+/// Prints the response to an order.
 fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     let value: Value = serde_json::from_str(answer)
-        .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))?;
+        .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))?;
     let well = value.get("ok").and_then(Value::as_bool) == Some(true);
     if as_json {
         crate::print(&answer)?;
         return Ok(if well { 0 } else { Trouble::FAILED });
     }
     if !well {
-        let why = value.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
+        let why = value.get("error").and_then(Value::as_str).unwrap_or("the server gave no reason");
         return Err(Trouble::failure(tables::harmless(why)));
     }
     let text = if order == "backtrace" { backtraces::of(&value) } else { tables::of(order, &value) };
     crate::print(&text)?;
-    // A server that had to cut requests off has stopped nevertheless.
+    // A server that had to cut off requests has nevertheless stopped.
     Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
 }
 
@@ -167,41 +170,50 @@ fn command() -> Command {
     options(
         Command::new("oribi ctl")
             .bin_name("oribi ctl")
-            .about("Asks a server of Oribi what it is doing, and tells it what to do.")
+            .about("Shows what a running Oribi server does, and controls it.")
             .override_usage(USAGE)
             .after_help(AFTER)
             .disable_help_subcommand(true)
-            .subcommand(order("status", "What the server is, and how it does"))
-            .subcommand(order("workers", "What each worker and each edge does"))
-            .subcommand(order("requests", "Which requests are in the server, the oldest first"))
+            .subcommand(order("status", "The state of the server"))
+            .subcommand(order("workers", "The state of each worker and each edge"))
+            .subcommand(order("requests", "The requests in the server, the oldest first"))
             .subcommand(
-                order("backtrace", "Where the apps of the workers are now").arg(
+                order("backtrace", "Backtraces of the apps of the workers").arg(
                     Arg::new("WORKER")
                         .value_parser(value_parser!(u32).range(1..))
-                        .help("Its number or its process; all without it"),
+                        .help("The number or process id of a worker [default: all]"),
                 ),
             )
             .subcommand(order(
                 "reload",
-                "Load the app anew; waits until the new generation has taken over, or says why it cannot",
+                "Load the app again; waits until the new generation has taken over, or reports why it cannot",
             ))
             .subcommand(order(
                 "upgrade",
-                "Replace the program of the server itself; waits until the new one has taken over, or says why it cannot",
+                "Replace the program of the server itself; waits until the new one has taken over, or reports why it cannot",
             ))
             .subcommand(order("stop", "Finish running requests and stop; waits for the end"))
             .subcommand(
-                order("scale", "Have that many workers; waits until they serve, or until the others have finished")
+                order("scale", "Set the number of workers; waits until new ones serve, or until surplus ones have finished")
                     .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..)))
-                    .arg(Arg::new("no-wait").long("no-wait").action(ArgAction::SetTrue).help("Return when it has begun")),
+                    .arg(
+                        Arg::new("no-wait")
+                            .long("no-wait")
+                            .action(ArgAction::SetTrue)
+                            .help("Return as soon as the change has begun"),
+                    ),
             )
             .subcommand(order("reopen-logs", "Open the log files again, after they have been rotated")),
     )
 }
 
 fn options(command: Command) -> Command {
-    server_options(command)
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as it is, one line of JSON"))
+    server_options(command).arg(
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print the answer of the server unchanged: one line of JSON"),
+    )
 }
 
 /// Adds the options that determine the server.
@@ -220,6 +232,6 @@ pub fn server_options(command: Command) -> Command {
                 .long("pid")
                 .value_name("PID")
                 .value_parser(value_parser!(u32).range(1..))
-                .help("The first process of the server"),
+                .help("The process id of the server's first process"),
         )
 }

@@ -9,10 +9,10 @@ pub const ABOUT: &str =
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] DIR --document-root   run Lua scripts below DIR, chosen by the path of the request
        oribi serve DIR [options]           serve the files of DIR (`oribi DIR` runs the app in DIR)
-       oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
+       oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI with a configuration file of luafcgid
        oribi ahttpd PORT [--io NAME]       answer as ahttpd does: see `oribi ahttpd --help`
        oribi check ...                     load the app, print the plan, serve nothing
-       oribi ctl ORDER                     ask a running server, or steer it: see `oribi ctl --help`
+       oribi ctl ORDER                     show and control a running server: see `oribi ctl --help`
        oribi top                           show live what a running server does: see `oribi top --help`
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 

@@ -16,18 +16,18 @@ pub struct HostFiles {
     pub checkout: &'static str,
     /// The host's directory below PREFIX.
     pub installed: &'static str,
-    /// Possible sets of module directories, relative to the host's directory (empty: that directory itself); the first of a set
-    /// has the mold.
+    /// Possible sets of module directories, relative to the host's directory (empty for that directory itself); the first
+    /// one of a set contains the mold.
     pub layouts: &'static [&'static [&'static str]],
-    /// Arguments with which the program reports, by status 0, that it finds the mold among its own modules.
+    /// Arguments with which the program exits with status 0 if it finds the mold among its own modules.
     pub question: &'static [&'static str],
     /// The flag that names the program.
     pub flag: &'static str,
 }
 
 impl HostFiles {
-    /// The directory of the host: that of the variable, or one relative to this program, which may be in the target directory
-    /// of a checkout or in PREFIX/bin. `None`: neither exists, so only the language itself may know it.
+    /// The directory of the host: that of the variable, or one relative to this program, which may be in the target
+    /// directory of a checkout or in PREFIX/bin. `None` if neither exists; then only the language itself may find the host.
     ///
     /// # Errors
     /// The variable names a directory without the host.
@@ -44,7 +44,7 @@ impl HostFiles {
     /// The module directories to pass to `program`; none if it finds the host itself.
     ///
     /// # Errors
-    /// Lists the places that were searched, or says why the program cannot be run.
+    /// The searched places, or the reason why the program cannot be run.
     pub fn directories(&self, program: &OsStr) -> Result<Vec<PathBuf>, String> {
         match self.find()? {
             Some(place) => Ok(self.directories_in(&place).unwrap_or_default()),
@@ -91,7 +91,7 @@ impl HostFiles {
                      the module directories of {name} and in{looked}"
                 ))
             }
-            Err(error) => Err(format!("cannot run {name}: {error}; say which with {} PATH", self.flag)),
+            Err(error) => Err(format!("cannot run {name}: {error}; name another with {} PATH", self.flag)),
         }
     }
 }

@@ -58,7 +58,7 @@ pub trait Runner {
     /// The content of the app's configuration file, if there is one.
     ///
     /// # Errors
-    /// Says why the file cannot be used.
+    /// The reason why the file cannot be used.
     fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
         Ok(None)
     }
@@ -70,8 +70,8 @@ pub trait Runner {
 
 /// An app that was found.
 pub struct App {
-    /// Its file.
+    /// The file of the app.
     pub path: PathBuf,
-    /// Its language.
+    /// The language of the app.
     pub language: &'static Language,
 }

@@ -16,7 +16,7 @@ const FIRST_LINE_BYTES: u64 = 256;
 /// given.
 ///
 /// # Errors
-/// Lists the files that were searched.
+/// The searched files.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));
@@ -28,7 +28,7 @@ pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> 
         let endings: Vec<String> = LANGUAGES.iter().copied().map(describe_endings).collect();
         let known = endings.join(", ");
         format!(
-            "cannot tell the language of {} by its name or its first line; known are {known}; or say --language NAME",
+            "cannot tell the language of {} from its name or its first line; known are {known}; or give --language NAME",
             path.display()
         )
     })?;
@@ -48,7 +48,7 @@ fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result
         for file in candidate.files {
             let path = directory.join(file);
             if path.is_file() {
-                // Shows "app.psgi" instead of "./app.psgi".
+                // Displays "app.psgi" instead of "./app.psgi".
                 let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
                 return Ok(App { path, language: candidate });
             }
@@ -80,7 +80,7 @@ fn by_first_line(path: &Path) -> Option<&'static Language> {
     let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let mut program = name(words.next()?);
     if program == "env" {
-        // Options and assignments of `env` stand in front of the program.
+        // Options and assignments of `env` precede the program.
         program = name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
     }
     let program = program.trim_end_matches(|character: char| character.is_ascii_digit() || matches!(character, '.' | '-'));

@@ -51,7 +51,7 @@ pub fn document_root(mode: Mode, path: Option<&Path>, options: &Options, config:
     };
     let metadata = root.metadata().map_err(|error| Trouble::usage(format!("cannot find {}: {error}", root.display())))?;
     if !metadata.is_dir() {
-        return Err(Trouble::usage(format!("{} is no directory; --document-root needs one", root.display())));
+        return Err(Trouble::usage(format!("{} is not a directory; --document-root needs one", root.display())));
     }
     let settings = LuaSettings::new(ScriptSource::document_root(absolute(root)));
     Service { app: root.to_owned(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
@@ -163,7 +163,7 @@ impl Service {
         }
         let runtime = self.runtime()?;
         match self.load(&runtime) {
-            // Each worker tries again, and shows the reason to clients.
+            // Each worker tries again, and reports the reason to clients.
             Err(trouble) if settings.life.shows_load_errors => ::log::error!("{}", trouble.message),
             loaded => _ = loaded?,
         }
@@ -194,7 +194,9 @@ fn refuse_other_languages(options: &Options) -> Result<(), Trouble> {
         ("--ruby", options.ruby.is_some()),
     ];
     match others.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Trouble::usage(format!("{flag} is not for Lua apps: see those under \"Lua\" in --help"))),
+        Some((flag, _)) => {
+            Err(Trouble::usage(format!("{flag} is not for Lua apps: their options are under \"Lua\" in --help")))
+        }
         None => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! The `oribi` command.
 //!
 //! It parses the command line, finds the language of the app and the program that runs it, and becomes the master or, for a
-//! built-in language, the supervisor. The exit status is 0 if it has done its work and was stopped, 1 if it failed, 2 if the
-//! command line is invalid.
+//! built-in language, the supervisor. The exit status is 0 after a stop by request, 1 after a failure, and 2 if the command
+//! line is invalid.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -38,19 +38,19 @@ use std::process::ExitCode;
 use trouble::{Trouble, explain};
 
 fn main() -> ExitCode {
-    // If the system refuses, signals stay as the parent has set them.
+    // If the kernel refuses, the settings of the parent remain.
     let _ = process::reset_signals();
     let _ = process::survive_failing_writes_while_loading();
-    // Process 1 would ignore these signals. If the system refuses, they work from the moment when the server begins.
+    // Process 1 would ignore these signals. If the kernel refuses, they have an effect only after the start of the server.
     let _ = process::end_when_told_while_loading();
     let _ = process::survive_own_signals();
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
-            // If standard error is closed, only the exit status is left.
+            // If standard error is closed, only the exit status remains.
             let _ = write!(io::stderr(), "oribi: {}\n{hint}", masked(&message));
-            // Standard error is the log by now, if the log is a file.
+            // By now, standard error is the log, if the log is a file.
             process::report_failed_start();
             ExitCode::from(status)
         }
@@ -84,8 +84,8 @@ fn run() -> Result<u8, Trouble> {
         return print(&help::version());
     }
     let mut config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
-    // Only the command opens a control socket by default: a program that embeds the server, such as plackup, must be asked
-    // to.
+    // Only the command opens a control socket by default: a program that embeds the server, such as plackup, must request
+    // it.
     config.set("control", "auto", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config, Served::Content)?),
@@ -135,7 +135,7 @@ fn print(text: &dyn fmt::Display) -> Result<u8, Trouble> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(0),
-        // `oribi check app.psgi | head -3`: the reader needs no more.
+        // `oribi check app.psgi | head -3`: the reader needs no more lines.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(error) => Err(Trouble::failure(format!("cannot write to standard output: {error}"))),
     }
@@ -214,7 +214,7 @@ fn go_to_background(settings: &mut Settings, directory: Directory) -> Result<(),
     process::detach(settings, directory).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))
 }
 
-/// The server returns only 0 and 1; any other value is a failure, too.
+/// The server returns only 0 and 1; any other value is also a failure.
 fn exit_status(status: i32) -> u8 {
     if status != 0 {
         process::report_failed_start();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Serve,
-    /// In the background.
+    /// Run the server in the background.
     Daemonize,
     Check,
     Version,
@@ -40,11 +40,11 @@ pub struct LuaOptions {
     /// The given flags of the Lua host, in the order of their table.
     pub given: Vec<(&'static str, String)>,
     /// The directory below which the paths of requests choose scripts; `Some(None)`: the path of the app, or the current
-    /// directory. `None`: one script answers all requests.
+    /// directory. `None` if one script answers all requests.
     pub document_root: Option<Option<PathBuf>>,
-    /// The Lua to use; `None`: the one that is built into this program.
+    /// The Lua to use; `None` for the one that is built into this program.
     pub version: Option<String>,
-    /// A file that returns hooks; `None`: there are none.
+    /// A file that returns hooks, if any.
     pub hooks: Option<PathBuf>,
 }
 
@@ -52,7 +52,7 @@ impl LuaOptions {
     /// Refuses flags that have no meaning for the app's language.
     ///
     /// # Errors
-    /// Names the flag.
+    /// The flag.
     pub fn refuse(&self, title: &str) -> Result<(), String> {
         let root = self.document_root.as_ref().map(|_| "document-root");
         let version = self.version.as_ref().map(|_| "lua");

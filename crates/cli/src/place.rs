@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The file that users of Passenger touch, in the folder of the app.
 const RESTART_FILE: &str = "tmp/restart.txt";
 
-/// The bit of the mode that lets anybody write into the folder.
+/// The bit of the mode that permits all users to write into the folder.
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 
 /// The folder of the app, which may be the app itself.
@@ -16,20 +16,20 @@ fn folder(app: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
 }
 
-/// Sets `--restart-file` to the file of Passenger, unless the user has set it, if the folder for it exists and not everybody
-/// may write into it (as into /tmp, for an app in /).
+/// Sets `--restart-file` to the file of Passenger, unless the user has set it, if its folder exists and is not writable by
+/// all users (like /tmp, for an app in /).
 pub fn set_restart_file(config: &mut Config, app: &Path) {
     let file = folder(app).join(RESTART_FILE);
     let own = |folder: &Path| folder.metadata().is_ok_and(|facts| facts.permissions().mode() & WRITABLE_BY_OTHERS == 0);
     if file.parent().is_some_and(own)
         && let Some(file) = file.to_str()
     {
-        // It does not fail: a path is a valid value.
+        // It does not fail, because a path is a valid value.
         let _ = config.set("restart-file", file, Origin::Default);
     }
 }
 
-/// Watches the folder of the app for `--reload`, unless the user has named files or folders to watch.
+/// Watches the folder of the app for `--reload`, unless the user has configured files or folders to watch.
 pub fn watch(settings: &mut Settings, app: &Path) {
     let life = &mut settings.life;
     if life.watch && life.watched.is_empty() {

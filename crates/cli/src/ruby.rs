@@ -21,7 +21,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::Mold { files: &FILES, find_runner },
 };
 
-/// The places of the Ruby host: a directory of its own, or one of Ruby's directories.
+/// The places of the Ruby host: a separate directory, or one of Ruby's directories.
 static FILES: HostFiles = HostFiles {
     title: "Ruby",
     mold: "oribi/mold.rb",
@@ -52,7 +52,7 @@ const TEXT: &str = "ORIBI_CONFIG_TEXT";
 /// Finds the ruby and the Ruby host.
 ///
 /// # Errors
-/// Lists the places that were searched.
+/// The searched places.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
@@ -73,8 +73,8 @@ impl Ruby {
         for place in &self.options.include {
             command.arg("-I").arg(place);
         }
-        // A user who names a Gemfile (as `bundle exec` does) wants its gems and no others. A RUBYOPT that requires
-        // bundler/setup, too, has no further effect.
+        // A user who names a Gemfile (as `bundle exec` does) expects its gems and no others. A RUBYOPT that also requires
+        // bundler/setup has no further effect.
         if variable("BUNDLE_GEMFILE").is_some() {
             command.args(["-r", "bundler/setup"]);
         }
@@ -99,14 +99,14 @@ impl Ruby {
     }
 }
 
-/// The content of a file such as a pipe, which two processes cannot read one after the other; `None`: it is an ordinary file.
+/// The content of a file such as a pipe, which two processes cannot read one after the other; `None` for an ordinary file.
 fn read_once(file: &Path) -> Result<Option<OsString>, String> {
     let wrong = |error| format!("cannot read the configuration file {}: {error}", file.display());
     if !file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
         return Ok(None);
     }
     let mut bytes = std::fs::read(file).map_err(wrong)?;
-    // No variable of the environment can hold a NUL, and no file in Ruby needs one.
+    // An environment variable cannot hold a NUL, and no file in Ruby needs one.
     bytes.retain(|byte| *byte != 0);
     Ok(Some(OsString::from_vec(bytes)))
 }
@@ -128,7 +128,7 @@ impl Runner for Ruby {
         if !output.status.success() {
             return Err(format!("the configuration file {} cannot be used", file.display()));
         }
-        let said = read_report(&output.stdout).ok_or_else(|| format!("{} said something unexpected", self.program()))?;
+        let said = read_report(&output.stdout).ok_or_else(|| format!("{} printed something unexpected", self.program()))?;
         Ok(Some(Configuration { file, said }))
     }
 

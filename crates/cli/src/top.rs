@@ -1,7 +1,7 @@
 //! `oribi top`: a live picture of a running server in the terminal.
 //!
 //! It queries the control socket, as `oribi ctl` does, and computes everything else itself, so that the server does no
-//! additional work. The exit status is 0 if the user has left it, 1 if the server cannot be reached at the beginning, and 2
+//! additional work. The exit status is 0 after the user has quit, 1 if the server cannot be reached at the beginning, and 2
 //! if the command line is invalid or does not determine the server.
 
 mod asking;
@@ -46,16 +46,16 @@ const TOP: &str = "top";
 const USAGE: &str = "oribi top [--control PATH | --pid PID] [--interval SECONDS] [--once]";
 
 const AFTER: &str = "\
-Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the only one of this user that runs.
-The key ? tells of the others. Colours are not used if NO_COLOR is set.
+Without --control and --pid, the server at $ORIBI_CONTROL is used, or else the only running server of this user.
+The key ? lists all keys. Colours are not used if NO_COLOR is set.
 
 Exit status:
-  0  left; 1  the server cannot be reached; 2  invalid command line, or several servers run";
+  0  quit; 1  the server cannot be reached; 2  invalid command line, or several servers are running";
 
 /// The width of a picture that is not for a terminal, in columns.
 const PAGE: usize = 132;
 
-/// The arguments behind the command, with the program's name first, if the command line has this command.
+/// The arguments after the command, with the program's name first, if the command line has this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
     (arguments.get(1)? == TOP).then(|| {
@@ -64,7 +64,7 @@ pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString
     })
 }
 
-/// Shows the server until the user leaves.
+/// Displays the server until the user quits.
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -73,7 +73,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let once = matches.get_flag("once");
     if !once && !terminal::is_there() {
         return Err(Trouble::usage(
-            "there is no terminal to show a live picture: `oribi top --once` prints one picture as text",
+            "there is no terminal for a live display: `oribi top --once` prints the numbers once, as text",
         ));
     }
     let interval = matches.get_one::<Duration>("interval").copied().unwrap_or(Duration::from_secs(1));
@@ -100,7 +100,7 @@ fn take(model: &mut Model, (snapshot, usage): Findings) {
     model.take(snapshot, usage);
 }
 
-/// Draws the live picture, and handles keys, signals and news until the user leaves.
+/// Draws the live picture, and handles keys, signals and news until the user quits.
 fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<u8> {
     let signals = Signals::new()?;
     let (bell, rung) = UnixStream::pair()?;
@@ -147,7 +147,7 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
                 return Ok(128_u8.saturating_add(number.try_into().unwrap_or_default()));
             }
             if signals.continued.swap(false, Relaxed) {
-                // The shell has used the terminal meanwhile.
+                // The shell used the terminal meanwhile.
                 terminal.enter()?;
             }
             terminal.forget();
@@ -191,9 +191,9 @@ fn stop(terminal: &mut Terminal) -> io::Result<()> {
     terminal.enter()
 }
 
-/// Discards the bytes of a bell, which have no meaning but that it has rung.
+/// Discards the bytes of a bell, which only mean that it has rung.
 fn silence(mut bell: &UnixStream) -> io::Result<()> {
-    // A byte is there, so this does not block.
+    // A byte has arrived, so this does not block.
     bell.read(&mut [0; 64]).map(drop)
 }
 
@@ -201,7 +201,7 @@ fn silence(mut bell: &UnixStream) -> io::Result<()> {
 struct Signals {
     /// Rings at each signal.
     bell: UnixStream,
-    /// The number of the signal that ends the program; 0: none has come.
+    /// The number of the signal that ends the program; 0 before any signal.
     end: Arc<AtomicUsize>,
     continued: Arc<AtomicBool>,
 }
@@ -233,7 +233,7 @@ fn command() -> Command {
     };
     let command = Command::new("oribi top")
         .bin_name("oribi top")
-        .about("Shows live what a server of Oribi does: rates, the queue, its processes, the requests in it.")
+        .about("Shows live what an Oribi server does: rates, the queue, its processes, the requests in it.")
         .override_usage(USAGE)
         .after_help(AFTER);
     control::server_options(command)
@@ -243,7 +243,7 @@ fn command() -> Command {
                 .long("interval")
                 .value_name("SECONDS")
                 .value_parser(interval)
-                .help("How often the server is asked [default: 1]"),
+                .help("The interval between two updates [default: 1]"),
         )
         .arg(
             Arg::new("once")
@@ -251,7 +251,7 @@ fn command() -> Command {
                 .long("once")
                 .visible_alias("batch")
                 .action(ArgAction::SetTrue)
-                .help("Print one picture as text, with the rates of one interval, and end"),
+                .help("Print the numbers once, as text, with the rates of one interval, and exit"),
         )
 }
 

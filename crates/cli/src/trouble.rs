@@ -7,16 +7,16 @@ use std::io::{self, Write};
 /// A message for the user, and the exit status.
 #[derive(Debug)]
 pub struct Trouble {
-    /// The message.
+    /// The message for the user.
     pub message: String,
-    /// 1: it failed; 2: the command line is invalid.
+    /// 1 for a failure, 2 for an invalid command line.
     pub status: u8,
 }
 
 impl Trouble {
-    /// The request failed.
+    /// The exit status of a command that failed.
     pub const FAILED: u8 = 1;
-    /// The command line is invalid.
+    /// The exit status for an invalid command line.
     pub const USAGE: u8 = 2;
 
     pub fn usage(message: impl Into<String>) -> Self {
@@ -34,7 +34,7 @@ pub fn explain(said: &clap::Error) -> u8 {
     // If the output is closed, there is no reader.
     let _ = match masked(&text) {
         Cow::Borrowed(_) => said.print(),
-        // An error quotes an argument, which may hold a secret.
+        // An error quotes an argument, which may contain a secret.
         Cow::Owned(shown) if said.use_stderr() => io::stderr().write_all(shown.as_bytes()),
         Cow::Owned(_) => said.print(),
     };

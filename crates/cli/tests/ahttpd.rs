@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time after which a test gives up: far longer than needed on a busy machine.
+/// The time after which a test gives up, far longer than needed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -28,7 +28,7 @@ const MODELS: &[&str] = &[
 struct Ahttpd {
     process: Child,
     output: BufReader<ChildStdout>,
-    /// Its message when it begins to listen.
+    /// The message of the server when it begins to listen.
     said: String,
     port: u16,
 }
@@ -60,7 +60,7 @@ impl Ahttpd {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
     }
 
-    /// Ends it, and returns its output since it began to listen.
+    /// Kills the server, and returns its output since it began to listen.
     fn end(mut self) -> String {
         self.process.kill().expect("it is a child");
         let mut written = String::new();
@@ -72,7 +72,7 @@ impl Ahttpd {
 
 impl Drop for Ahttpd {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may already have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -212,7 +212,7 @@ fn a_wish_to_close_is_read_in_any_case_and_announced() {
             .expect(ANSWER)
             .send(GET)
             .expect(ANSWER);
-        // HTTP/1.0 connections close unless the client asks otherwise, and the answer says so.
+        // HTTP/1.0 connections close unless the client asks otherwise, and the answer announces it.
         assert_eq!(server.connect().send(b"GET / HTTP/1.0\r\n\r\n").rest().as_bytes(), LAST_ANSWER);
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time after which a test gives up: far longer than needed on a busy machine.
+/// The time after which a test gives up, far longer than needed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when the value is dropped.
@@ -32,8 +32,8 @@ impl Place {
         path
     }
 
-    /// Makes a perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host for
-    /// it.
+    /// Creates a perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host
+    /// for it.
     fn perl(&self, status: u8) -> PathBuf {
         self.file("host/lib/Oribi/Mold.pm", "");
         let called = self.0.join("called");

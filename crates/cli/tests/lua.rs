@@ -82,7 +82,7 @@ fn mistakes_are_explained() {
         (&["app.lua", "--config", "x"], &["--config is not for Lua apps"]),
         (&["app.lua", "-MCarp"], &["-M is not for Lua apps"]),
         (&["app.lua", "--lua", "5.9"], &["unknown Lua `5.9`"]),
-        (&["app.lua", "--document-root"], &["app.lua is no directory"]),
+        (&["app.lua", "--document-root"], &["app.lua is not a directory"]),
         (&["nowhere", "--document-root"], &["cannot find nowhere"]),
         (&["dir", "--document-root", "dir"], &["two directories"]),
         (&["--document-root", "dir", "--native", "x"], &["cannot be used with"]),
@@ -183,10 +183,10 @@ fn hup_loads_the_script_anew_unless_it_is_broken() {
         }
     };
     for (broken, why) in [("return function(", "Syntax Error"), ("return require('no_such_module')", "no_such_module.lua")] {
-        let before = place.log().matches("the present workers stay: ").count();
+        let before = place.log().matches("the current workers stay: ").count();
         place.file("app.lua", broken);
         hang_up();
-        wait_for(&|log| log.matches("the present workers stay: ").count() > before && log.contains(why));
+        wait_for(&|log| log.matches("the current workers stay: ").count() > before && log.contains(why));
         assert!(place.get("/").ends_with("first"));
     }
     app("second");
@@ -304,16 +304,16 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
     }
     let edge = std::env::var("ORIBI_EDGE").as_deref() != Ok("off");
     place.wait_for_log(if edge {
-        "is ended: its app does not react"
+        "is stopped: its app does not react"
     } else {
-        "is ended: its app has done nothing for 2 s: GET /pattern"
+        "is stopped: its app has done nothing for 2 s: GET /pattern"
     });
     place.file("go", "");
     let mut text = String::new();
     slow.read_to_string(&mut text).expect("an answer");
     assert!(text.ends_with("\r\n\r\nfine"), "{text}");
     text.clear();
-    // Both ways of ending the connection mean that there is no response.
+    // Both ways of closing the connection mean that there is no response.
     let _ = stuck.read_to_string(&mut text);
     // An edge answers for a worker that has ended.
     assert!(if edge { text.starts_with("HTTP/1.1 502 ") } else { text.is_empty() }, "nothing comes of the pattern: {text}");

@@ -240,7 +240,7 @@ fn a_function_in_c_that_does_not_return_is_silent_and_one_that_waits_is_left_alo
         let place = site();
         let _server = serve(&place, edge, &["--threads", threads]);
         let trace = |name: &'static str| move |workers: &[Value]| (workers[0]["trace"] == name).then_some(());
-        // Nobody can determine whether a single worker without an edge waits for requests or within one.
+        // It is unknown whether a single worker without an edge waits for requests or during one.
         if (edge, threads) != ("off", "1") {
             ask_until(&place, "idle", trace("idle"));
         }
@@ -324,7 +324,7 @@ fn questions_under_load_leave_every_answer_right() {
     }
 }
 
-/// The deadline of a request is kept even if its backtrace is requested again and again.
+/// The deadline of a request is kept even if its backtrace is requested repeatedly.
 #[test]
 fn an_interruption_comes_through_all_questions() {
     let place = site();

@@ -45,7 +45,7 @@ fn every_function_of_luas_headers_is_exported() {
     for header in headers {
         let text = fs::read_to_string(format!("{directory}/{header}")).expect("the header");
         for name in declared(&text) {
-            // LuaJIT declares this function but has never had it.
+            // LuaJIT declares this function but has never defined it.
             let missing = cfg!(feature = "luajit") && name == "lua_setlevel";
             assert!(exported.contains(&*name) != missing, "{header}: {name} is not exported");
             count += 1;

@@ -1,4 +1,4 @@
-//! Behaviour of luafcgid on which its users rely, and bugs of luafcgid that Oribi does not have: `oribi luafcgid config.lua`
+//! Behaviour of luafcgid that its users rely on, and bugs of luafcgid that Oribi does not have: `oribi luafcgid config.lua`
 //! over FastCGI.
 
 mod fastcgi;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time after which a test gives up: far longer than needed on a busy machine.
+/// The time after which a test gives up, far longer than needed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory with a configuration file and scripts, and a server for them.
@@ -64,7 +64,7 @@ impl Site {
         Connection::open(&self.place.join("lua.sock"))
     }
 
-    /// Requests a script on a connection of its own.
+    /// Requests a script on a separate connection.
     fn get(&self, script: &str) -> Answer {
         self.connect().ask(&[("SCRIPT_FILENAME", script)], b"", false)
     }
@@ -137,7 +137,7 @@ fn both_generations_of_scripts_run_unchanged() {
         hits.to_owned()
     };
     assert_eq!(hits(), "1");
-    // The next client may come before the state of the first one is free again; then a second state is made.
+    // The next client may connect before the state of the first one is free again; then a second state is created.
     wait_for("a state that is used again", || {
         let again = hits();
         assert!(again == "1" || again == "2", "{again}");
@@ -288,7 +288,7 @@ fn a_script_cannot_end_the_server_or_keep_it() {
         ("caught.lua", "function main() pcall(os.exit, 7) end", &[""]),
         ("loop.lua", "function main() while true do end end", &["504"]),
         ("held.lua", "function main() while true do pcall(function() while true do end end) end end", &["504"]),
-        // On a busy machine these may reach the limit of time before that of memory.
+        // On a busy machine these scripts may reach the limit of time before that of memory.
         ("hog.lua", "function main() local text = 'x' while true do text = text .. text end end", &["500", "504"]),
         ("deep.lua", "function main() local function f() return 1 + f() end f() end", &["500", "504"]),
     ] {

@@ -14,8 +14,8 @@ const INTRODUCTION: &str = "\
 
 All options work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
 (`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same.
-`oribi` refuses an unknown option and suggests one; `plackup` and `rackup` log a warning and go on, because options of other servers may
-stand there. An invalid value is an error.
+`oribi` refuses an unknown option and suggests one; `plackup` and `rackup` log a warning and continue, because these may be options of
+other servers. An invalid value is an error.
 A flag overrides the environment, the environment overrides a configuration file, and that overrides the default.
 `oribi check APP` shows the value and the source of each setting.
 
@@ -133,7 +133,7 @@ module Oribi
     text
 }
 
-/// A Ruby string.
+/// Formats a text as a Ruby string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('#', "\\#"))
 }

@@ -28,8 +28,8 @@ impl Place {
         path
     }
 
-    /// Makes a ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in printf's
-    /// syntax) as the report of a configuration file.
+    /// Creates a ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in
+    /// printf's syntax) as the report of a configuration file.
     fn ruby(&self, report: &str) {
         let here = self.0.display();
         let script = format!(
@@ -191,7 +191,7 @@ fn a_file_that_cannot_be_used_ends_the_command() {
     let said = error(&place.check(&[], &[]), 2);
     assert!(said.starts_with("oribi: oribi.rb:1: bad value `many` for workers"), "{said}");
     place.ruby(r"hello");
-    assert!(error(&place.check(&[], &[]), 1).contains("said something unexpected"));
+    assert!(error(&place.check(&[], &[]), 1).contains("printed something unexpected"));
     place.ruby(r"'; exit 1; '");
     assert!(error(&place.check(&[], &[]), 1).contains("the configuration file oribi.rb cannot be used"));
 }
@@ -225,7 +225,8 @@ fn the_host_of_a_checkout_is_found_beside_the_program() {
         let place = Place::new();
         let program = place.0.join(program);
         fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
-        // Not fs::copy: a test that forks meanwhile would keep the copy open for writing, and then it could not be executed.
+        // Not fs::copy, because a test that forks meanwhile would keep the copy open for writing, and then it could not be
+        // executed.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_oribi")).arg(&program).status().expect("cp runs");
         assert!(copied.success());
         place.file(&format!("{host}/oribi/mold.rb"), "");

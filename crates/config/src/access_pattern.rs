@@ -26,15 +26,15 @@ pub enum AccessPart {
 /// An item that may differ from line to line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessItem {
-    /// The client's address.
+    /// The address of the client.
     Client,
-    /// The client's port.
+    /// The port of the client.
     ClientPort,
     /// The peer of the connection: the client, or a proxy.
     Peer,
     /// The method, the target and the version.
     RequestLine,
-    /// The method.
+    /// The method of the request.
     Method,
     /// The path without its query.
     Path,
@@ -56,7 +56,7 @@ pub enum AccessItem {
     Cookie(Vec<u8>),
     /// A field of the response, by its index in [`AccessPattern::response_fields`].
     ResponseField(usize),
-    /// The status.
+    /// The status of the response.
     Status,
     /// The bytes of the content.
     Bytes,
@@ -87,9 +87,9 @@ pub enum AccessItem {
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A second.
+    /// One thousandth of a second.
     Seconds,
-    /// A thousandth of a second.
+    /// One millionth of a second.
     Milliseconds,
     /// A millionth of a second.
     Microseconds,
@@ -145,7 +145,7 @@ impl AccessPattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// Says which part is not understood, and which form is expected.
+    /// The reason, with the part that is not understood and the form that is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(control) = text.chars().find(|character| character.is_control()) {
             return Err(format!("a line of the log has no {control:?}; write \\t for a tab"));

@@ -21,7 +21,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     let acme = &mut settings.acme;
     let Some(first) = acme.certificates.first() else { return Ok(()) };
     if !acme.agreed {
-        let why = "authorities give certificates only to those who agree to their terms: read them (Let's Encrypt's are at \
+        let why = "authorities issue certificates only if you agree to their terms: read them (Let's Encrypt's are at \
                    https://letsencrypt.org/repository/), then give --acme-agree-terms";
         return Err(SettingError::bad("acme", first.to_string(), why));
     }
@@ -45,8 +45,8 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
 
 /// Chooses the challenge, and refuses addresses at which no certificate can be ordered or offered.
 ///
-/// An address without TLS is preferred: at port 80 a proxy in front that does TLS does not interfere. Without such an
-/// address, an authority cannot ask there.
+/// An address without TLS is preferred, because a TLS proxy in front does not interfere at port 80. Without such an address,
+/// an authority cannot ask there.
 pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
     let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
     let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));
@@ -68,22 +68,23 @@ pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingErr
     let automatic = if has_plain { Challenge::Http } else { Challenge::TlsAlpn };
     let challenge = settings.acme_challenge.unwrap_or(automatic);
     if challenge == Challenge::Http && !has_plain {
-        return bad("by http-01 proof is asked for without TLS, at port 80: give --listen http://:80, too, or leave \
-                    --acme-challenge out, for proof at port 443");
+        return bad(
+            "http-01 needs port 80 without TLS: also give --listen http://:80, or leave --acme-challenge out, for port 443",
+        );
     }
     let asks_all =
         |address: &ListenAddress| settings.offer_of(address).is_none_or(|offer| offer.options.clients == Verify::Required);
     if challenge == Challenge::TlsAlpn && settings.listen.iter().all(asks_all) {
         return bad(
-            "an authority that asks for proof by tls-alpn-01 shows no certificate of its own, and clients must show one: give \
-                    --listen http://:80, too, for proof by http-01",
+            "tls-alpn-01 does not work where clients must have certificates, because the authority shows none: also give \
+             --listen http://:80, for a proof by http-01",
         );
     }
     settings.acme.challenge = challenge;
     Ok(())
 }
 
-/// The folder that systemd has made for the service (StateDirectory=), that of the system for root, or that of the user.
+/// The StateDirectory= of the service (systemd), the system's folder for root, or the user's folder.
 fn default_storage() -> Option<PathBuf> {
     let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let service = environment::variable("STATE_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from));
@@ -127,10 +128,10 @@ mod tests {
             (&[("acme", "a.org")][..], "agree to their terms"),
             (&[("acme", "a.org"), agreed, ("port", "5000"), ("acme-challenge", "http-01")], "http://:80"),
             (&[("acme", "a.org"), agreed, ("listen", "http://:80")], "no address offers it"),
-            (&[("acme", "a.org"), agreed, ("listen", "https://:443"), ("acme-challenge", "http-01")], "at port 80"),
+            (&[("acme", "a.org"), agreed, ("listen", "https://:443"), ("acme-challenge", "http-01")], "needs port 80"),
             (
                 &[("acme", "a.org"), agreed, ("listen", "https://:443?verify_mode=force_peer&ca=/c.pem")],
-                "shows no certificate of its own",
+                "the authority shows none",
             ),
             (&[("acme-challenge", "dns-01")], "expected http-01, tls-alpn-01 or auto"),
             (&[("acme", "a.org"), agreed, ("listen", "https://:443?cert=a"), ("listen", "http://:80")], "no address offers it"),

@@ -16,11 +16,11 @@ impl ListenAddress {
     /// Parses an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
     /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. For TLS,
-    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Behind each of HTTP,
-    /// `?proxy_protocol=on`.
+    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Every address for
+    /// HTTP may be followed by `?proxy_protocol=on`.
     ///
     /// # Errors
-    /// Says which addresses are valid.
+    /// The expected form of addresses.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (text, proxy_protocol) = take_choice(text.trim())?;
         let address = Self::parse_without_options(&text)?;
@@ -113,11 +113,11 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 
 fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, String> {
     if let Some(inside) = text.strip_prefix('[') {
-        let Some((host, rest)) = inside.split_once(']') else { return Err("expected ] behind the IPv6 address".to_owned()) };
+        let Some((host, rest)) = inside.split_once(']') else { return Err("expected ] after the IPv6 address".to_owned()) };
         let port = match (rest.strip_prefix(':'), default_port) {
             (Some(port), _) => parse_port(port)?,
             (None, Some(port)) if rest.is_empty() => port,
-            _ => return Err("expected a port behind the IPv6 address: [::1]:5000".to_owned()),
+            _ => return Err("expected a port after the IPv6 address: [::1]:5000".to_owned()),
         };
         return Ok(ListenAddress::tcp(&parse_host(&format!("[{host}]"))?, port));
     }
@@ -304,7 +304,7 @@ mod tests {
             ("", "expected HOST:PORT"),
             ("localhost", "expected HOST:PORT"),
             ("::1:5000", "brackets"),
-            ("[::1]", "port behind"),
+            ("[::1]", "port after"),
             ("[::1:5000", "expected ]"),
             ("[zz]:5000", "host name"),
             ("a b:5000", "host name"),

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 const NEVER: Duration = Timeouts::NEVER;
 
-/// The deadlines of an app. The times count from its beginning or from the last bytes that it has sent to its client.
+/// The deadlines of an app. The times count from the start of the app or from the last bytes that it sent to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppDeadlines {
     /// The time until the position of the app is logged.
     pub warning: Duration,
     /// The time until the app is interrupted.
     pub timeout: Duration,
-    /// The time until its worker is ended.
+    /// The time until the worker of the app is stopped.
     pub kill: Duration,
 }
 
@@ -23,8 +23,9 @@ impl AppDeadlines {
         Self { warning: settings.request_warning, timeout: settings.timeouts.request, kill: settings.kill_after() }
     }
 
-    /// The deadlines of an app that has asked for this much time; `None`: for any time. The grace between the interruption
-    /// and the end of the worker stays the same. There is no warning, because the app knows that it takes long.
+    /// The deadlines of an app that asked for this much time, or with `None` for unlimited time. The grace between the
+    /// interruption and the end of the worker stays the same. There is no warning, because the app knows that it takes a
+    /// long time.
     #[must_use]
     pub fn moved(self, asked: Option<Duration>) -> Self {
         let Some(timeout) = asked else { return Self { warning: NEVER, timeout: NEVER, kill: NEVER } };
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!(moved(SECOND, SECOND * 5, SECOND * 12), expected(SECOND * 60, SECOND * 67));
         assert_eq!(moved(SECOND, NEVER, SECOND * 12), expected(SECOND * 60, SECOND * 65));
         assert_eq!(moved(SECOND, SECOND * 5, NEVER), expected(SECOND * 60, NEVER));
-        // A shorter deadline than that of the settings ends the worker earlier.
+        // A deadline shorter than the configured one also stops the worker earlier.
         assert_eq!(moved(SECOND, SECOND * 100, SECOND * 105), expected(SECOND * 60, SECOND * 65));
         let of_settings = AppDeadlines { warning: SECOND, timeout: SECOND * 5, kill: SECOND * 12 };
         assert_eq!(of_settings.moved(None), expected(NEVER, NEVER));

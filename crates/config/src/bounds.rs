@@ -26,12 +26,12 @@ pub const NANOSECONDS: [u64; BOUNDS] = {
     bounds
 };
 
-/// A bound, by its number.
+/// A bound, as an index into [`NANOSECONDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bound(u8);
 
 impl Bound {
-    /// All bounds.
+    /// All bounds, the shortest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..BOUNDS as u8).map(Self)
     }
@@ -41,7 +41,7 @@ impl Bound {
         Duration::from_nanos(NANOSECONDS[usize::from(self.0)])
     }
 
-    /// The number of the bound, counted from the shortest.
+    /// The index of the bound, from the shortest on.
     #[inline]
     pub fn number(self) -> usize {
         usize::from(self.0)

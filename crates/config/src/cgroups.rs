@@ -42,7 +42,7 @@ pub(super) mod tests {
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A directory with some files, removed when the value is dropped.
+    /// A directory with some files, removed on drop.
     pub(in super::super) struct Root(PathBuf);
 
     impl Root {

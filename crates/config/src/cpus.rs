@@ -18,7 +18,7 @@ pub fn allowed() -> usize {
     allowed_under(Path::new("/"), affinity)
 }
 
-/// The same with the file system of control groups under `root` and a known affinity.
+/// [`allowed`] with the file system of control groups under `root` and a known affinity.
 fn allowed_under(root: &Path, affinity: usize) -> usize {
     quota(root).unwrap_or(usize::MAX).min(affinity).max(1)
 }

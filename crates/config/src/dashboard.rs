@@ -3,19 +3,19 @@
 /// The dashboard at the address for metrics: its content, and the names of hosts by which it may be requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dashboard {
-    /// The content.
+    /// The parts of the server's state that it displays.
     pub shows: DashboardShows,
-    /// Names of hosts, beside `localhost`, all IP addresses, and the name in the address for metrics.
+    /// The host names accepted beside `localhost`, IP addresses and the name in the address for metrics.
     pub names: Vec<String>,
 }
 
 /// The content of a dashboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DashboardShows {
-    /// There is no dashboard.
+    /// No dashboard.
     #[default]
     Nothing,
-    /// The numbers of the metrics, and the processes.
+    /// The metrics and the processes.
     Numbers,
     /// Also the methods, targets and clients of the requests in progress.
     Requests,

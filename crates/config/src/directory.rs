@@ -1,6 +1,6 @@
 //! The working directory of a server, by the path under which its user knows it.
 //!
-//! Deployment tools put each release into a directory of its own and let a symbolic link lead to the present one. The system
+//! Deployment tools put each release into a separate directory and point a symbolic link to the current one. The system
 //! knows the working directory of a process without the link, so only `PWD` has the path with the link.
 
 use oribi_io::process::environment;
@@ -9,19 +9,18 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// The variable in which shells and service managers pass the directory to which they have changed.
+/// The variable in which shells and service managers pass the working directory.
 const PWD: &str = "PWD";
 
-/// The variable in which `bundle exec` passes the Gemfile that it has found: it starts from the directory that the system
-/// knows.
+/// The variable in which `bundle exec` passes its Gemfile, found from the directory that the system knows.
 const GEMFILE: &str = "BUNDLE_GEMFILE";
 
-/// A working directory, as it was when this process was in it.
+/// A working directory, recorded while this process was in it.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// The path; `None`: the directory is gone, or cannot be read.
+    /// The path, unless the directory is gone or cannot be read.
     path: Option<PathBuf>,
-    /// The Gemfile, by a path over the same link.
+    /// The Gemfile, by a path through the same link.
     gemfile: Option<PathBuf>,
 }
 
@@ -42,17 +41,18 @@ impl Directory {
         Self { path: Some(path.to_owned()), gemfile: None }
     }
 
-    /// The path, if the directory can be entered now.
+    /// The path, if the directory can be entered at this moment.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref().filter(|path| path.is_dir() && access(*path, Access::EXEC_OK).is_ok())
     }
 
-    /// The path, even if nothing is there now.
+    /// The path, even if the directory no longer exists.
     pub fn name(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Enters the directory by its path, which may lead somewhere else by now. If that fails, this process stays where it is.
+    /// Enters the directory by its path, which may lead to another directory by now. If that fails, this process stays where
+    /// it is.
     pub fn enter(&self) {
         if let Some(path) = self.path()
             && let Err(error) = std::env::set_current_dir(path)
@@ -75,16 +75,16 @@ impl Directory {
 /// The working directory of this process: from `PWD` if that leads to it, otherwise from the system.
 ///
 /// # Errors
-/// It is gone, or cannot be read.
+/// The directory is gone, or cannot be read.
 pub(crate) fn current() -> io::Result<PathBuf> {
     let named = environment::variable_os(PWD).map(PathBuf::from).filter(|path| is_plain(path) && is_same(path, Path::new(".")));
     named.map_or_else(std::env::current_dir, Ok)
 }
 
-/// An absolute path to the same file, over the same links.
+/// An absolute path to the same file, through the same links.
 ///
 /// # Errors
-/// As of `current`, or `path` is empty.
+/// The current directory is gone or cannot be read, or `path` is empty.
 pub fn absolute(path: &Path) -> io::Result<PathBuf> {
     if path.is_absolute() || path.as_os_str().is_empty() {
         return std::path::absolute(path);
@@ -101,7 +101,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((stat(one), stat(other)), (Ok(one), Ok(other)) if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// Replaces the prefix `real` of `file` by `named`, another path to the same directory. `None`: `file` is not below `real`.
+/// Replaces the prefix `real` of `file` by `named`, another path to the same directory. `None` if `file` is not below
+/// `real`.
 fn over_link(file: &Path, real: &Path, named: &Path) -> Option<PathBuf> {
     let (mut real, mut named) = (real, named);
     // The file may be above the directory, and still below the link.

@@ -9,22 +9,21 @@ use super::settings::{AcceptModel, EdgeChoice};
 pub enum Served {
     /// An app: it may be slow or stuck, and it is replaced while clients are connected.
     App,
-    /// An app in the place of luafcgid, whose users know its processes.
+    /// An app that replaces one of luafcgid: its users know the processes.
     InPlaceOfLuafcgid,
-    /// Files or a fixed text: no answer keeps a worker.
+    /// Files or a fixed text: no response keeps a worker busy.
     Content,
 }
 
 impl Resolved {
-    /// Decides whether there are edges, unless the user has decided. Without a call of this, each worker has its own
-    /// connections.
+    /// Decides whether to use edges, unless the user has decided. Without this call, each worker has its own connections.
     pub fn decide_about_edges(&mut self, served: Served) {
         if self.settings.edge != EdgeChoice::Auto {
             return;
         }
         let edges_were_asked_for = *self.origin("edges") != Origin::Default;
         let (choice, reason) = match served {
-            Served::Content => (EdgeChoice::Off, "no answer keeps a worker"),
+            Served::Content => (EdgeChoice::Off, "no answer takes long in a worker"),
             Served::InPlaceOfLuafcgid => (EdgeChoice::Off, "as with luafcgid"),
             Served::App if self.settings.accept == AcceptModel::Own && !edges_were_asked_for => {
                 (EdgeChoice::Off, "--accept own is for workers with connections")

@@ -7,7 +7,7 @@ use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use oribi_tls::{Secret, Server, Verify};
 
 impl Settings {
-    /// The offer for clients at `address`; `None`: its connections are not encrypted.
+    /// The TLS offer for clients at `address`; `None` without encryption.
     #[must_use]
     pub fn offer_of(&self, address: &ListenAddress) -> Option<Offer> {
         match &address.certificates {
@@ -18,7 +18,7 @@ impl Settings {
         }
     }
 
-    /// The offer at TCP sockets that another program has opened; `None`: their connections are not encrypted.
+    /// The TLS offer at TCP sockets that another program opened; `None` without encryption.
     #[must_use]
     pub fn default_offer(&self) -> Option<Offer> {
         let is_encrypted = self.tls.by_default && self.protocol == Protocol::Http;
@@ -30,7 +30,7 @@ impl Settings {
     /// Reads the certificates of all addresses. Returns their names and warnings for the operator.
     ///
     /// # Errors
-    /// Says which file is faulty, and why.
+    /// The faulty file, and the fault.
     pub fn look_at_certificates(&self) -> Result<Vec<String>, String> {
         let mut seen = Vec::new();
         let mut lines = Vec::new();
@@ -61,7 +61,8 @@ impl Settings {
 const NEEDED: &str =
     "it needs a certificate: give --ssl-cert FILE and --ssl-key FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
 
-const VOUCHING: &str = "clients are asked for certificates, and it is not said who may vouch for them: give --ssl-ca FILE, or write &ca=FILE behind the address";
+const VOUCHING: &str =
+    "clients are asked for certificates, but no CA for them is given: give --ssl-ca FILE, or append &ca=FILE to the address";
 
 /// Decides which addresses are encrypted, and refuses addresses that cannot be.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
@@ -72,7 +73,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         let why = "there is no certificate for this key: give as many --ssl-cert FILE, in the same order";
         return Err(SettingError::bad("ssl-key", key.display().to_string(), why));
     }
-    // A certificate without an address for it is for all addresses.
+    // A certificate that no address refers to is used at all addresses.
     tls.by_default = tls.wanted.unwrap_or(tls.has_any() && !is_named);
     if tls.by_default && !tls.has_any() {
         return Err(SettingError::bad("ssl", "on", NEEDED));
@@ -101,7 +102,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     let asks = |(_, offer): &(_, Offer)| offer.options.clients != Verify::None;
     if settings.tls.clients != Verify::None && !offers.iter().any(asks) {
-        let why = "no connection is encrypted: give --ssl-cert FILE, too, or write https://HOST:PORT?cert=FILE&key=FILE";
+        let why = "no connection is encrypted: also give --ssl-cert FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
         return Err(SettingError::bad("ssl-verify-client", show_verify(settings.tls.clients), why));
     }
     match &settings.tls.authorities {

@@ -3,10 +3,10 @@
 use super::masked::{masked, quoted};
 use std::fmt;
 
-/// The reason why a setting was not accepted.
+/// The reason for refusing a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
-    /// There is no setting of this name.
+    /// No setting has this name.
     Unknown {
         /// The name, as given.
         name: String,
@@ -42,7 +42,7 @@ impl fmt::Display for SettingError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, suggestion: None } => {
-                write!(formatter, "unknown setting `{}`; `oribi --help` lists all that there are", quoted(name))
+                write!(formatter, "unknown setting `{}`; `oribi --help` lists all settings", quoted(name))
             }
             Self::Protective { name, instead } => {
                 write!(formatter, "cannot do what `{}` asks for: {instead}", quoted(name))

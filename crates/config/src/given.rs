@@ -1,4 +1,4 @@
-//! A text that was given for a setting, with its origin and the name that was used.
+//! A text for a setting, with its origin and the name that was used.
 
 use super::error::SettingError;
 use super::origin::Origin;
@@ -10,7 +10,7 @@ use super::table::table;
 pub(super) struct Given {
     /// The index of the row in the table.
     pub row: usize,
-    /// The name that was used.
+    /// The name or alias in the input.
     pub name: String,
     pub text: String,
     /// Whether the text turns the switch off instead of on.

@@ -4,12 +4,12 @@ use oribi_tls::{CertificateFiles, Material, Options, Pem, Suites, Verify, Versio
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The rules of an address for its handshakes; `None`: the rule for all addresses applies.
+/// The rules of an address for its handshakes; a rule that is `None` is taken from the rules for all addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handshakes {
     /// The oldest version of TLS.
     pub oldest: Option<Version>,
-    /// The accepted suites.
+    /// The accepted cipher suites.
     pub suites: Option<Suites>,
     /// Whether clients are asked for certificates.
     pub clients: Option<Verify>,
@@ -20,9 +20,9 @@ pub(crate) struct Handshakes {
 /// The certificates and rules of a listener with encrypted connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The certificates.
+    /// The files of the certificates and keys.
     pub files: Vec<CertificateFiles>,
-    /// A file with the authorities that may sign certificates of clients; `None`: there are none.
+    /// A file with the authorities that may sign certificates of clients, if any.
     pub authorities: Option<PathBuf>,
     /// The rules of handshakes.
     pub options: Options,
@@ -32,7 +32,7 @@ impl Offer {
     /// Reads its files.
     ///
     /// # Errors
-    /// Says which file cannot be read, and why.
+    /// The unreadable file, and the reason.
     pub fn read(&self) -> Result<Material, String> {
         Material::read(&self.files)?.with_authorities(self.authorities.as_deref())
     }
@@ -51,7 +51,7 @@ impl Offer {
 }
 
 impl fmt::Display for Offer {
-    /// In the form of the options of an address.
+    /// The form of the options of an address.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { oldest, suites, clients } = &self.options;
         let said = Handshakes {
@@ -64,7 +64,7 @@ impl fmt::Display for Offer {
     }
 }
 
-const EXPECTED: &str = "expected ?cert=FILE&key=FILE behind the address; both may come several times, and key may be left out if the \
+const EXPECTED: &str = "expected ?cert=FILE&key=FILE after the address; both may be repeated, and key may be left out if the \
      file of the certificate contains it";
 
 /// The placeholder for the text of a certificate or a key in a printed address.
@@ -73,7 +73,7 @@ const WITHHELD: &str = "***";
 /// Parses the options of an address.
 ///
 /// # Errors
-/// Says which form is expected.
+/// The expected form.
 pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), String> {
     let mut files: Vec<CertificateFiles> = Vec::new();
     let (mut keys, mut statuses) = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ pub(super) fn parse(query: &str) -> Result<(Vec<CertificateFiles>, Handshakes), 
             "no_tlsv1" | "no_tlsv1_1" if value == "true" => false,
             _ => {
                 return Err(format!(
-                    "{EXPECTED}; `{name}` is not known here. Further there are ca, verify_mode, min_version, ciphers and ocsp"
+                    "{EXPECTED}; `{name}` is not known here. Also known are ca, verify_mode, min_version, ciphers and ocsp"
                 ));
             }
         };
@@ -146,7 +146,7 @@ pub(super) fn show(files: &[CertificateFiles], said: &Handshakes) -> String {
     for CertificateFiles { certificate, key, .. } in files {
         parts.push(format!("{}&{}", show_pem("cert", certificate), show_pem("key", key)));
     }
-    // Certificates without a response come last.
+    // Certificates without an OCSP response are last.
     parts.extend(files.iter().filter_map(|files| Some(format!("ocsp={}", encode_path(files.status.as_deref()?)))));
     parts.extend(said.authorities.as_deref().map(|file| format!("ca={}", encode_path(file))));
     parts.extend(said.clients.map(|clients| format!("verify_mode={}", show_verify(clients))));

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The usual bounds in milliseconds: familiar from other servers' clients, with room for slow reports.
 const USUAL: [u64; 14] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000];
 
-/// The default bounds.
+/// The bounds that are used by default.
 pub(super) fn usual_bounds() -> Vec<Bound> {
     USUAL.into_iter().filter_map(|milliseconds| Bound::at(Duration::from_millis(milliseconds)).ok()).collect()
 }
@@ -14,7 +14,7 @@ pub(super) fn usual_bounds() -> Vec<Bound> {
 /// Parses the bounds.
 ///
 /// # Errors
-/// Says which form is expected.
+/// The expected form.
 pub(super) fn bounds(text: &str) -> Result<Vec<Bound>, String> {
     let bounds: Result<Vec<Bound>, String> = text.split(',').map(|text| bound(text.trim())).collect();
     let bounds = bounds?;

@@ -86,8 +86,7 @@ use given::Given;
 use names::{find, squash, suggest};
 use setting::Draft;
 
-/// Advice for an option of other servers that has a protective effect and that Oribi lacks; `None`: the option is none of
-/// them.
+/// Advice for an option of other servers that has a protective effect and that Oribi lacks; `None` for any other option.
 #[must_use]
 pub fn instead_of(name: &str) -> Option<&'static str> {
     protective::instead_of(&squash(name), "")

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The way in which a new generation takes over from the present one.
+/// The way in which a new generation takes over from the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReloadMode {
-    /// All new workers become ready before the first of the present ones ends.
+    /// All new workers become ready before the first of the current ones stops.
     #[default]
     Whole,
-    /// One new worker becomes ready and one of the present ones ends, then the next: for memory that has no room for two
+    /// One new worker becomes ready and one of the current ones stops, then the next: for memory without room for two
     /// generations.
     Rolling,
 }
@@ -17,17 +17,17 @@ pub enum ReloadMode {
 /// The order of replacement of a worker that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplaceOrder {
-    /// The worker ends when its replacement is ready.
+    /// The worker stops when its replacement is ready.
     #[default]
     NewFirst,
-    /// The replacement starts when the worker has ended: for memory that has no room for an additional worker.
+    /// The replacement starts when the worker has stopped: for memory without room for an additional worker.
     OldFirst,
 }
 
 /// The settings of the life of workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The target of the request that each new worker answers to itself before it takes any other; `None`: there is none.
+    /// The target of the request that each new worker runs before it takes requests of clients, if any.
     pub boot_request: Option<String>,
     /// The time that a worker may take from its start until it takes requests.
     pub boot_timeout: Duration,
@@ -37,9 +37,9 @@ pub struct Life {
     pub load_timeout: Duration,
     /// The way in which a new generation takes over.
     pub reload_mode: ReloadMode,
-    /// The longest life of a worker; `None`: no limit.
+    /// The longest life of a worker; `None` without a limit.
     pub max_lifetime: Option<Duration>,
-    /// The memory, in bytes, at which a worker is replaced; `None`: no limit.
+    /// The memory, in bytes, at which a worker is replaced; `None` without a limit.
     pub max_memory: Option<u64>,
     /// The order of replacement of a worker that is due.
     pub replace_order: ReplaceOrder,
@@ -59,7 +59,8 @@ impl Default for Life {
             boot_timeout: Duration::from_secs(60),
             // The app is loaded, and then its workers start.
             upgrade_timeout: Duration::from_secs(300),
-            // Longer than any working app takes to load; an app that waits for an event that never comes is given up.
+            // Longer than any working app takes to load; the server gives up on an app that waits for an event that never
+            // happens.
             load_timeout: Duration::from_secs(300),
             reload_mode: ReloadMode::default(),
             max_lifetime: None,

@@ -66,8 +66,7 @@ pub(super) fn show_replace_order(order: ReplaceOrder) -> String {
 /// The smallest plausible limit for the memory of a worker, in bytes: an interpreter alone needs more.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Parses a size, or `off`; `None`: no limit. A plain number counts MiB, as in the servers whose names for this are
-/// understood.
+/// Parses a size; `None` for `off`. A plain number counts MiB, as in the servers whose option names are accepted here.
 pub(super) fn memory(text: &str) -> Result<Option<u64>, String> {
     let text = text.trim();
     if ["off", "never", "none", "unlimited", "0"].iter().any(|word| text.eq_ignore_ascii_case(word)) {

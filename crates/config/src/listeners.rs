@@ -24,7 +24,7 @@ pub(super) fn adds_listener(given: usize) -> bool {
     given == row("listen") || given == row("socket")
 }
 
-/// Whether the text is applied only if no other text says where to listen.
+/// Whether the text is applied only if no other text configures a listener.
 pub(super) fn fills_in(given: &Given) -> bool {
     is_tcp(given.row) && is_of_environment(given)
 }
@@ -37,8 +37,8 @@ fn is_of_environment(given: &Given) -> bool {
     matches!(given.origin, Origin::Environment(_))
 }
 
-/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given`: the
-/// texts that have precedence; `all`: all texts. Returns the origin of the listeners.
+/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. `given` are the
+/// texts that have precedence, and `all` are all texts. Returns the origin of the listeners.
 pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Result<Option<Origin>, SettingError> {
     let best = |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| rank(given));
     let (listen, tcp) = (best(adds_listener), best(is_tcp));
@@ -46,7 +46,7 @@ pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Resul
     if let Some(listen) = listen
         && said.is_none_or(|said| rank(listen) >= rank(said))
     {
-        // plackup repeats the address of `listen` as host and port. A user who gives both means something else.
+        // plackup repeats the address of `listen` as host and port. Different values are a choice of the user.
         if let Some(tcp) = said.filter(|tcp| tcp.origin == Origin::CommandLine && listen.origin == Origin::CommandLine) {
             let why = format!("it would have no effect beside `{}`; write --listen HOST:PORT for each", listen.name);
             return Err(SettingError::bad(&tcp.name, &tcp.text, why));
@@ -63,7 +63,7 @@ pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Resul
     for filling in given.iter().filter(|given| fills_in(given)) {
         if filling.row == row("host") {
             if let Err(why) =
-                filling.apply(draft).map_err(|_| "it is no host name and no address").and_then(|()| look_up(draft))
+                filling.apply(draft).map_err(|_| "it is neither a host name nor an address").and_then(|()| look_up(draft))
             {
                 draft.host = None;
                 let text = filling.text.escape_debug();
@@ -90,7 +90,7 @@ pub(super) fn settle(draft: &mut Draft, given: &[Given], all: &[Given]) -> Resul
     Ok(said.or(used.last().copied()).map(|given| given.origin.clone()))
 }
 
-/// Whether the system knows the host of the draft.
+/// Looks up the host of the draft, to report an unknown name.
 fn look_up(draft: &Draft) -> Result<(), &'static str> {
     let host = draft.host.as_deref().filter(|host| !host.is_empty());
     host.map_or(Ok(()), |host| (host, 0).to_socket_addrs().map(drop).map_err(|_| "there is no such host"))
@@ -171,7 +171,7 @@ mod tests {
                 &[],
                 &["port=5001"],
                 "127.0.0.1:5001",
-                "WARN: HOST in the environment is not used: no such host: it is no host name and no address",
+                "WARN: HOST in the environment is not used: no such host: it is neither a host name nor an address",
             ),
             (
                 &["HOST=x86_64-conda-linux-gnu"],

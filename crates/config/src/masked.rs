@@ -1,11 +1,11 @@
 //! Hides the secrets in quoted input.
 //!
-//! A value in the wrong option may be a key, a password or a token, and an error is written to a journal that many can read.
-//! So every message that quotes a value passes through [`masked`].
+//! A value in the wrong option may be a key, a password or a token, and errors are written to a journal that many users can
+//! read. So every message that quotes a value passes through [`masked`].
 
 use std::borrow::Cow;
 
-/// The length, in bytes, from which a word that is neither a path nor a name is taken for a token.
+/// The length, in bytes, from which a word that is neither a path nor a name counts as a token.
 const TOKEN_BYTES: usize = 32;
 
 /// The most bytes of a quoted value.

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The limit for the memory of this process in bytes; `None`: no limit. Read once.
+/// The memory limit of this process in bytes, if any. Read once.
 pub fn memory_allowed() -> Option<u64> {
     static ALLOWED: OnceLock<Option<u64>> = OnceLock::new();
     *ALLOWED.get_or_init(|| allowed_under(Path::new("/")))
 }
 
-/// The same with the file system of control groups under `root`.
+/// [`memory_allowed`] with the file system of control groups under `root`.
 fn allowed_under(root: &Path) -> Option<u64> {
     smallest_of_groups(
         root,

@@ -10,7 +10,7 @@ use super::proxies::TrustedPeers;
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
 use super::value::is_off;
 
-/// Parses the address, and the networks from which clients are allowed; no networks: all clients are. `None`: off.
+/// Parses the address, and the networks of the allowed clients; without networks, all clients are allowed. `None` for `off`.
 pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedPeers>), String> {
     let text = text.trim();
     if is_off(text) || text.eq_ignore_ascii_case("no") {
@@ -26,7 +26,7 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
         return Err(refused("expected HOST:PORT, a port, or the path of a Unix socket".to_owned()));
     }
     if allowed.is_some() && matches!(address.socket, SocketAddress::Unix { .. }) {
-        return Err("expected no allow= behind the path of a Unix socket: mode= says who may connect to it".to_owned());
+        return Err("expected no allow= after the path of a Unix socket: mode= determines who may connect to it".to_owned());
     }
     let allowed = allowed.map(networks).transpose()?.unwrap_or_default();
     // Otherwise the default protocol of clients would apply here.
@@ -34,9 +34,9 @@ pub(super) fn address(text: &str) -> Result<(Option<ListenAddress>, Vec<TrustedP
 }
 
 const EXPECTED_PATH: &str =
-    "expected a path and whose clients may get metrics there, such as /metrics?allow=127.0.0.1,10.0.0.0/8, or off";
+    "expected a path and the networks whose clients may get metrics there, such as /metrics?allow=127.0.0.1,10.0.0.0/8, or off";
 
-/// Parses the path of metrics; `None`: off.
+/// Parses the path of metrics; `None` for `off`.
 pub(super) fn metrics_path(text: &str) -> Result<Option<MetricsPath>, String> {
     let (path, allowed) = take_option(text.trim(), ALLOW)?;
     let Some(path) = path_of_clients(&path).map_err(|_| EXPECTED_PATH.to_owned())? else {
@@ -59,7 +59,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
         Some(route) => Err(SettingError::bad(
             "metrics-route",
             route.to_string(),
-            "it needs --metrics ADDRESS or --metrics-path, where its numbers are told",
+            "it needs --metrics ADDRESS or --metrics-path, which show its numbers",
         )),
         None => Ok(()),
     }
@@ -123,7 +123,7 @@ mod tests {
             assert!(read(text).is_err(), "{text}");
         }
         let why = read("/a?allow=10.0.0.1/8").expect_err("bits are set");
-        assert!(why.ends_with("behind allow="), "{why}");
+        assert!(why.ends_with("after allow="), "{why}");
     }
 
     #[test]
@@ -131,11 +131,11 @@ mod tests {
         for (text, part) in [
             ("9090?allow=", "expected IP addresses, or networks"),
             ("9090?allow=unix", "expected IP addresses, or networks"),
-            ("9090?allow=::1,", "behind allow="),
-            ("9090?allow=10.0.0.1/8", "is no network"),
+            ("9090?allow=::1,", "after allow="),
+            ("9090?allow=10.0.0.1/8", "is not a network"),
             ("9090?allow=::1&allow=::2", "expected allow= once"),
-            ("/run/a.sock?allow=::1", "mode= says who may connect"),
-            ("/run/a.sock?allow=::1&mode=660", "mode= says who may connect"),
+            ("/run/a.sock?allow=::1", "mode= determines who may connect"),
+            ("/run/a.sock?allow=::1&mode=660", "mode= determines who may connect"),
         ] {
             let why = address(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");

@@ -17,7 +17,7 @@ impl MetricsPath {
         Self { path, allowed }
     }
 
-    /// The path.
+    /// The path at which clients get metrics.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -33,7 +33,7 @@ impl MetricsPath {
     #[must_use]
     pub fn admits(&self, address: &[u8]) -> bool {
         let address: Option<IpAddr> = std::str::from_utf8(address).ok().and_then(|address| address.parse().ok());
-        // A client without an address has come by a Unix socket, through a proxy that does not report the client.
+        // A client without an address connected to a Unix socket, through a proxy that does not report the client.
         address.is_some_and(|address| self.allowed.iter().any(|network| network.include(Some(address.to_canonical()))))
     }
 }

@@ -10,7 +10,7 @@ const EXPECTED: &str = "expected IP addresses, or networks such as 10.0.0.0/8, w
 /// Parses networks separated by commas.
 pub(super) fn networks(text: &str) -> Result<Vec<TrustedPeers>, String> {
     let network = |network: &str| TrustedPeers::parse_network(network.trim(), EXPECTED);
-    text.split(',').map(network).collect::<Result<_, _>>().map_err(|why| format!("{why} behind {ALLOW}"))
+    text.split(',').map(network).collect::<Result<_, _>>().map_err(|why| format!("{why} after {ALLOW}"))
 }
 
 /// Formats the value so that [`networks`] can parse it.

@@ -8,9 +8,9 @@ use std::fmt;
 pub enum Origin {
     /// The setting was not set.
     Default,
-    /// A configuration file.
+    /// A configuration file, by its path.
     File(String),
-    /// An environment variable.
+    /// An environment variable, by its name.
     Environment(&'static str),
     /// A flag of the `oribi` command.
     CommandLine,
@@ -19,7 +19,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin that a host written in C has described: `command line`, `file PATH`, or the name of a caller.
+    /// The origin as a C host names it: `command line`, `file PATH`, or the name of a caller.
     #[must_use]
     pub fn named(text: &str) -> Self {
         match text.strip_prefix("file ") {

@@ -15,7 +15,7 @@ pub struct Plan<'a> {
     pub app: String,
     /// The language, and the program that runs it.
     pub language: String,
-    /// The settings.
+    /// The settings with their origins.
     pub resolved: &'a Resolved,
 }
 
@@ -155,7 +155,7 @@ mod tests {
             let text = edges(&resolved);
             (resolved.settings.edges_wanted(), resolved.settings.sockets_of_address(), text)
         };
-        let told = "none, each worker has its own connections (--edge auto: no answer keeps a worker)".to_owned();
+        let told = "none, each worker has its own connections (--edge auto: no answer takes long in a worker)".to_owned();
         assert_eq!(shape(&[]), (0, 1, told));
         let told = "none, each worker has its own connections (--edge off)".to_owned();
         assert_eq!(shape(&[("edge", "off"), ("edges", "3")]), (0, 1, told));

@@ -23,7 +23,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["dropprivileges"], "the names are --user and --group"),
 ];
 
-/// Advice for this protective option; `None`: the option does not protect, or this text turns it off.
+/// Advice for this protective option; `None` if the option does not protect, or if this text turns it off.
 pub(super) fn instead_of(squashed: &str, text: &str) -> Option<&'static str> {
     let (_, instead) = OPTIONS.iter().find(|(names, _)| names.contains(&squashed))?;
     (boolean(text) != Ok(false)).then_some(*instead)

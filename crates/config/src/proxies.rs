@@ -1,23 +1,23 @@
-//! The proxies in front of the server that are trusted, and their fields that are believed.
+//! The trusted proxies in front of the server, and the fields that they may set.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// Trusted peers.
+/// The peers whose fields the server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedPeers {
     /// All peers of Unix sockets.
     Unix,
     /// The addresses that begin with the same `prefix` bits as `address`.
     Network {
-        /// The first address; no bit behind the prefix is set.
+        /// The first address; all bits after the prefix are zero.
         address: IpAddr,
         /// The number of bits.
         prefix: u8,
     },
 }
 
-/// The fields of a trusted proxy that are believed.
+/// The fields that the server accepts from a trusted proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedFields {
     /// X-Forwarded-For
@@ -37,19 +37,19 @@ pub struct ForwardedFields {
 pub struct Proxies {
     /// The trusted peers; none by default.
     pub trusted: Vec<TrustedPeers>,
-    /// The fields of trusted peers that are believed.
+    /// The fields that the server accepts from trusted peers.
     pub fields: ForwardedFields,
-    /// Whether the fields of other peers are removed; `None`: only if there are trusted peers.
+    /// Whether the fields of other peers are removed; `None` to remove them only if there are trusted peers.
     pub strip: Option<bool>,
 }
 
-/// The treatment of the fields in which a peer may describe a client.
+/// The treatment of the fields with which a peer describes a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Forwarding {
-    /// The app gets the fields, and they have no other effect.
+    /// The app gets the fields; the server ignores them.
     #[default]
     Kept,
-    /// The app gets the fields, and the server believes them.
+    /// The app gets the fields, and the server uses them.
     Believed,
     /// The fields are removed.
     Removed,
@@ -115,7 +115,7 @@ impl TrustedPeers {
             None => longest,
             Some(digits) => match Some(digits).filter(is_number).and_then(|digits| digits.parse().ok()) {
                 Some(prefix) if prefix <= longest => prefix,
-                _ => return Err(format!("expected a number from 0 to {longest} behind the slash of {text}")),
+                _ => return Err(format!("expected a number from 0 to {longest} after the slash of {text}")),
             },
         };
         let rest = match address {
@@ -123,7 +123,7 @@ impl TrustedPeers {
             IpAddr::V6(address) => address.to_bits().checked_shl(u32::from(prefix)).unwrap_or(0),
         };
         if rest != 0 {
-            return Err(format!("{text} is no network: bits of the address are set behind the first {prefix}"));
+            return Err(format!("{text} is not a network: bits of the address are set after the first {prefix}"));
         }
         Ok(Self::Network { address, prefix })
     }
@@ -141,9 +141,9 @@ impl fmt::Display for TrustedPeers {
 }
 
 impl ForwardedFields {
-    /// All fields.
+    /// The set of all fields.
     pub(crate) const ALL: Self = Self { client: true, scheme: true, host: true, port: true, forwarded: true };
-    /// No fields.
+    /// The empty set of fields.
     pub const NONE: Self = Self { client: false, scheme: false, host: false, port: false, forwarded: false };
 
     /// The fields by their names.

@@ -6,10 +6,10 @@ use oribi_proto::proxy_protocol::Versions;
 /// Whether the connections of a listener begin with a PROXY header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// No connection does.
+    /// No connection begins with one.
     #[default]
     Off,
-    /// Each connection does, in one of these versions; others are closed.
+    /// Each connection begins with one, in one of these versions; others are closed.
     Required(Versions),
 }
 
@@ -17,7 +17,7 @@ impl ProxyProtocol {
     /// Parses `off`, `v1`, `v2` or `on`.
     ///
     /// # Errors
-    /// The text is none of these.
+    /// The text is not one of these.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim().to_ascii_lowercase().as_str() {
             "v1" => Ok(Self::Required(Versions::One)),
@@ -43,7 +43,7 @@ impl ProxyProtocol {
 /// Removes `proxy_protocol=VALUE` from the options of an address. Returns the address without it, and the choice.
 pub(super) fn take_choice(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
     let (rest, value) = take_option(address, "proxy_protocol=")?;
-    let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} behind proxy_protocol="))?;
+    let chosen = value.map(ProxyProtocol::parse).transpose().map_err(|why| format!("{why} after proxy_protocol="))?;
     Ok((rest, chosen))
 }
 

@@ -102,8 +102,8 @@ mod tests {
             ("10.0.0.0/", "from 0 to 32"),
             ("10.0.0.0/+8", "from 0 to 32"),
             ("::/129", "from 0 to 128"),
-            ("10.0.0.1/8", "10.0.0.1/8 is no network"),
-            ("2001:db8::1/64", "is no network"),
+            ("10.0.0.1/8", "10.0.0.1/8 is not a network"),
+            ("2001:db8::1/64", "is not a network"),
             ("[::1]", "expected IP addresses"),
             ("fe80::1%eth0", "expected IP addresses"),
         ] {

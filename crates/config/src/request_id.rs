@@ -3,7 +3,7 @@
 use oribi_message::{KnownField, RequestHead};
 use std::fmt;
 
-/// The usual name, also of proxies and frameworks.
+/// The usual name, in proxies and frameworks as well.
 const USUAL: &str = "X-Request-Id";
 /// The longest name: no field in use comes near it.
 const NAME_BYTES: usize = 64;
@@ -28,7 +28,7 @@ impl RequestIdField {
         if ["on", "true", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             return Ok(Self::default());
         }
-        // 1 is no name either: for a switch it means `on`.
+        // 1 is not a name either: for a switch it means `on`.
         let is_name = text.starts_with(|first: char| first.is_ascii_alphabetic())
             && text.len() <= NAME_BYTES
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -42,7 +42,7 @@ impl RequestIdField {
         Ok(Self { name: text.to_owned(), known })
     }
 
-    /// The name.
+    /// The name of the field.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -60,7 +60,7 @@ impl RequestIdField {
         known == self.known && (known.is_some() || name.eq_ignore_ascii_case(self.name.as_bytes()))
     }
 
-    /// The value of the first such field of a request; `None`: it has none.
+    /// The value of the first such field of a request, if any.
     #[must_use]
     pub fn of<'a>(&self, head: &RequestHead<'a>) -> Option<&'a [u8]> {
         head.fields().find(|(known, name, _)| self.is(*known, name)).map(|(_, _, value)| value)

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// The settings, and the origin of each.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The settings.
+    /// The settings made from all texts.
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
@@ -85,7 +85,7 @@ impl Resolved {
     }
 
     /// All values that differ from the defaults, as `name=value` texts. Another process makes the same settings from them,
-    /// whatever its own environment or number of CPUs.
+    /// independently of its own environment and number of CPUs.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
@@ -148,7 +148,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     let fastcgi = |address: &&ListenAddress| address.protocol.unwrap_or(settings.protocol) == Protocol::FastCgi;
     let greeted = |address: &&ListenAddress| address.proxy_protocol.is_some_and(|choice| choice != ProxyProtocol::Off);
     if let Some(address) = settings.listen.iter().filter(fastcgi).find(greeted) {
-        let why = "a web server says by FastCGI itself who its client is: leave proxy_protocol out";
+        let why = "FastCGI itself passes on the client's address: leave proxy_protocol out";
         return Err(SettingError::bad("listen", address.to_string(), why));
     }
     metrics_address::check(settings)?;
@@ -329,7 +329,7 @@ mod tests {
         let mut config = Config::with(|_| None, 1);
         for (name, value, expected) in [
             ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
-            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all that there are"),
+            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all settings"),
             (
                 "chroot",
                 "/srv",
@@ -495,7 +495,7 @@ mod tests {
             }
             assert_eq!(copy.finish(), Ok(original.settings));
         }
-        // Checks that every setting with a value of its own took part.
+        // Checks that the test covers every setting with a value of its own.
         let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], &all).resolve().expect("fits");
         let untouched: Vec<_> =
             original.explain().filter(|(_, line)| *line.origin == Origin::Default).map(|(_, line)| line.name).collect();

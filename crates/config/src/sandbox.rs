@@ -7,7 +7,7 @@ use oribi_io::process::sandbox::Offer;
 /// Parses `off`, `try` or `on`.
 ///
 /// # Errors
-/// The text is none of these.
+/// The text is not one of these.
 pub fn sandbox_choice(text: &str) -> Result<SandboxChoice, String> {
     if text.trim().eq_ignore_ascii_case("try") {
         return Ok(SandboxChoice::Try);
@@ -29,7 +29,7 @@ pub(super) fn show_sandbox(choice: SandboxChoice) -> String {
     .to_owned()
 }
 
-/// The text of `oribi check` about a choice, for a server with edges; `None`: there is no sandbox.
+/// The text of `oribi check` about a choice, for a server with edges; `None` without a sandbox.
 pub(super) fn describe(choice: SandboxChoice, offer: &Offer) -> Option<String> {
     let why = show_sandbox(choice);
     match (choice, offer.missing()) {

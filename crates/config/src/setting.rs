@@ -5,28 +5,28 @@ use super::settings::Settings;
 /// The headings under which `--help` and `oribi check` group the settings, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// Addresses of listeners.
+    /// The addresses of the listeners.
     Listening,
     /// Processes and threads, and their lives.
     Workers,
     /// Processes that own the connections and run no app.
     Edges,
-    /// Deadlines.
+    /// Deadlines for clients, apps and workers.
     Timeouts,
-    /// Limits for clients.
+    /// Limits for the requests of clients.
     Limits,
     /// Parts of requests that apps get.
     Requests,
-    /// Additions to responses.
+    /// Additions of the server to responses.
     Responses,
     /// Files that are served without an app.
     Files,
-    /// Logs and files.
+    /// Logs, and the files of the server itself.
     Logs,
 }
 
 impl Section {
-    /// The heading.
+    /// The text of the heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Draft {
     }
 }
 
-/// Applies a text to the draft, or says which texts are valid.
+/// Applies a text to the draft, or returns the expected form.
 pub(super) type Apply = fn(&mut Draft, &str) -> Result<(), String>;
 
 /// A setting, with all of its properties in one place, so that flags, options of plackup, `oribi check` and the manual agree.
@@ -76,16 +76,16 @@ pub struct Setting {
     pub short: Option<char>,
     /// The environment variable that sets it if no flag does.
     pub environment: Option<&'static str>,
-    /// Its heading.
+    /// The heading of its group.
     pub section: Section,
-    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
+    /// The placeholder for its value in a usage text; empty for a switch, which needs no value.
     pub placeholder: &'static str,
     /// The description with its unit, without its default.
     pub help: &'static str,
     /// A description of the default if it depends on the machine or on other settings.
     pub(crate) default_words: Option<&'static str>,
     pub(super) apply: Apply,
-    /// The text of its value, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
+    /// The value as text, in a form that `apply` accepts; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
     /// The same for a setting that collects values: a text for each value.
     pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,
@@ -155,7 +155,7 @@ impl Setting {
         self.show_each.is_some()
     }
 
-    /// The text of its value; `None` for a shorthand.
+    /// The value as text; `None` for a shorthand.
     pub(super) fn show_in(&self, settings: &Settings) -> Option<String> {
         match (self.show, self.show_each) {
             (Some(show), _) => Some(show(settings)),

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The protocol of a listener's clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 and HTTP/1.0.
+    /// HTTP, up to version 2.
     #[default]
     Http,
     /// FastCGI 1.0: the client is a web server.
@@ -32,7 +32,7 @@ pub enum Protocol {
 /// The I/O model of the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoModel {
-    /// The measured best model of those that are permitted.
+    /// The best permitted model, according to measurements.
     #[default]
     Auto,
     /// Readiness: epoll.
@@ -49,7 +49,7 @@ pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
     #[default]
     Shared,
-    /// Each lane has a listening socket of its own for each TCP address, and the kernel spreads connections among them
+    /// Each lane has its own listening socket for each TCP address, and the kernel spreads connections among them
     /// (SO_REUSEPORT).
     Own,
 }
@@ -69,19 +69,19 @@ pub enum EdgeChoice {
 /// Whether edges are restricted to the files and system calls that an edge needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxChoice {
-    /// They are not restricted.
+    /// Edges are not restricted.
     #[default]
     Off,
-    /// They are restricted as far as the kernel supports it.
+    /// Edges are restricted as far as the kernel supports it.
     Try,
-    /// They are fully restricted, or the server does not start.
+    /// Edges are fully restricted, or the server does not start.
     On,
 }
 
 /// The address of the socket for `oribi ctl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ControlChoice {
-    /// There is no socket.
+    /// The server has no control socket.
     #[default]
     Off,
     /// A socket named after the process, in a directory that only its user can enter.
@@ -93,14 +93,14 @@ pub enum ControlChoice {
 /// The address and the protocol of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// The address.
+    /// The address of the listening socket.
     pub socket: SocketAddress,
-    /// The protocol of the clients; `None`: that of [`Settings::protocol`].
+    /// The protocol of the clients; `None` for [`Settings::protocol`].
     pub protocol: Option<Protocol>,
-    /// Whether connections begin with a PROXY header; `None`: according to [`Settings::proxy_protocol`].
+    /// Whether connections begin with a PROXY header; `None` for [`Settings::proxy_protocol`].
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: the
-    /// connections are not encrypted, unless the protocol is open, too, and [`Tls::by_default`] is set.
+    /// The certificates of an encrypted address; empty for those of [`Tls::certificates`]. `None` for an address without
+    /// encryption, unless it also leaves the protocol open and [`Tls::by_default`] is set.
     pub(crate) certificates: Option<Vec<CertificateFiles>>,
     /// The rules for its handshakes.
     pub(crate) handshakes: Handshakes,
@@ -159,16 +159,16 @@ impl ListenAddress {
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SocketAddress {
-    /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
+    /// A TCP address; the host is a name or an address without brackets, or empty for all interfaces.
     Tcp {
         /// Host name, IPv4 or IPv6 address.
         host: String,
         /// Port; 0 lets the kernel choose.
         port: u16,
     },
-    /// A Unix socket.
+    /// A Unix socket in the file system.
     Unix {
-        /// Its path.
+        /// The path of the socket file.
         path: PathBuf,
         /// Permission bits of the socket file; `None` leaves them to the umask.
         mode: Option<u32>,
@@ -191,22 +191,22 @@ pub struct Limits {
     /// Content of at most this size needs no disk, even if it exceeds `content_memory_bytes`: an edge passes it on as a file
     /// in memory.
     pub content_small_bytes: usize,
-    /// Bytes in memory for the contents of all unfinished requests of a process; `None`: the default.
+    /// Bytes in memory for the contents of all unfinished requests of a process; `None` for the default.
     pub content_memory_total: Option<u64>,
-    /// Open files with request content of a process; `None`: a quarter of the descriptors that it may open.
+    /// Open files with request content of a process; `None` for a quarter of the descriptors that it may open.
     pub content_files_total: Option<u64>,
-    /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
+    /// Bytes of a response that may wait for a slow client before a streaming app must also wait.
     pub output_bytes: usize,
-    /// Bytes of a response that may wait for a slow client in a temporary file; 0: none.
+    /// Bytes of a response that may wait for a slow client in a temporary file; 0 for none.
     pub output_spool_bytes: u64,
     /// The same for all responses of a process.
     pub output_spool_total: u64,
-    /// Bytes in memory for all responses of a process, beyond which even small ones go to temporary files; `None`: the
+    /// Bytes in memory for all responses of a process, beyond which even small ones go to temporary files; `None` for the
     /// default.
     pub output_memory_total: Option<u64>,
     /// Connections of a worker.
     pub connections: usize,
-    /// Requests answered on one connection before it is closed; `None`: no limit.
+    /// Requests answered on one connection before it is closed; `None` without a limit.
     pub requests_per_connection: Option<u32>,
     /// Pipelined requests of one connection that are answered in a row before another connection has its turn.
     pub pipelined_per_turn: u16,
@@ -228,18 +228,18 @@ pub struct Timeouts {
     pub head: Duration,
     /// From the end of the head to the end of the content.
     pub content: Duration,
-    /// The idle time of a kept-alive connection. Zero: no keep-alive.
+    /// The idle time of a kept-alive connection. Zero turns keep-alive off.
     pub keepalive: Duration,
     /// The time for a client to accept each 64 KiB of a response, or its remainder.
     pub write: Duration,
-    /// The time for which a closed connection is still read. Zero: not at all.
+    /// The time for which the server still reads a closed connection. Zero to stop reading at once.
     pub linger: Duration,
     /// The time for which an app may keep a client waiting, for the response or for its next piece, before it is interrupted.
     pub request: Duration,
-    /// The time for which the server still serves after it was told to stop, so that load balancers notice
+    /// The time for which the server keeps serving after the command to stop, so that load balancers notice
     /// (`--shutdown-delay`).
     pub farewell: Duration,
-    /// The time that workers may take to finish when the server stops. Zero: none.
+    /// The time that workers may take to finish when the server stops; zero for none.
     pub graceful: Duration,
 }
 
@@ -262,9 +262,9 @@ pub enum LogTarget {
 /// The format of access log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// Apache's `common`.
+    /// The format `common` of Apache.
     Common,
-    /// Apache's `combined`.
+    /// The format `combined` of Apache.
     Combined,
     /// That of Rack::CommonLogger, which Puma uses as well: `common` and the seconds that the request took.
     Rack,
@@ -280,17 +280,17 @@ pub enum AccessFormat {
 pub struct Settings {
     /// The addresses of the listeners.
     pub listen: Vec<ListenAddress>,
-    /// The protocol of clients if the [`ListenAddress`] names none, and at sockets that another program opened.
+    /// The protocol of clients if the [`ListenAddress`] has none, and at sockets that another program opened.
     pub protocol: Protocol,
-    /// Whether connections begin with a PROXY header unless the [`ListenAddress`] decides it; never those of FastCGI.
+    /// Whether connections begin with a PROXY header unless the [`ListenAddress`] decides it; those of FastCGI never do.
     pub proxy_protocol: ProxyProtocol,
     /// The settings of encryption.
     pub tls: Tls,
     /// The certificates that are ordered from an authority.
     pub acme: oribi_acme::Settings,
-    /// The challenge that the user has chosen; `None`: one that fits the listeners.
+    /// The challenge that the user has chosen; `None` for one that fits the listeners.
     pub acme_challenge: Option<oribi_acme::Challenge>,
-    /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
+    /// The addresses from which FastCGI requests are accepted; empty for all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
     pub reuse_port: bool,
@@ -298,7 +298,7 @@ pub struct Settings {
     pub socket_mode: Option<u32>,
     /// Length of the queue of connections that wait to be accepted.
     pub backlog: u32,
-    /// SERVER_NAME for the app; `None`: the name in Host, or that of the listener.
+    /// SERVER_NAME for the app; `None` for the name in Host, or else that of the listener.
     pub server_name: Option<String>,
     /// Whether apps get fields with underscores in their names, if these cannot be mistaken for others.
     pub underscore_headers: bool,
@@ -308,7 +308,7 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Whether clients may speak HTTP/2.
     pub http2: bool,
-    /// Worker processes.
+    /// The number of worker processes.
     pub workers: usize,
     /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
     pub threads: usize,
@@ -332,7 +332,7 @@ pub struct Settings {
     pub retry_lost: bool,
     /// Whether an edge adds the field X-Request-Start.
     pub request_start: bool,
-    /// The field with the id of each request; `None`: requests have no ids.
+    /// The field with the id of each request; `None` for requests without ids.
     pub request_id: Option<RequestIdField>,
     /// Whether requests belong to traces (`traceparent`).
     pub traces: bool,
@@ -342,10 +342,10 @@ pub struct Settings {
     pub trace_export: oribi_otlp::Settings,
     /// The time after which the position of a running app is logged.
     pub request_warning: Duration,
-    /// The time after which the worker of a running app is ended; `None`: [`Settings::KILL_AFTER`] after
+    /// The time after which the worker of a running app is stopped; `None` for [`Settings::KILL_AFTER`] after
     /// [`Timeouts::request`].
     pub request_kill: Option<Duration>,
-    /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
+    /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None` for never.
     pub max_requests: Option<u64>,
     /// If set, each worker draws its limit between this number and `max_requests`.
     pub min_requests: Option<u64>,
@@ -353,50 +353,50 @@ pub struct Settings {
     pub life: Life,
     /// Time between the starts of two workers.
     pub spawn_interval: Duration,
-    /// Time to wait after a worker has failed; it doubles, up to a minute, while workers go on failing.
+    /// Time to wait after a worker has failed; it doubles, up to a minute, while workers keep failing.
     pub respawn_interval: Duration,
-    /// Limits.
+    /// The limits for clients.
     pub limits: Limits,
-    /// Deadlines.
+    /// The deadlines for clients and apps.
     pub timeouts: Timeouts,
-    /// The Server field of responses; empty: none.
+    /// The Server field of responses; empty for none.
     pub server_header: String,
     /// Whether responses have a Date field, which RFC 9110 (section 6.6.1) requires. No flag turns it off; only `oribi ahttpd`
     /// does.
     pub date: bool,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
-    /// The port of https to which clients of http are redirected; `None`: they are not redirected.
+    /// The https port to which clients of http are redirected, if any.
     pub redirect_https: Option<u16>,
-    /// The Strict-Transport-Security field of responses over https; `None`: only the app's own.
+    /// The Strict-Transport-Security field of responses over https; `None` to send only the app's own field.
     pub transport_security: Option<String>,
-    /// The files that are served in addition to the app, and the way in which they are.
+    /// The files that are served in addition to the app, and the rules for them.
     pub files: oribi_files::Settings,
     /// The directory for request content beyond `content_memory_bytes`.
     pub temporary_directory: PathBuf,
-    /// The destination of the access log; `None`: there is none.
+    /// The destination of the access log; `None` without one.
     pub access_log: Option<LogTarget>,
     /// The format of its lines.
     pub access_log_format: AccessFormat,
-    /// The time from which on a request is logged as slow; [`Timeouts::NEVER`]: none is.
+    /// The duration from which a request is logged as slow; [`Timeouts::NEVER`] for never.
     pub slow: Duration,
     /// The destination of the error log.
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
-    /// Notes for the log, about variables of the environment that were used or not.
+    /// Notes for the log about used and unused environment variables.
     pub notes: Vec<(log::Level, String)>,
     /// Whether process titles describe the processes.
     pub process_titles: bool,
-    /// The name of the app in process titles; empty: none.
+    /// The name of the app in process titles; empty for none.
     pub app_name: String,
-    /// The user that workers run as, by name or number; `None`: the user that started the server.
+    /// The user that workers run as, by name or number; `None` for the user that started the server.
     pub user: Option<String>,
-    /// The group that workers run as, by name or number; `None`: that of `user`.
+    /// The group that workers run as, by name or number; `None` for that of `user`.
     pub group: Option<String>,
-    /// The user that edges run as; `None`: that of `user`.
+    /// The user that edges run as; `None` for that of `user`.
     pub edge_user: Option<String>,
-    /// The group that edges run as; `None`: that of `edge_user`, or else of `group`.
+    /// The group that edges run as; `None` for that of `edge_user`, or else `group`.
     pub edge_group: Option<String>,
     /// Whether edges run in a sandbox.
     pub edge_sandbox: SandboxChoice,
@@ -406,11 +406,11 @@ pub struct Settings {
     pub umask: Option<u32>,
     /// The address of the socket for `oribi ctl`.
     pub control: ControlChoice,
-    /// The address at which Prometheus gets metrics; `None`: there is none.
+    /// The address at which Prometheus gets metrics; `None` without one.
     pub metrics: Option<ListenAddress>,
-    /// The networks whose clients may get metrics there; empty: all clients may.
+    /// The networks whose clients may get metrics there; empty for all clients.
     pub metrics_allowed: Vec<TrustedPeers>,
-    /// The path of the app at which some clients get metrics; `None`: there is none.
+    /// The path of the app at which some clients get metrics; `None` without one.
     pub metrics_path: Option<MetricsPath>,
     /// Whether responses report the queue and run times of their requests.
     pub server_timing: bool,
@@ -420,23 +420,23 @@ pub struct Settings {
     pub metrics_routes: Vec<Route>,
     /// The dashboard at the address for metrics.
     pub dashboard: Dashboard,
-    /// The file with the process id of the master; `None`: there is none.
+    /// The file with the process id of the master; `None` without one.
     pub pid_file: Option<PathBuf>,
-    /// The file whose change reloads the app; `None`: there is none.
+    /// The file whose change reloads the app; `None` without one.
     pub restart_file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The time that an app has for ending after its interruption, unless [`Settings::request_kill`] is set.
+    /// The time that an app has to finish after its interruption, unless [`Settings::request_kill`] is set.
     pub const KILL_AFTER: Duration = Duration::from_secs(5);
 
-    /// The time after which the worker of an app that neither answers nor ends is ended.
+    /// The time after which the worker of an app that neither answers nor finishes is stopped.
     #[must_use]
     pub(crate) fn kill_after(&self) -> Duration {
         self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
     }
 
-    /// The number of edges that own the connections; 0: each worker has its own connections.
+    /// The number of edges that own the connections; 0 if each worker has its own connections.
     #[must_use]
     pub fn edges_wanted(&self) -> usize {
         match self.edge {
@@ -445,7 +445,8 @@ impl Settings {
         }
     }
 
-    /// The number of sockets of each TCP address: one for each edge or lane that accepts if these have their own, else one.
+    /// The number of sockets of each TCP address: one for each edge or lane that accepts if these have sockets of their own,
+    /// else one.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
         match (self.accept, self.edges_wanted()) {
@@ -477,8 +478,8 @@ impl Settings {
         if self.edges_wanted() == 0 { self.route_names().len() } else { 0 }
     }
 
-    /// The number of threads of each worker that the supervisor watches for apps that take too long. If there are edges,
-    /// these watch until the app has answered, and the supervisor watches only the time after that.
+    /// The number of threads of each worker that the supervisor watches for apps that take too long. With edges, an edge
+    /// watches an app until it has answered, and the supervisor watches only the time after that.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
         if self.has_app_deadlines() { self.threads } else { 0 }
@@ -510,9 +511,8 @@ impl Default for Settings {
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,
             edges: 1,
-            // As many as the connections that the kernel holds for a server whose workers are busy (--backlog): a fast app
-            // answers them within seconds. That is 512 MiB if every request is as large as a slot; parts that no request has
-            // filled take no memory.
+            // As many as the kernel's queue of connections (--backlog): a fast app answers them within seconds. That is 512
+            // MiB if every request is as large as a slot; parts that no request has filled take no memory.
             queue_limit: 4096,
             // Most people have given up by then, and most proxies in front do after 60 s.
             queue_timeout: Duration::from_secs(30),

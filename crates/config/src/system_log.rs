@@ -15,7 +15,7 @@ const TAG_BYTES: usize = 32;
 /// The default facility of nginx.
 const USUAL_FACILITY: u8 = 23;
 
-/// The facilities of syslog (RFC 5424, section 6.2.1); the empty ones have no name in syslog.conf(5). That of the kernel is
+/// The facilities of syslog (RFC 5424, section 6.2.1); the empty ones have no name in syslog.conf(5), and the kernel's is
 /// not for programs.
 const FACILITIES: [&str; 24] = [
     "", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "", "", "", "", "local0",
@@ -29,11 +29,11 @@ pub struct SystemLog {
     pub place: LogPlace,
     /// The format of the messages.
     pub form: MessageForm,
-    /// The subject of the messages, as syslog's number.
+    /// The facility, as syslog's number.
     pub facility: u8,
-    /// The name of the sender.
+    /// The name of the program that sends the messages.
     pub tag: String,
-    /// The text of the user.
+    /// The text of the setting.
     text: String,
 }
 
@@ -42,23 +42,23 @@ pub struct SystemLog {
 pub enum LogPlace {
     /// A socket of this machine.
     Socket(PathBuf),
-    /// A port, by UDP.
+    /// A UDP port of a daemon.
     Address(SocketAddr),
 }
 
 /// The format of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageForm {
-    /// That of syslog(3) for a socket of this machine.
+    /// The local form of syslog(3).
     Local,
-    /// RFC 5424.
+    /// The format of RFC 5424.
     Network,
     /// The fields of the journal's protocol.
     Journal,
 }
 
 impl SystemLog {
-    /// Parses `syslog:[HOST[:PORT]|/PATH][?facility=NAME&tag=NAME]` or `journal[:/PATH][?...]`; `None`: the text is neither.
+    /// Parses `syslog:[HOST[:PORT]|/PATH][?facility=NAME&tag=NAME]` or `journal[:/PATH][?...]`; `None` for any other text.
     pub(super) fn parse(text: &str) -> Option<Result<Self, String>> {
         let (start, options) = text.split_once('?').unwrap_or((text, ""));
         let (kind, place) = start.split_once(':').unwrap_or((start, ""));
@@ -85,7 +85,7 @@ impl SystemLog {
                 Some(("facility", name)) => log.facility = facility(name)?,
                 Some(("tag", tag)) if is_tag(tag) => log.tag = tag.to_owned(),
                 Some(("tag", tag)) => {
-                    return Err(format!("{tag:?} is no tag: expected 1 to {TAG_BYTES} letters, digits, `.`, `_` and `-`"));
+                    return Err(format!("{tag:?} is not a tag: expected 1 to {TAG_BYTES} letters, digits, `.`, `_` and `-`"));
                 }
                 _ => return Err(format!("expected `facility=NAME` or `tag=NAME` instead of {option:?}")),
             }
@@ -108,7 +108,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => {
-            let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{port:?} is no port"))?;
+            let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{port:?} is not a port"))?;
             (host.trim_start_matches('[').trim_end_matches(']'), port)
         }
         None => (text, USUAL_PORT),
@@ -121,7 +121,7 @@ fn facility(name: &str) -> Result<u8, String> {
     let found = FACILITIES.iter().position(|known| !known.is_empty() && known.eq_ignore_ascii_case(name));
     found.map(|number| number as u8).ok_or_else(|| {
         let names: Vec<_> = FACILITIES.iter().copied().filter(|known| !known.is_empty()).collect();
-        format!("{name:?} is no facility: expected one of {}", names.join(", "))
+        format!("{name:?} is not a facility: expected one of {}", names.join(", "))
     })
 }
 

@@ -44,8 +44,8 @@ static TABLE: &[Setting] = &[
         Section::Listening,
         "ADDRESS",
         "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in \
-         ?mode=660 for its permission bits. https://HOST:PORT?cert=FILE&key=FILE for TLS. With fcgi:// or fcgi+unix: in front, for \
-         FastCGI; with ?proxy_protocol=on behind it, as --proxy-protocol says. May be given several times",
+         ?mode=660 for its permission bits. https://HOST:PORT?cert=FILE&key=FILE for TLS. Preceded by fcgi:// or fcgi+unix:, \
+         for FastCGI; followed by ?proxy_protocol=on, for PROXY headers (see --proxy-protocol). May be given several times",
     )
     .short('l')
     .aliases(&["bind"])
@@ -110,7 +110,7 @@ static TABLE: &[Setting] = &[
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {
             let automatic = text.trim().eq_ignore_ascii_case("auto");
-            // In Puma and Starlet, 0 means a single process; here that is one worker.
+            // As in Puma and Starlet, 0 asks for a single process; here that is one worker.
             let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
             draft.settings.workers = told.max(1);
             Ok(())
@@ -120,8 +120,8 @@ static TABLE: &[Setting] = &[
         "threads",
         Section::Workers,
         "NUMBER",
-        "Threads of each worker that run the app. Perl: each has an interpreter of its own. Ruby: MIN:MAX starts those beyond MIN \
-         when they are needed",
+        "Threads of each worker that run the app. Perl: each thread has its own interpreter. Ruby: MIN:MAX starts threads \
+         beyond MIN when they are needed",
     )
     .apply(|draft, text| {
         let (least, most) = span(text, PROCESSES)?;
@@ -142,9 +142,9 @@ static TABLE: &[Setting] = &[
         "accept",
         Section::Workers,
         "NAME",
-        "How connections reach workers, or edges if there are any: shared (all wait at the same sockets, and one with room takes the \
-         next connection) or own (each worker, thread or edge has its own sockets, and the kernel spreads connections without regard \
-         to load: SO_REUSEPORT)",
+        "How connections reach workers, or edges if there are any: shared (all listen on the same sockets, and one with room \
+         accepts the next connection) or own (each worker, thread or edge has its own sockets, and the kernel spreads \
+         connections without regard to load: SO_REUSEPORT)",
     )
     .apply(|draft, text| accept_model(text).map(|model| draft.settings.accept = model))
     .show(|settings| show_accept_model(settings.accept)),
@@ -161,7 +161,7 @@ static TABLE: &[Setting] = &[
         "min-requests",
         Section::Workers,
         "NUMBER",
-        "Let each worker draw its limit between this number and --max-requests, so that not all are replaced at once",
+        "Each worker gets a random limit between this number and --max-requests, so that not all are replaced at once",
     )
     .aliases(&["min-reqs-per-child", "min-requests-per-child", "min-request-per-child"])
     .apply(|draft, text| limit(text).map(|number| draft.settings.min_requests = number))
@@ -173,8 +173,8 @@ static TABLE: &[Setting] = &[
         "respawn-interval",
         Section::Workers,
         "TIME",
-        "Time to wait before a worker is replaced that has failed before it could serve; it doubles, up to a minute, while workers go \
-         on failing. One that has served is replaced at once",
+        "Time to wait before replacing a worker that failed before it could serve; it doubles, up to a minute, while workers \
+         keep failing. A worker that has served is replaced at once",
     )
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
@@ -193,7 +193,7 @@ static TABLE: &[Setting] = &[
         "user",
         Section::Workers,
         "NAME",
-        "The user, by name or number, that the workers run as; `oribi` loads the app as that user, too. Needs root: the first \
+        "The user, by name or number, that the workers run as; `oribi` also loads the app as that user. Needs root: the first \
          process stays root and keeps listeners, logs and the pid file",
     )
     .aliases(&["uid", "setuid", "run-as", "change-user"])
@@ -209,8 +209,8 @@ static TABLE: &[Setting] = &[
         "no-new-privileges",
         Section::Workers,
         "",
-        "Do not let programs that the app starts get more rights than it has: sudo, ping and other set-user-ID programs stop \
-         working. Edges, which start none, never can",
+        "Keep programs that the app starts from getting more rights than the app: sudo, ping and other set-user-ID programs \
+         stop working. Always on for edges",
     )
     .aliases(&["no-new-privs"])
     .opposites(&["new-privileges"])
@@ -245,8 +245,8 @@ static TABLE: &[Setting] = &[
         "shutdown-delay",
         Section::Workers,
         "TIME",
-        "Time to go on serving after TERM or QUIT, while --probe says that the server is draining, so that load balancers send their \
-         requests elsewhere before anything closes; a second TERM, or INT, skips it",
+        "Time to keep serving after TERM or QUIT, while --probe reports that the server is draining, so that load balancers \
+         send their requests elsewhere before anything closes; a second TERM, or INT, skips it",
     )
     .aliases(&["drain-delay"])
     .apply(|draft, text| duration(text).map(|time| draft.settings.timeouts.farewell = time))
@@ -299,7 +299,8 @@ static TABLE: &[Setting] = &[
         "request-warning",
         Section::Timeouts,
         "TIME",
-        "Time after which the log says which request takes long, and where its app is, if its language can tell; or off",
+        "Time after which a request that is still running is logged, with a backtrace of its app if the language has one; or \
+         off",
     )
     .apply(|draft, text| deadline(text).map(|time| draft.settings.request_warning = time))
     .show(|settings| show_duration(settings.request_warning)),
@@ -316,7 +317,7 @@ static TABLE: &[Setting] = &[
         "request-kill",
         Section::Timeouts,
         "TIME",
-        "Time after which the worker is ended and replaced of an app that has neither answered nor obeyed --request-timeout; \
+        "Time after which a worker is killed and replaced if its app has neither answered nor stopped at --request-timeout; \
          auto is 5 seconds more than that; or off",
     )
     .apply(|draft, text| deadline_or_auto(text).map(|time| draft.settings.request_kill = time))
@@ -343,7 +344,8 @@ static TABLE: &[Setting] = &[
         "linger-timeout",
         Section::Timeouts,
         "TIME",
-        "Time in which a connection that is closed early still reads what the client sends, so that the client gets the answer; or off",
+        "Time to keep reading from a client after an early answer, before its connection is closed, so that it gets the \
+         answer; or off",
     )
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.linger = time))
     .show(|settings| show_duration(settings.timeouts.linger)),
@@ -451,7 +453,7 @@ static TABLE: &[Setting] = &[
         "open-files",
         Section::Files,
         "NUMBER",
-        "Files that each lane keeps open, or in memory if they are small, and checks again after a second; 0: none, so that each \
+        "Files that each event loop keeps open, or in memory if they are small, and checks again after a second; 0: none, each \
          request checks",
     )
     .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.options.open_files = number))
@@ -475,7 +477,7 @@ static TABLE: &[Setting] = &[
         "error-log",
         Section::Logs,
         "PATH",
-        "Write errors, and what the app writes to standard error, to a file instead; or errors to `syslog:` or `journal`",
+        "Write errors, and the app's standard error, to this file; or errors to `syslog:` or `journal`",
     )
     .apply(|draft, text| log_target(text).map(|target| draft.settings.error_log = target))
     .show(|settings| show_log_target(&settings.error_log)),
@@ -483,7 +485,7 @@ static TABLE: &[Setting] = &[
         "log-level",
         Section::Logs,
         "LEVEL",
-        "The least important messages to write: off, error, warn, info, debug or trace",
+        "The lowest level of messages to write: off, error, warn, info, debug or trace",
     )
     .apply(|draft, text| log_level(text).map(|level| draft.settings.log_level = level))
     .show(|settings| settings.log_level.as_str().to_ascii_lowercase()),
@@ -497,14 +499,19 @@ static TABLE: &[Setting] = &[
     metrics::DASHBOARD,
     metrics::HISTOGRAM_BUCKETS,
     metrics::METRICS_ROUTE,
-    Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
+    Setting::new("restart-file", Section::Logs, "PATH", "Load the app again, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
-    Setting::new("temporary-directory", Section::Logs, "PATH", "Directory for request bodies that are too large for memory, and for responses that slow clients take")
-        .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
-        .environment("TMPDIR")
-        .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
-        .show(|settings| settings.temporary_directory.display().to_string()),
+    Setting::new(
+        "temporary-directory",
+        Section::Logs,
+        "PATH",
+        "Directory for request bodies that are too large for memory, and for responses to slow clients",
+    )
+    .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
+    .environment("TMPDIR")
+    .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
+    .show(|settings| settings.temporary_directory.display().to_string()),
 ];
 
 /// Adds a listener unless it exists already: plackup passes some of them twice, as `socket` and as `listen`.

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 pub struct Tls {
     /// Files with certificates, for addresses that name none.
     pub(crate) certificates: Vec<PathBuf>,
-    /// Files with their keys, in the same order. A certificate without one has its key in its own file.
+    /// Files with their keys, in the same order. A certificate without an entry has its key in its own file.
     pub(crate) keys: Vec<PathBuf>,
     /// Files with OCSP responses of the authorities for the certificates, in the same order.
     pub(crate) statuses: Vec<PathBuf>,
     /// Files with certificates that this server orders, each with its key.
     pub(crate) ordered: Vec<PathBuf>,
-    /// The user's choice for addresses without a scheme; `None`: there is none.
+    /// The user's choice for addresses without a scheme, if any.
     pub(crate) wanted: Option<bool>,
     /// Whether connections are encrypted at TCP addresses without a scheme, and at TCP sockets that another program has opened.
     pub(crate) by_default: bool,
     /// The oldest version of TLS.
     pub(crate) oldest: Version,
-    /// The accepted suites.
+    /// The accepted cipher suites.
     pub(crate) suites: Suites,
     /// Whether clients are asked for certificates.
     pub(crate) clients: Verify,

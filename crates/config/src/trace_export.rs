@@ -10,7 +10,7 @@ use oribi_otlp::{endpoint, endpoint_of_environment};
 /// The longest name of a service.
 const LONGEST_NAME: usize = 255;
 
-/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None`: spans are not exported.
+/// Parses the URL of a collector, the word for the one of the environment, or `off`. `None` for `off`.
 pub(super) fn collector(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     if is_off(text) {
@@ -27,7 +27,7 @@ pub(super) fn show_collector(export: &oribi_otlp::Settings) -> String {
     export.endpoint.clone().unwrap_or_else(|| "off".to_owned())
 }
 
-/// Parses the name of a service; empty: that of the app.
+/// Parses the name of a service; empty for the app's name.
 pub(super) fn service(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
@@ -46,10 +46,10 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     match (&export.endpoint, &export.authorities) {
         (Some(url), _) if !settings.traces => {
-            Err(SettingError::bad("trace-export", url, "it needs --traces, which gives requests their places in traces"))
+            Err(SettingError::bad("trace-export", url, "it needs --traces, which makes requests parts of traces"))
         }
         (Some(url), Some(file)) if !url.starts_with("https:") => {
-            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector is none of https"))
+            Err(SettingError::bad("trace-export-ca", file.display().to_string(), "the collector's URL is not https"))
         }
         _ => Ok(()),
     }
@@ -78,7 +78,7 @@ mod tests {
         for (pairs, part) in [
             (&[("trace-export", "http://a")][..], "it needs --traces"),
             (&[traces, ("trace-export", "a:4317")], "expected http://HOST:PORT or https://"),
-            (&[traces, ("trace-export", "http://a"), ("trace-export-ca", "ca.pem")], "none of https"),
+            (&[traces, ("trace-export", "http://a"), ("trace-export-ca", "ca.pem")], "is not https"),
             (&[("trace-service", "a\nb")], "control characters"),
         ] {
             let why = settings(pairs).expect_err("a mistake");

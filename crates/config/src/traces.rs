@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// A part of one, in millionths.
+/// A share of traces, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleRatio(u32);
 
 impl SampleRatio {
-    /// All traces.
+    /// The ratio by which all traces are sampled.
     pub const ALL: Self = Self(Self::WHOLE);
     const WHOLE: u32 = 1_000_000;
 
     /// Parses a number from 0 to 1.
     ///
     /// # Errors
-    /// The text is no such number.
+    /// The text is not such a number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -23,7 +23,7 @@ impl SampleRatio {
         Ok(Self((ratio * f64::from(Self::WHOLE)).round() as u32))
     }
 
-    /// Whether a trace is sampled that has drawn this random number of 64 bits.
+    /// Whether a trace that drew this random 64-bit number is sampled.
     #[must_use]
     pub fn includes(self, draw: u64) -> bool {
         (u128::from(draw) * u128::from(Self::WHOLE)) >> 64 < u128::from(self.0)

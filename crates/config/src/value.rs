@@ -1,4 +1,4 @@
-//! Parses and formats simple values: counts, sizes, durations, switches. Every error says what is valid.
+//! Parses and formats simple values: counts, sizes, durations, switches. Every error contains the expected form.
 
 use super::AccessPattern;
 use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether the text is a word for "off": a number would mean "at once" or "nothing" where users mean "never".
+/// Whether the text is a word for "off": 0 would mean "at once" or "nothing" where users mean "never".
 pub(super) fn is_off(text: &str) -> bool {
     ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
@@ -30,7 +30,7 @@ pub(crate) fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usiz
     count(text, u64::from(*range.start())..=u64::from(*range.end())).map(|number| number as usize)
 }
 
-/// Parses `MIN:MAX`, or one number for both. The smaller one may be 0, the greater one may not.
+/// Parses `MIN:MAX`, or one number for both. MIN may be 0, MAX may not.
 pub(crate) fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
     let (low, high) = text.split_once(':').unwrap_or((text, text));
     let low_from = if text.contains(':') { 0 } else { 1 };
@@ -175,12 +175,12 @@ pub(crate) fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
     if text.trim().eq_ignore_ascii_case("auto") { Ok(None) } else { deadline(text).map(Some) }
 }
 
-/// Parses a time; 0 and `off` mean that the event does not happen at all.
+/// Parses a time; 0 and `off` turn the event off.
 pub fn duration_or_off(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
 }
 
-/// Parses the longest time to wait: 0 is "not at all", `off` is "without limit".
+/// Parses the longest time to wait: 0 for "not at all", `off` for "without limit".
 pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Timeouts::NEVER) } else { duration(text) }
 }
@@ -199,7 +199,7 @@ pub fn show_switch(on: bool) -> String {
     (if on { "on" } else { "off" }).to_owned()
 }
 
-/// Parses a path.
+/// Parses the path of a file or directory.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err("expected a path".to_owned());
@@ -403,7 +403,7 @@ pub fn show_duration(time: Duration) -> String {
     }
 }
 
-/// Formats a number; none is `off`.
+/// Formats a number, or `off` for `None`.
 pub fn show_limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "off".to_owned(), |number| number.to_string())
 }
@@ -432,7 +432,7 @@ fn digits_only(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Splits a text into the number and the unit behind it (with or without a space between).
+/// Splits a text into the number and the unit after it (with or without a space between them).
 fn split_unit(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
     (text[..end].trim_end(), &text[end..])

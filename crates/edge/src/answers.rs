@@ -1,5 +1,5 @@
-//! Passes the output of workers on to the clients. The pool has checked which exchange it belongs to; everything else is
-//! checked here or by the engine, as untrusted input.
+//! Passes the output of workers on to the clients. The pool has checked its exchange; all the rest is untrusted input, which
+//! this module or the engine checks.
 
 use super::EdgeLoop;
 use oribi_engine::Progress;
@@ -13,8 +13,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Handles the output of workers; returns whether there was any. `takes_time`: it may be newer than the last reading of
-    /// the clock.
+    /// Handles the output of workers; returns whether there was any. With `takes_time`, the output may be newer than the
+    /// last reading of the clock.
     pub(super) fn handle_answers(&mut self, takes_time: bool) -> bool {
         if !self.pool.gather() {
             return false;
@@ -57,7 +57,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Returns the exchange whose client waits for the worker's output, which counts as progress. `None`: no client waits.
+    /// Returns the exchange whose client waits for the worker's output, which counts as progress. `None` if no client waits.
     #[inline]
     fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
         let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
@@ -127,20 +127,20 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Content::Whole { .. } | Content::Started | Content::Trailers => Err(Malformed),
         });
         match sent.and_then(|sent| sent) {
-            // If this interim response is refused, the final one is still to come.
+            // If this interim response is refused, the final one still follows.
             Ok(_) => self.keep_waiting_if_slow(ticket, exchange),
             Err(Malformed) => self.handle_nonsense(ticket),
         }
     }
 
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
-        // Empty content is no progress of an app.
+        // Empty content is not progress of an app.
         let destination = if bytes.is_empty() { self.table.exchange(ticket) } else { self.destination(ticket) };
         let Some(exchange) = destination else { return self.handle_excess(ticket) };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
     }
 
-    /// Ends a response with trailers. The end event that follows has nothing left to do.
+    /// Ends a response with trailers. The end event that follows then has no effect.
     fn handle_trailers(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
         if !self.table.get(ticket).is_some_and(|entry| entry.begun) {
@@ -162,8 +162,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Sends a piece of a response. Once all of the announced content has arrived, the response is finished, whatever its app
-    /// still does: the client may send its next request, and a web server, which gets the end together with the content,
+    /// Sends a piece of a response. Once all of the announced content has arrived, the response is finished, even if its app
+    /// still runs: the client may send its next request, and a web server, which gets the end together with the content,
     /// keeps its connection.
     fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
         let written = self.lane.source().write_up_to_end(exchange, piece);
@@ -192,12 +192,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(exchange) = self.destination(ticket) else { return };
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
             // The socket may be blocking now, and no system call sends a file to such a socket without waiting.
-            log::error!("a file was not sent to a client whose socket the app has taken");
+            log::error!("a file was not sent: the app has taken over the socket of the client");
             return self.give_up(ticket, 500);
         }
         let FilePart { offset, size } = part;
         let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
-        // Reading from anything but a regular file could block forever.
+        // Reading from a file that is not regular could block forever.
         let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
         match file {
             Some(file) if ends_somewhere && is_regular(&file) => {
@@ -205,7 +205,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             Some(_) => self.handle_nonsense(ticket),
             None => {
-                log::error!("a response was cut off: the file did not come that its worker wanted to send");
+                log::error!("a response was cut off: the file that its worker sends did not arrive");
                 self.give_up(ticket, 500);
             }
         }
@@ -227,7 +227,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Handles the engine's refusal of a response. If its client has gone, the engine reports that by itself.
+    /// Handles the engine's refusal of a response. If its client has disconnected, the engine itself reports that.
     fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
         if let ReplyError::Invalid(why) = refusal {
             log::error!("the response of an app is invalid: {why}");
@@ -247,7 +247,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Applies back pressure after a write other than content: an app that writes much of it must wait for its client, too.
+    /// Applies back pressure after a write other than content: an app that writes much of this must also wait for its
+    /// client.
     fn keep_waiting_if_slow(&mut self, ticket: Ticket, exchange: ExchangeId) {
         let waiting = self.lane.source().waiting(exchange);
         self.note_written(ticket, waiting);
@@ -285,7 +286,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Wish::Socket => self.pass_socket(ticket, exchange),
         };
         if let Err(error) = outcome {
-            log::error!("cannot give a worker what its app asks for: {error}");
+            log::error!("cannot send a worker what its app asks for: {error}");
             let status = if oribi_engine::shortage::is_of_descriptors(&error) { 503 } else { 500 };
             self.give_up(ticket, status);
         }
@@ -335,7 +336,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Resumes reading for a client that has taken enough, or has gone.
+    /// Resumes reading if the client has taken enough, or has disconnected.
     fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
         let most = self.lane.source().output_limit();
         let exchange = self.table.exchange(ticket);

@@ -1,4 +1,4 @@
-//! Deadlines of apps: at the timeout the client gets an answer, whatever the app does.
+//! Deadlines of apps: at the timeout the client gets an answer, even if the app still runs.
 //!
 //! The time counts from the moment when a worker took the request or last made progress for its client, and does not run
 //! while the client keeps the app waiting. The edge notices that a request was taken by polling (see `timers`), a few
@@ -20,7 +20,7 @@ pub(super) struct Deadlines {
     of_settings: AppDeadlines,
     /// Whether apps have any deadlines.
     are_set: bool,
-    /// Requests that may still wait for a worker, in order of arrival.
+    /// Requests that may not have been taken yet, in order of arrival.
     untaken: VecDeque<Ticket>,
     /// The time before which no deadline expires.
     due: Option<Duration>,
@@ -64,7 +64,7 @@ impl Deadlines {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
-    /// Returns the next stage of an app that began at `progress`, and its time; `None`: there is none.
+    /// Returns the next stage of an app that began at `progress`, and its time; `None` without a further stage.
     fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
@@ -76,7 +76,7 @@ impl Deadlines {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Records which requests have been taken: looks at the first ones only, or at all if they may be taken out of order.
+    /// Records which requests have been taken: checks only the first ones, or all if they may be taken out of order.
     pub(super) fn note_taken(&mut self, now: Duration) {
         let in_order = !self.table.shares.are_disordered();
         let mut untaken = std::mem::take(&mut self.deadlines.untaken);
@@ -129,7 +129,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
-        // Without a holder, its worker has finished with it in the meantime.
+        // Without a holder, the worker has finished with the request in the meantime.
         let Some(place) = holder else { return };
         entry.stage = stage;
         let outcome = if entry.begun { "its response is cut off" } else { "its client gets a 504" };
@@ -156,7 +156,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             Stage::Killed => {
                 log::error!(
-                    "{label} has been running for {took:.1} s in worker {process} and does not end: the worker is ended"
+                    "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
                 self.plead(place, Reason::Stuck);
             }

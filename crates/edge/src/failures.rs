@@ -1,4 +1,4 @@
-//! Handles requests that are lost with their workers, and responses that are given up.
+//! Handles requests that are lost with their workers, and abandoned responses.
 
 use super::EdgeLoop;
 use super::table::{Entry, Overflow};
@@ -19,7 +19,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let label = self.table.label(ticket);
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
             if self.settings.request_id.is_some() {
-                log::warn!("{label} was lost with its worker, and another one gets it");
+                log::warn!("{label} was lost with its worker, and is given to another one");
             }
             return self.slot.account.count(Counter::RequestsRetried);
         }
@@ -79,7 +79,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Gives a response up, and informs its app that no client waits any more.
+    /// Abandons a response, and informs its app that no client waits any longer.
     pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
         self.fail(ticket, status);
         self.throw_away(ticket);
@@ -98,7 +98,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    /// Removes requests whose apps have ended since their clients went: the pool does not report these.
+    /// Removes requests whose apps have ended after their clients disconnected: the pool does not report these.
     pub(super) fn forget_ended(&mut self) {
         for ticket in self.table.without_clients() {
             if self.pool.holder(ticket).is_none() {

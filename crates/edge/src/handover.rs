@@ -12,24 +12,24 @@ use std::time::Duration;
 /// The delay before another attempt, if the next edge has not read the earlier messages.
 const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// The interval at which an edge that hands over looks at its connections without any event.
+/// The interval at which an edge that hands over checks its connections without any event.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
 /// The edges before and after this one.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours<'a> {
-    /// The source of connections that are handed over; `None`: clients only.
+    /// The source of connections from another edge; `None` to accept clients only.
     before: Option<&'a Receiver>,
-    /// The destination of connections; `None`: they stay.
+    /// The destination of connections; `None` if they stay.
     after: Option<Sender>,
-    /// The destination that the parent process has named for a handover to come.
+    /// The destination that the parent process has named for a later handover.
     named: Option<Sender>,
     /// Whether the next edge has not read the earlier messages.
     blocked: bool,
 }
 
 impl Neighbours<'_> {
-    /// Returns the longest time that the edge may wait; `None`: until something happens.
+    /// Returns the longest time that the edge may wait; `None` for no limit.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.after.as_ref().map(|_| if self.blocked { AGAIN_AFTER } else { LOOKS_EVERY })
     }
@@ -51,14 +51,14 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             match given {
                 Given::Successor(successor) => self.neighbours.named = Some(successor),
                 Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
-                    Some(Ok(())) => log::info!("the certificates were exchanged"),
-                    Some(Err(why)) => log::error!("{why}; the certificates stay as they are"),
-                    None => log::error!("the master has sent no certificates; the present ones stay"),
+                    Some(Ok(())) => log::info!("the certificates were replaced"),
+                    Some(Err(why)) => log::error!("{why}; keeping the current certificates"),
+                    None => log::error!("no certificates arrived from the master; keeping the current ones"),
                 },
                 Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Given::ErrorLog(log) => {
                     if let Err(error) = oribi_log::use_error_log(log.into()) {
-                        log::error!("cannot use the error log that was opened again: {error}");
+                        log::error!("cannot use the reopened error log: {error}");
                     }
                 }
             }
@@ -84,7 +84,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 self.neighbours.after = Some(successor);
                 self.lane.source().begin_to_hand_over();
             }
-            None => self.give_up_handing_over("it is not known to whom"),
+            None => self.give_up_handing_over("the next server is not known"),
         }
     }
 
@@ -119,16 +119,16 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             match before.next() {
                 Receipt::Connection(record, descriptor) => {
                     if !self.lane.source().take_over(record, descriptor) {
-                        log::error!("lost a connection of the old server");
+                        log::error!("a connection of the old server was lost");
                     }
                 }
                 Receipt::Nonsense => {
-                    log::error!("the old server has sent a connection in an unknown form; the connection is lost");
+                    log::error!("the old server sent a connection in an unknown form, which was closed");
                 }
                 Receipt::Nothing => return,
                 Receipt::End => {
                     if let Some(attention) = self.lane.attention() {
-                        // It fails if the socket was not watched, which does no harm.
+                        // It fails if the socket was not watched, which is harmless.
                         let _ = attention.unwatch(before.as_fd());
                     }
                     self.neighbours.before = None;

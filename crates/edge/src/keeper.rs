@@ -1,8 +1,8 @@
 //! Messages between an edge and its parent process: descriptors for the edge, and requests to signal a worker.
 //!
-//! The parent process, or keeper, is the one that has forked the edge: the master, or the supervisor if there is no master.
-//! An edge may not kill or signal processes itself: with `--user` it has no right to, and a process id from shared memory may
-//! be that of any process. The parent does it only if the process is a worker of this server.
+//! The parent process, or keeper, has forked the edge: it is the master, or the supervisor without a master. An edge may not
+//! kill or signal processes itself: with `--user` it lacks the permission, and a process id from shared memory may be that
+//! of any process. The parent does it only if the process is a worker of this server.
 
 use crate::sandbox::Sandbox;
 use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
@@ -17,19 +17,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The parameters of an edge.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeSetup<'a> {
-    /// The settings, the listeners with the sockets from which the edge accepts, and the pipe by which it is told to read the
-    /// command in its slot. The slot is one of those for edges: commands mean the same as a worker's, and a request in the
-    /// queue counts as accepted.
+    /// The settings, the listeners with the sockets from which the edge accepts, and the pipe that announces a command in
+    /// its slot. The slot is one of those for edges: commands mean the same as a worker's, and a request in the queue counts
+    /// as accepted.
     pub lane: LaneSetup<'a>,
     /// The memory that the edge shares with all workers, and with no other edge.
     pub memory: &'a Memory,
     /// Whether another edge has used this memory before, so that this one takes over its workers.
     pub takes_over: bool,
-    /// The socket to the parent process, which ends workers and signals warnings.
+    /// The socket to the parent process, which stops workers and signals warnings.
     pub keeper: &'a Keeper,
-    /// The source of connections that an edge of the previous server hands over; `None`: there is none.
+    /// The source of connections that an edge of the previous server hands over, if there is one.
     pub handed: Option<&'a Receiver>,
-    /// The sandbox that the edge enters before it serves; `None`: it has all rights of its user.
+    /// The sandbox that the edge enters before it serves; `None` to keep all rights of its user.
     pub sandbox: Option<&'a Sandbox>,
 }
 
@@ -37,9 +37,9 @@ pub struct EdgeSetup<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// Its app has run for too long and does not react: end the worker.
+    /// Its app has exceeded its deadline and does not react: stop the worker.
     Stuck = 1,
-    /// It has written invalid data: end the worker.
+    /// It has written invalid data: kill the worker.
     Broken = 2,
     /// Its app takes long, and the edge has left a warning in its orders: send the signal that makes the worker read them.
     Slow = 3,
@@ -61,7 +61,7 @@ impl Reason {
 pub struct Plea {
     /// The process id of the worker, according to the edge.
     pub process: u32,
-    /// The reason.
+    /// The reason for the request.
     pub reason: Reason,
 }
 
@@ -69,12 +69,12 @@ impl Plea {
     /// The size of a message in bytes.
     pub const SIZE: usize = 8;
 
-    /// Encodes the message.
+    /// Encodes the message for the socket.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
     }
 
-    /// Decodes a message; `None`: it is invalid.
+    /// Decodes a message; `None` if it is invalid.
     pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
         let number = u64::from_ne_bytes(bytes);
         Some(Self { process: (number >> 32) as u32, reason: Reason::from_number(number as u32)? })
@@ -105,13 +105,13 @@ const CERTIFICATES: u8 = 3;
 pub struct Keeper(OwnedFd);
 
 impl Keeper {
-    /// Asks the parent process to end or signal a worker at once. Returns whether it will read this; if not, too many such
-    /// requests wait, or the process has ended.
+    /// Asks the parent process to end or signal a worker at once. Returns whether the request was sent; if not, too many
+    /// such requests wait, or the process has ended.
     pub(crate) fn plead(&self, process: u32, reason: Reason) -> bool {
         send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Returns the next descriptor; `None`: there is none.
+    /// Returns the next descriptor, if one has arrived.
     pub(crate) fn next(&self) -> Option<Given> {
         loop {
             let mut kind = [0];
@@ -139,19 +139,20 @@ pub struct Pleas {
 }
 
 impl Pleas {
-    /// Returns the socket, readable when the edge has sent a request; `None` if nothing can arrive any more. An end that was
-    /// seen is not watched, because it would wake the parent all the time until the edge's process has ended.
+    /// Returns the socket, readable when the edge has sent a request; `None` if nothing further can arrive. After the end
+    /// of the socket was seen, it is not watched, because it would keep waking the parent until the edge's process has
+    /// ended.
     pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
         (!self.ended.get()).then(|| self.socket.as_fd())
     }
 
-    /// Returns the next request; `None`: there is none.
+    /// Returns the next request, if one has arrived.
     pub fn next(&self) -> Option<Plea> {
         loop {
             let mut bytes = [0; Plea::SIZE];
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((Plea::SIZE, _)) => {}
-                // Messages of other lengths are never sent, and ignored.
+                // Messages of other lengths are never sent, and are ignored.
                 Ok((1.., _)) | Err(Errno::INTR) => continue,
                 Ok((0, _)) => {
                     self.ended.set(true);
@@ -175,10 +176,10 @@ impl Pleas {
         self.give(SUCCESSOR, successor.as_fd())
     }
 
-    /// Sends the edge the reopened error log: an edge may have no right to open it, and in a sandbox it has none.
+    /// Sends the edge the reopened error log: an edge may lack the permission to open it, and in a sandbox always does.
     ///
     /// # Errors
-    /// The edge has ended, or does not read.
+    /// The edge has ended, or does not read from the socket.
     pub fn give_error_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
         self.give(ERROR_LOG, log)
     }
@@ -186,15 +187,15 @@ impl Pleas {
     /// Sends the edge the reopened access log.
     ///
     /// # Errors
-    /// The edge has ended, or does not read.
+    /// The edge has ended, or does not read from the socket.
     pub fn give_access_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
         self.give(ACCESS_LOG, log)
     }
 
-    /// Sends the edge certificates and keys, which only the parent process may have the right to read.
+    /// Sends the edge certificates and keys, which perhaps only the parent process may read.
     ///
     /// # Errors
-    /// The edge has ended, or does not read.
+    /// The edge has ended, or does not read from the socket.
     pub fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
         self.give(CERTIFICATES, vault)
     }
@@ -207,7 +208,7 @@ impl Pleas {
 /// Creates the socket between an edge and its parent, which preserves the boundaries of messages.
 ///
 /// # Errors
-/// The system refuses.
+/// The operating system refuses.
 pub fn socket() -> io::Result<(Pleas, Keeper)> {
     let (own, edges) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     Ok((Pleas { socket: own, ended: Cell::new(false) }, Keeper(edges)))

@@ -1,9 +1,9 @@
 //! The event loop of an edge, which owns client connections and runs no app.
 //!
-//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request that its engine hands out is answered at
-//! once by a probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets the exchange
-//! back. Workers take requests from there, and their output passes on to the engine (`answers`), which sends it. The table
-//! (`table`) maps slots to exchanges.
+//! An edge is a [lane](oribi_worker::lane) without a host. Each complete request from its engine is answered at once by a
+//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`, `shares`), and the engine gets the exchange back.
+//! Workers take requests from there, and `answers` passes their output to the engine, which sends it. The table (`table`)
+//! maps slots to exchanges.
 //!
 //! One iteration handles the events of the engine and of the pool, wakes workers once, and then waits in the backend for
 //! clients, workers and commands together. Time-dependent work is in `timers`: requests that have waited too long (`queue`),
@@ -52,19 +52,19 @@ use timers::Timers;
 use way::Way;
 use workers::Workers;
 
-/// The number of looks at the pool in a row before the backend is asked for events. More would delay clients whose requests
+/// The number of checks of the pool in a row before the backend is asked for events. More would delay clients whose requests
 /// have arrived; fewer would cost a system call for every few answers.
 const LOOKS_AT_POOL: usize = 4;
 
 /// Serves until the edge is commanded to end and everything that was accepted has been answered.
 ///
 /// # Errors
-/// The system refuses something essential.
+/// The operating system refuses an essential call.
 pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pool);
     match settings.io {
-        // A ring bypasses the filter of system calls, so it has a restriction of its own.
+        // A ring bypasses the filter of system calls, so it has its own restriction.
         IoModel::Uring if setup.sandbox.is_some() => run_on(Uring::restricted()?, setup, &settings, pool),
         IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
         IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
@@ -82,10 +82,10 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_keeper();
-        // All files and sockets that it needs by name are open.
+        // All files and sockets that the edge opens by name are open.
         sandbox.enter(settings)?;
     }
-    // The start has succeeded.
+    // The edge has started.
     lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
     while edge.turn()? {}
@@ -105,10 +105,10 @@ struct EdgeLoop<'a, B: Backend> {
     deadlines: Deadlines,
     workers: Workers,
     timers: Timers,
-    /// `None`: the edge never naps.
+    /// The timer for naps; `None` if the edge never naps.
     nap: Option<BellWait>,
     way: Way,
-    /// The socket to the parent process, which ends workers for this edge.
+    /// The socket to the parent process, which stops workers for this edge.
     keeper: Option<&'a Keeper>,
     neighbours: Neighbours<'a>,
     heads: Heads,
@@ -170,10 +170,10 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         Self { keeper: Some(keeper), ..self }
     }
 
-    /// Does all present work, and waits once; `false`: the edge ends.
+    /// Does all pending work, and waits once; `false` if the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
         self.slot.turn();
-        // Connections are handed over before their next requests are received, which may have arrived.
+        // Connections are handed over before their next requests, which may have arrived, are received.
         self.hand_over();
         let now = self.now();
         self.pool.tell_time(now);
@@ -185,8 +185,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             if has_submitted {
                 self.pool.wake_some_workers();
             }
-            // Workers may have answered requests of this iteration already, and the system may have suspended this process in
-            // between.
+            // Workers may have answered requests of this iteration already, and the kernel may have suspended this process
+            // in between.
             if !self.handle_answers(look > 0 || has_submitted) {
                 break;
             }
@@ -205,8 +205,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Takes the complete requests from the engine.
     fn take_requests(&mut self) {
-        // An edge answers an exchange, or gives it back, at once. A handler that answers with a file revokes that for the app
-        // behind it.
+        // An edge answers an exchange, or gives it back, at once. A handler that answers with a file revokes this for the
+        // app.
         self.lane.source().expect_prompt_answers(true);
         loop {
             let next = self.lane.source().next_at_hand();
@@ -240,7 +240,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         waited
     }
 
-    /// Reads the command; `false`: the edge ends.
+    /// Reads the command; `false` if the edge ends.
     fn obey(&mut self) -> bool {
         self.accept_gifts();
         let goes_on = self.lane.obey();
@@ -254,7 +254,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         goes_on
     }
 
-    /// Informs workers that no client waits any more.
+    /// Informs workers that no client waits any longer.
     fn leave(&mut self) {
         for ticket in self.table.tickets() {
             self.pool.withdraw(ticket);

@@ -1,16 +1,16 @@
 //! Naps: an edge coalesces events while requests queue.
 //!
 //! An edge that waits in its backend wakes for the first client that sends something. That is right while workers are free.
-//! While requests queue, it only takes the processor from a worker, to put one more request at the end of the queue. So the
-//! edge then listens to its workers only, for a part of the time that requests wait anyway, and afterwards handles the input
-//! of all clients together. A worker that becomes idle ends a nap.
+//! While requests queue, it only takes the processor from a worker to put one more request at the end of the queue.
+//! Meanwhile the edge listens only to its workers, for a part of the time that requests wait anyway, and afterwards handles
+//! the input of all clients together. A worker that becomes idle ends a nap.
 
 use super::EdgeLoop;
 use oribi_io::{Backend, BellWait};
 use std::io;
 use std::time::Duration;
 
-/// The longest nap. It is the longest delay for a finished answer whose worker has begun another request since, and for a
+/// The longest nap. It is the longest delay for a finished answer whose worker has already begun another request, and for a
 /// file, a probe and a deadline.
 const LONGEST: Duration = Duration::from_millis(2);
 
@@ -23,23 +23,23 @@ const PART_OF_WAIT: u32 = 4;
 /// If workers have answered nothing for this time, their apps are slow, and a nap would collect little.
 const PACE: Duration = Duration::from_millis(8);
 
-/// Returns the length of a nap, if the oldest request has waited for that time; `None`: requests hardly wait.
+/// Returns the length of a nap after this wait of the oldest request; `None` if requests hardly wait.
 fn length(oldest_wait: Duration) -> Option<Duration> {
     let length = (oldest_wait / PART_OF_WAIT).min(LONGEST);
     (length >= SHORTEST).then_some(length)
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Enables naps. They use the system's clock, so an edge whose backend has a clock of its own must not nap.
+    /// Enables naps. They use the system's clock, so an edge whose backend has its own clock must not nap.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(super) fn napping(self) -> io::Result<Self> {
         let nap = BellWait::new(self.pool.descriptor())?;
         Ok(Self { nap: Some(nap), ..self })
     }
 
-    /// Naps if requests have queued for long; returns whether it has.
+    /// Naps if requests have queued for long; returns whether it did.
     pub(super) fn nap(&mut self) -> bool {
         if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {
             return false;

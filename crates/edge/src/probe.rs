@@ -14,7 +14,7 @@ const MOVES_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Ready,
-    /// The edge answers, and workers do not.
+    /// The edge answers, but workers do not.
     Alive,
     Draining,
 }

@@ -22,9 +22,9 @@ use std::time::Duration;
 /// The shortest interval between two log lines about waiting requests.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies that
-/// give up do that, and there is nobody left to answer. (A client that closes it earlier may have sent its only request.) The
-/// log also reports requests that wait as long as that.
+/// A request that has waited for this long, and whose client has closed its sending side, is dropped: people and proxies
+/// that give up do that, so no client waits for an answer. (A client that closes it earlier may have sent its only request.)
+/// The log also reports requests that wait that long.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The largest value of Retry-After, in seconds.
@@ -114,7 +114,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let page = format!("{}\n", oribi_message::reason(status));
         let mut all: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"text/plain; charset=utf-8")];
         all.extend_from_slice(fields);
-        // It fails if the client has gone.
+        // It fails if the client has disconnected.
         let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
     }
 
@@ -125,7 +125,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         first.filter_map(|ticket| self.table.submitted(ticket)).min().map(|submitted| now.saturating_sub(submitted))
     }
 
-    /// Removes requests from the queue that have waited too long, or whose clients have gone.
+    /// Removes requests from the queue that have waited too long, or whose clients have disconnected.
     pub(super) fn look_at_queue(&mut self, now: Duration) {
         for (submitted, ticket) in self.overdue(now) {
             if self.pool.withdraw(ticket) != Withdrawal::Unseen {
@@ -243,8 +243,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         Wait { nanoseconds: self.pool.wait_of(ticket), worker: self.worker_of(ticket) }
     }
 
-    /// Returns the process id of the worker that has a request, or has answered it; `None` if there is none, or no feature
-    /// needs it (`--slow`, `--trace-export`).
+    /// Returns the process id of the worker that has a request, or has answered it; `None` without such a worker, or if no
+    /// feature needs it (`--slow`, `--trace-export`).
     #[inline]
     fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         if self.settings.slow == Timeouts::NEVER && self.settings.trace_export.endpoint.is_none() {
@@ -255,7 +255,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.workers.process(place).or_else(|| self.pool.occupant(place)).or_else(|| self.workers.latest_process(place))
     }
 
-    /// Withdraws the requests whose clients have gone.
+    /// Withdraws the requests whose clients have disconnected.
     pub(super) fn withdraw_lost(&mut self) {
         loop {
             let lost = self.lane.source().take_lost();
@@ -270,7 +270,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 }
 
-/// A request that has been written into a slot.
+/// The size of a request in a slot.
 struct Fitted {
     /// The number of bytes used in the slot.
     size: usize,
@@ -293,7 +293,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], files: F
     }
 }
 
-/// As `fit`, for a request with a part in a file, or one that has not fitted, which has no `size`.
+/// As `fit`, for a request with a part in a file, or one without a `size`, because it did not fit.
 #[inline(never)]
 fn fit_with_files(
     request: &Request<'_>,
@@ -312,7 +312,7 @@ fn fit_with_files(
     if let Some(size) = size {
         return Ok(Fitted { size, overflow: Some(Box::new(Overflow { content, data })) });
     }
-    // Content that is too large for a slot with the largest head has been put into a file by the engine.
+    // Content that is too large for a slot with the largest head is already in a file of the engine.
     let Content::Memory(bytes) = request.content else { return Err(431) };
     let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };

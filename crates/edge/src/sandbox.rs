@@ -1,10 +1,10 @@
 //! The sandbox of edges (`--edge-sandbox`).
 //!
-//! An edge owns client connections, sends files, stores content in unnamed files, and passes descriptors on. An attacker who
-//! gains control of an edge through its input must not reach anything beyond that: no other files, no programs, no outgoing
-//! connections, no signals to other processes. [`oribi_io::process::sandbox`] implements it.
+//! An edge owns client connections, sends files, stores content in unnamed files, and passes descriptors on. An attacker in
+//! control of an edge must not reach anything beyond that: no other files, no programs, no outgoing connections, no signals
+//! to other processes. [`oribi_io::process::sandbox`] implements it.
 //!
-//! An edge opens everything that it needs by name before: its logs and the directories of `--static`; it inherits the
+//! Before that, an edge opens everything that it needs by name: its logs and the directories of `--static`; it inherits the
 //! listeners. Its parent process reopens logs for it (`keeper.rs`).
 
 use oribi_config::{SandboxChoice, Settings};
@@ -42,7 +42,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Prepares the sandbox in a new edge, while it still has access to /proc; `None`: there is no sandbox.
+    /// Prepares the sandbox in a new edge, while it still has access to /proc; `None` without a sandbox.
     ///
     /// # Errors
     /// The sandbox would not be effective. The edge must end.
@@ -65,10 +65,10 @@ impl Sandbox {
         Ok(Some(Self(Offer::of_kernel())))
     }
 
-    /// Enters the sandbox for good.
+    /// Enters the sandbox, which cannot be left.
     ///
     /// # Errors
-    /// A directory cannot be opened, or the system refuses. The edge must end.
+    /// A directory cannot be opened, or the operating system refuses. The edge must end.
     pub(crate) fn enter(&self, settings: &Settings) -> io::Result<()> {
         let sites = settings.files.mounts.iter().map(|mount| directory(&mount.directory)).collect::<io::Result<Vec<_>>>()?;
         let temporary = directory(&settings.temporary_directory)?;

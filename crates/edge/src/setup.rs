@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
 
 /// Bytes of content for which a slot has room next to the largest head. The buffer into which a request is received has the
-/// same size; larger content goes to a file anyway as soon as copying it would cost too much.
+/// same size; larger content goes to a file as soon as copying it would cost too much.
 const CONTENT_BYTES: usize = 32 << 10;
 
 /// Bytes of a slot for each field of a request: the positions of its name and its value.
@@ -46,14 +46,14 @@ pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> 
 
 /// Returns the number of open descriptors.
 fn open_descriptors() -> u64 {
-    // The kernel hides the directory from a process that may not be traced. A new descriptor has the lowest free number, and
-    // an edge has closed few of those that it inherited.
+    // The kernel hides `/proc/self` from a process that may not be traced. Then a new descriptor has the lowest free number,
+    // and an edge has closed few of those that it inherited.
     let next = || rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0).map_or(0, |next| next.as_raw_fd());
     std::fs::read_dir("/proc/self/fd").map_or_else(|_| u64::from(next().unsigned_abs()), |entries| entries.count() as u64)
 }
 
 /// Returns the number of connections that an edge may have. While it sends a large response, it has a file from the worker
-/// besides the connection; a file that finds no free descriptor is lost, and its response with it. So half of the free
+/// besides the connection; a file without a free descriptor is lost together with its response. So half of the free
 /// descriptors are for files, and further clients wait until they are accepted.
 fn connections_within(limit: Option<u64>, others: u64, most: usize) -> usize {
     let Some(limit) = limit else { return most };
@@ -72,8 +72,8 @@ fn head_bytes(settings: &Settings) -> usize {
 #[must_use]
 pub fn shape(settings: &Settings, workers: u32) -> Shape {
     let request_bytes = head_bytes(settings).saturating_add(CONTENT_BYTES);
-    // As many as may wait, as workers may be answering, and as they may postpone. Workers that are being replaced add to the
-    // last number, and use slots of requests that could wait.
+    // The requests that may wait, those that workers may be answering, and those that they may postpone. Workers that are
+    // being replaced add to the last number, and use slots of requests that could wait.
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let answering = workers.saturating_mul(number(settings.threads).saturating_add(8));
     let put_off = number(settings.workers.max(1)).saturating_mul(oribi_worker::intake::most_put_off(AREAS));

@@ -1,9 +1,9 @@
 //! Fair shares of the queue: a connection with many requests does not delay the others.
 //!
-//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, and all other requests would wait behind
+//! A connection that carries many requests (HTTP/2, FastCGI) could fill the queue, and all other requests would wait after
 //! them. That is right while there are no others: all workers serve the one connection. When a request of another connection
 //! arrives, the queued requests of the first one are removed and wait *aside*. The new request takes their place, and the
-//! others follow one by one, each when the queue has none of its connection any more. In addition, the queue always holds
+//! others follow one by one, each when the queue no longer has any of its connection. In addition, the queue always holds
 //! enough of them to keep workers busy; these make room for the next new request in the same way.
 //!
 //! The requests of one connection keep their order. None of them waits forever: a connection of which no worker has a request
@@ -15,24 +15,24 @@ use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
 
-/// The least number of requests in the queue while others wait aside, besides twice the number of workers: workers must find
-/// some while the edge is busy. Each of them costs the edge work when a request of another connection arrives.
+/// The least number of requests in the queue while others wait aside, besides twice the number of workers, so that workers
+/// find requests while the edge is busy. Each of them costs the edge work when a request of another connection arrives.
 const LEAST_IN_QUEUE: usize = 16;
 
 /// The requests of a connection that carries several.
 #[derive(Debug, Default)]
 struct Share {
-    /// The number of those in the pool, waiting or not.
+    /// The number of its requests in the pool, waiting or not.
     all: usize,
-    /// Those that wait outside of the queue, in their order.
+    /// Its requests that wait outside of the queue, in their order.
     aside: VecDeque<Ticket>,
-    /// The last one put into the queue: while no worker has taken it, the connection has requests in the queue.
+    /// The last request that was put into the queue: while no worker has taken it, the connection has requests in the queue.
     last: Option<Ticket>,
     /// Whether the first of those aside has made room for another connection.
     has_made_room: bool,
-    /// The one in the queue that does not make room again.
+    /// The request in the queue that does not make room again.
     stays: Option<Ticket>,
-    /// The number of waiting ones counted during a pass over the queue.
+    /// The number of waiting requests counted during a pass over the queue.
     seen: usize,
 }
 
@@ -45,7 +45,8 @@ pub(super) struct Shares {
     turns: VecDeque<u32>,
     /// The number of requests aside.
     aside: usize,
-    /// The connection to which all requests in the queue belong; `None`: they belong to several, or it carries no others.
+    /// The connection to which all requests in the queue belong; `None` if they belong to several, or if the connection
+    /// carries only one.
     alone: Option<u32>,
     /// Whether a connection has more than one request in the queue, or one that may have to make room.
     loose: bool,
@@ -67,7 +68,7 @@ impl Shares {
         self.disordered
     }
 
-    /// Returns the first request aside of each connection; the oldest of all is among these.
+    /// Returns the first request aside of each connection; the oldest request is among these.
     pub(super) fn first_ones_aside(&self) -> impl Iterator<Item = Ticket> {
         self.turns.iter().filter_map(|connection| self.of[*connection as usize].aside.front().copied())
     }
@@ -108,7 +109,7 @@ impl Shares {
         &mut self.of[index]
     }
 
-    /// Records a request that was put into the queue; `is_only`: it is the only one there.
+    /// Records a request that was put into the queue; `is_only` if it is the only one there.
     #[inline]
     fn queued(&mut self, connection: u32, ticket: Ticket, is_only: bool) {
         self.share(connection).last = Some(ticket);
@@ -183,7 +184,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if depth > 0 && (shares.loose || shares.alone.is_some()) {
             self.clear_queue();
         }
-        // Usually the connection has no others in the queue; if it has, these come first.
+        // Usually the connection has no others in the queue; if it has, these go first.
         connection.is_some_and(|number| !self.table.shares.share(number).aside.is_empty())
     }
 
@@ -221,7 +222,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             |ticket| {
                 let Some(connection) = table.connection(ticket) else { return false };
                 let share = table.shares.share(connection);
-                // 0: the first of them has been visited.
+                // 0 after the first of them has been visited.
                 let waiting = std::mem::take(&mut share.seen);
                 let is_first = waiting > 0;
                 let with_workers = share.all.saturating_sub(waiting + share.aside.len());
@@ -243,7 +244,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         (shares.left, shares.alone, shares.loose, shares.disordered) = (left, None, false, true);
     }
 
-    /// Puts requests into the queue whose turn has come.
+    /// Puts requests whose turns have come into the queue.
     #[inline]
     pub(super) fn give_turns(&mut self) {
         if !self.table.shares.turns.is_empty() {

@@ -14,12 +14,13 @@ const LABEL_BYTES: usize = 200;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) ticket: Ticket,
-    /// `None`: its client has its answer, or has gone, and further output of the worker is discarded.
+    /// The exchange; `None` if its client has its answer or has disconnected, so that further output of the worker is
+    /// discarded.
     pub(super) exchange: Option<ExchangeId>,
     /// The time at which it entered the pool.
     pub(super) submitted: Duration,
-    /// The time at which a worker was first seen to have it, or last made progress; `None`: it waits. Only kept if apps have
-    /// deadlines.
+    /// The time at which a worker was first seen to have it, or last made progress; `None` while it waits. Only kept if apps
+    /// have deadlines.
     pub(super) progress: Option<Duration>,
     /// Whether a worker has begun to answer.
     pub(super) begun: bool,
@@ -33,7 +34,7 @@ pub(super) struct Entry {
     pub(super) overflow: Option<Box<Overflow>>,
     /// The last measure taken because of a deadline.
     pub(super) stage: Stage,
-    /// The timeout that an app has set in place of `--request-timeout`. `Some(None)`: no timeout.
+    /// The timeout that an app has set in place of `--request-timeout`. `Some(None)` without a timeout.
     pub(super) asked: Option<Option<Duration>>,
     /// Whether it was lost once already.
     pub(super) retried: bool,
@@ -49,7 +50,7 @@ pub(super) struct Overflow {
     pub(super) data: Option<CountedFile>,
 }
 
-/// The measures taken against an app that takes long.
+/// The measures taken against an app that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Nothing,
@@ -112,7 +113,7 @@ impl Table {
         if let Some(connection) = entry.connection {
             self.shares.begin(connection);
         }
-        // The slot may still have held a request without a client.
+        // The slot may still contain a request without a client.
         match place.entry.replace(entry) {
             None => self.used += 1,
             Some(Entry { connection: Some(connection), ticket, .. }) => self.shares.end(connection, ticket),
@@ -203,7 +204,7 @@ impl Table {
         String::from_utf8_lossy(&self.places[ticket.slot() as usize].label).into_owned()
     }
 
-    /// Stores the bytes of the request in a slot, for another try; empty: there will be none.
+    /// Stores the bytes of the request in a slot, for another try; empty without another try.
     pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
         let copy = &mut self.places[slot as usize].copy;
         copy.clear();
@@ -216,7 +217,7 @@ impl Table {
         self.places[to as usize].label = label;
     }
 
-    /// Takes the bytes of the request; empty: they were not stored.
+    /// Takes the bytes of the request; empty if they were not stored.
     pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
         std::mem::take(&mut self.places[slot as usize].copy)
     }

@@ -4,11 +4,11 @@ use super::EdgeLoop;
 use oribi_io::Backend;
 use std::time::Duration;
 
-/// The time after a request at which another sleeping worker is woken if the request still waits: the first one may have died
-/// or been stopped. This is rare, and costs a system call.
+/// The time after a request at which another sleeping worker is woken if the request still waits: the first one may have
+/// died or been suspended. This is rare, and costs a system call.
 const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(5);
 
-/// The interval at which the edge compares shared memory with its own state and looks at the queue, while there are requests.
+/// The interval at which the edge compares shared memory with its own state and checks the queue, while there are requests.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// The time after a request at which the edge first checks whether it was taken, if apps have deadlines.
@@ -38,7 +38,7 @@ impl Timers {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
-    /// Returns the time until the next timer; `None`: there is none.
+    /// Returns the time until the next timer; `None` without a timer.
     pub(super) fn time_left(&self) -> Option<Duration> {
         if self.table.used() == 0 {
             return None;
@@ -52,7 +52,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         due.map(|due| due.saturating_sub(self.now()))
     }
 
-    /// Handles expired timers.
+    /// Does the work of the expired timers.
     pub(super) fn see_to_timers(&mut self) {
         if self.table.used() == 0 {
             self.timers = Timers::default();

@@ -1,22 +1,22 @@
 //! Yields the processor: an edge lets the worker that it has just woken run before it sleeps itself.
 //!
 //! If both share a processor, the worker then answers at once, and the edge need not sleep for that answer nor the worker
-//! wake it: one system call instead of two. If they do not share one, the call returns at once without any use. If other
-//! programs want the processor, too, they all run first, and the client waits for them. So the edge counts how often yielding
-//! was useful, measures it from time to time, and only yields to a worker that has all pending requests.
+//! wake it: one system call instead of two. If they do not share one, the call returns at once without effect. If other
+//! programs also need the processor, they all run first, and the client waits for them. So the edge counts how often
+//! yielding was useful, measures it from time to time, and only yields to a worker that has all pending requests.
 
 use super::EdgeLoop;
 use oribi_io::Backend;
 use std::time::{Duration, Instant};
 
-/// The longest run of times that the edge does not yield, after yielding was useless.
+/// The most times in a row that the edge does not yield, after yielding was useless.
 const MOST_LEFT_OUT: u32 = 255;
 
-/// Yielding counts as useless if it takes longer: the two system calls that it saves are cheaper, or other processes have had
+/// Yielding counts as useless if it takes longer: the two system calls that it saves are cheaper, or other processes used
 /// the processor.
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// Yielding is measured once in so many times.
+/// Yielding is measured once in this many times.
 const TIMED_EVERY: u32 = 16;
 
 /// Decides whether yielding is worth its system call.
@@ -45,10 +45,10 @@ impl Way {
         (self.untimed == TIMED_EVERY - 1).then(clock)
     }
 
-    /// Records the result of yielding: its duration, if measured; `answered`: a worker has answered in that time.
+    /// Records the result of yielding: its duration, if measured, and whether a worker `answered` in that time.
     fn note(&mut self, answered: bool, time: Option<Duration>) {
         self.leaves_out = if time.is_some_and(|time| time > LONGEST) {
-            // Measures the next time again.
+            // The next time is measured again.
             self.untimed = 0;
             MOST_LEFT_OUT
         } else if answered {

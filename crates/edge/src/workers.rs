@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 struct Occupant {
     process: u32,
-    /// Readable when the process has ended; `None`: the system has no pidfds, so the process is checked from time to time.
+    /// Readable when the process has ended; `None` without pidfds, so that the process is checked from time to time.
     life: Option<OwnedFd>,
 }
 
@@ -21,7 +21,7 @@ struct Occupant {
 #[derive(Debug)]
 pub(super) struct Workers {
     places: Vec<Option<Occupant>>,
-    /// The last process in each place; 0: there was none. It may have ended, with its last answers still unread.
+    /// The last process in each place; 0 for none. It may have ended, with its last answers still unread.
     latest: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Workers {
         Self { places: (0..places).map(|_| None).collect(), latest: vec![0; places as usize] }
     }
 
-    /// Returns the process id of the worker in a place, as the worker has stated it.
+    /// Returns the process id of the worker in a place, as the worker has written it.
     pub(super) fn process(&self, place: u32) -> Option<u32> {
         self.places.get(place as usize)?.as_ref().map(|occupant| occupant.process)
     }
@@ -46,7 +46,7 @@ impl Workers {
         (0..).zip(&mut self.places).filter_map(|(number, place)| has_ended(place).then_some(number)).collect()
     }
 
-    /// Whether the system reports the end of every worker.
+    /// Whether the kernel reports the end of every worker.
     fn are_all_watched(&self) -> bool {
         self.places.iter().flatten().all(|occupant| occupant.life.is_some())
     }
@@ -103,7 +103,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok())
     }
 
-    /// Checks the workers whose end the system does not report.
+    /// Checks the workers whose end the kernel does not report.
     pub(super) fn look_for_the_dead(&mut self) {
         if !self.workers.are_all_watched() {
             self.bury_the_dead();
@@ -119,23 +119,23 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn bury(&mut self, dead: &[u32]) {
         dead.iter().for_each(|place| self.pool.bury(*place));
         if !dead.is_empty() {
-            // Their last output, and the requests lost with them, wait to be handled.
+            // Handles their last output, and the requests lost with them.
             self.handle_answers(true);
         }
     }
 
-    /// Handles a worker that has written invalid data into its shared memory: its own memory may be corrupt, too.
+    /// Handles a worker that has written invalid data into its shared memory: its own memory may also be corrupt.
     pub(super) fn handle_breach(&mut self, place: u32) {
         let process = self.workers.process(place);
         log::error!(
-            "worker {} has damaged the memory that it shares with this process, and is ended: a \
-             module written in C that writes beyond its memory is the usual cause",
+            "worker {} has damaged the memory that it shares with this process, and is killed: the usual cause is a module \
+             written in C that writes beyond its memory",
             process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
         );
         self.plead(place, Reason::Broken);
     }
 
-    /// Asks the parent process to end or signal a worker.
+    /// Asks the parent process to stop or signal a worker.
     pub(super) fn plead(&mut self, place: u32, reason: Reason) {
         let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
         if !keeper.plead(process, reason) {

@@ -26,12 +26,13 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The number of connections that a lane without company takes for one event. With one, it would wait anew for each. Lanes
-/// that share a listener take one each: the next may be for a slow app, and another lane is awake for it.
+/// The number of connections that a lane accepts for one event if no other lane shares its listener. After a single one, it
+/// would have to wait again for the next. Lanes that share a listener accept one each: the next may be for a slow app, and
+/// another lane is awake for it.
 const ACCEPTS_PER_EVENT: usize = 4;
 
-/// The number of events reported together for which a lane under load takes one more connection. Otherwise the queue of the
-/// listener would overflow while a worker is busy with the connections that it has.
+/// The number of events reported together for which a lane under load accepts one more connection. Otherwise the queue of
+/// the listener would overflow while a worker is busy with its connections.
 const EVENTS_PER_ACCEPT: usize = 8;
 
 /// The length of a pause of accepting when descriptors have run out and no connection can be closed.
@@ -73,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
                 return;
             }
             if self.is_full() {
-                // Room is made only for clients that are known to wait: the next event reports one.
+                // Room is made only for clients that are known to wait, and the next event reports one.
                 return;
             }
             if shared && self.situation().rejoins_last() {
@@ -174,8 +175,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Receives from a new connection: usually the first request has already arrived. Then this lane is about to be busy and
-    /// takes no other client, which would wait behind that request. (A web server that has gone takes its requests with it;
-    /// only the backend can report that.)
+    /// accepts no other client, which would wait for that request. (The requests of a web server are lost when it
+    /// disconnects; only the backend can report that.)
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
@@ -184,7 +185,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and
-    /// if that is its only one, the backend has nothing to report. `false`: the connection must be opened.
+    /// if that is its only one, the backend has nothing to report. `false` if the connection must be opened.
     fn answers_unopened(&mut self, index: u32) -> bool {
         let token = self.connections.token(index);
         let line = &mut self.connections[index].line;
@@ -227,13 +228,13 @@ impl<B: Backend> Engine<'_, B> {
         let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
         let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
         if !known {
-            log::warn!("refused a connection from {address}: no web server of FastCGI has this address (--fastcgi-clients)");
+            log::warn!("refused a FastCGI connection from {address}, which is not in --fastcgi-clients");
         }
         known
     }
 
-    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
-    /// idle. `limit`: the counter of the limit that leaves no room.
+    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false` if no connection is
+    /// idle. `limit` is the counter of the limit that leaves no room.
     fn close_oldest_idle(&mut self, limit: Counter) -> bool {
         let before = self.connections.len();
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
@@ -299,7 +300,7 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.acceptance.accepting = Accepting::Never;
-        // The lane is no longer idle, so other lanes leave no clients to it, even if it stood aside.
+        // The lane is no longer idle, so other lanes no longer leave clients to it, even if it stood aside.
         self.count_as_idle(false);
         // Accepted connections are answered even beyond the limit: no other process can take them.
         for door in 0..self.acceptance.doors.len() {

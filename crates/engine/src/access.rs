@@ -20,15 +20,15 @@ use std::time::{Duration, SystemTime};
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
 pub(super) const CLIENT_GONE: u16 = 499;
 
-/// The status in the log for a request whose socket the app has hijacked: from then on the connection was not HTTP's, as
-/// behind a 101 (RFC 9110, section 15.2.2).
+/// The status in the log for a request whose socket the app has hijacked: from then on the connection did not speak HTTP, as
+/// after a 101 (RFC 9110, section 15.2.2).
 pub(super) const TAKEN: u16 = 101;
 
-/// The most drafts that are kept for the next requests; more are freed. As many requests may wait as there are connections.
+/// The most drafts that are kept for the next requests; more are freed. Each connection may have a waiting request.
 const SPARE_DRAFTS: usize = 160;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Reopens the log files by their names, after log rotation has moved the old ones away.
+    /// Reopens the log files by their names, after log rotation has renamed the old ones.
     pub fn reopen_logs(&mut self) {
         let access = self.observing.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
         for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
@@ -53,7 +53,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Writes the log line when a host has returned: of a response that is finished and has been sent on this connection, or
-    /// whose client has gone (`None`).
+    /// whose client has disconnected (`None`).
     pub(super) fn record(&mut self, exchange: &Exchange, answered: Option<(Outcome, u32)>) {
         let taken = answered.is_none() && self.was_taken(exchange.id);
         if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -71,7 +71,7 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(&Subject::of(exchange), &outcome, ending);
     }
 
-    /// The data of a request for a line that is written later; `None`: there will be no line.
+    /// The data of a request for a line that is written later; `None` without a line.
     #[inline]
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Option<Box<Draft>> {
         if self.observing.access_log.is_none() && self.observing.slow_log.is_none() && !self.tells_span(&exchange.head()) {
@@ -112,7 +112,7 @@ impl<B: Backend> Engine<'_, B> {
         self.observing.slow_log.as_ref().and_then(SlowLog::due)
     }
 
-    /// Writes the line of a response that was finished, or whose client left, after its host had returned.
+    /// Writes the line of a response that was finished, or whose client disconnected, after its host had returned.
     pub(super) fn record_late(&mut self, line: Option<LateLine>, ending: Ending) {
         let Some(LateLine { draft, mut outcome }) = line else { return };
         if !outcome.finished {
@@ -198,7 +198,7 @@ impl<B: Backend> Engine<'_, B> {
 /// The request that a line is about.
 pub(super) struct Subject<'r> {
     pub(super) remote: &'r Remote,
-    /// The other end of the connection, if the client is another.
+    /// The other end of the connection, if the client is not the peer.
     pub(super) peer: Option<&'r Remote>,
     /// Its head, and the number of its listener.
     pub(super) request: Option<(RequestHead<'r>, u16)>,
@@ -206,9 +206,9 @@ pub(super) struct Subject<'r> {
     earlier: Option<u32>,
     /// The id of a request whose head is not available.
     id: Option<&'r RequestId>,
-    /// The process of the app, if it is another one than this.
+    /// The process of the app, if it is not this process.
     pub(super) worker: Option<u32>,
-    /// The client sent it over https.
+    /// Whether the client sent the request over https.
     pub(super) https: bool,
 }
 

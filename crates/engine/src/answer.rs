@@ -13,17 +13,18 @@ use oribi_message::{HeadLayout, RequestHead};
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) laps: Laps,
-    /// 0 until the response begins.
+    /// The status; 0 before the response begins.
     pub(super) status: u16,
-    /// The number of its route; 0 if there are none.
+    /// The number of its route; 0 without routes.
     pub(super) route: u8,
-    /// The client's connection uses https, so the response has the fields for https.
+    /// Whether the client's connection uses https, so that the response has the fields for https.
     pub(super) https: bool,
-    /// The response is finished: nothing may be added to it.
+    /// Whether the response is finished, so that nothing may be added to it.
     pub(super) finished: bool,
     /// Bytes of content that were, or will be, sent to the client.
     pub(super) sent: u64,
-    /// A lane has the request, together with its buffers. Otherwise its host has returned the request, and answers later.
+    /// Whether a lane has the request, together with its buffers. Otherwise its host has returned the request, and answers
+    /// later.
     lent: bool,
     /// The data of a returned request for its line of the access log, if there is a log.
     pub(super) draft: Option<Box<Draft>>,
@@ -54,9 +55,9 @@ pub(super) struct Draft {
     /// The other end of the connection, if it is not the client.
     pub(super) peer: Option<Remote>,
     pub(super) earlier: u32,
-    /// The process of the worker that has the request, if it is known and another one than this.
+    /// The process of the worker that has the request, if it is known and not this process.
     pub(super) worker: Option<u32>,
-    /// The client sent it over https.
+    /// Whether the client sent the request over https.
     pub(super) https: bool,
 }
 
@@ -67,7 +68,7 @@ impl Draft {
         RequestHead::new(&self.head, &self.layout)
     }
 
-    /// Copies the data of a request. The memory of the request before is used again.
+    /// Copies the data of a request. The memory of the previous request is reused.
     pub(super) fn fill(&mut self, exchange: &Exchange) {
         let Received { layout, remote, listener, forwarded, earlier, .. } = &*exchange.received;
         let mut fields = std::mem::take(&mut self.layout.fields);
@@ -87,9 +88,9 @@ pub(super) struct Outcome {
     pub(super) finished: bool,
     pub(super) status: u16,
     pub(super) route: u8,
-    /// Bytes of content.
+    /// Bytes of content sent to the client.
     pub(super) sent: u64,
-    /// `None`: the request was refused before it was complete.
+    /// The times; `None` if the request was refused before it was complete.
     pub(super) laps: Option<Laps>,
     pub(super) noted: Option<Box<Noted>>,
 }
@@ -105,25 +106,25 @@ pub(super) struct LateLine {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) laps: Laps,
-    /// 0: there was no response.
+    /// The status; 0 without a response.
     pub(super) status: u16,
     pub(super) route: u8,
 }
 
-/// A response whose app has finished, and that is not yet sent completely.
+/// A response whose app has finished, and that has not been sent completely.
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
 }
 
-/// An exchange whose client has gone before it was answered.
+/// An exchange whose client disconnected before the answer.
 #[derive(Debug)]
 pub struct Lost {
     pub exchange: ExchangeId,
     pub(super) counted: Counted,
     pub(super) line: Option<LateLine>,
-    /// Its host has not returned, and has the data for the log line.
+    /// Whether its host has not returned, and has the data for the log line.
     pub(super) lent: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Keeps responses that wait for slow clients: in memory, in a file, or with their apps.
 //!
-//! A response that its app still writes moves to the spool when it reaches its bound in memory: so the app goes on, however
-//! slow its client is. A finished one stays in memory as long as all responses of the process together are within their
-//! bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps wait
-//! for the client.
+//! While its app still writes, a response that reaches its bound in memory moves to the spool, so that the app continues
+//! even if the client is slow. A finished one stays in memory as long as all responses of the process together are within
+//! their bound. Beyond the bounds of the spool, and while the disk refuses writes, responses stay in memory, and their apps
+//! wait for the clients.
 //!
-//! A response that its socket takes at once never gets here.
+//! A response that the socket takes at once never gets here.
 
 use super::Engine;
 use super::bounds::{Bounds, Budget, Share};
@@ -22,13 +22,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Fewer bytes than this stay in memory even if responses hold too much: they would take more in the file.
+/// Fewer bytes than this stay in memory even if responses hold too much, because they would take more room in the file.
 const LEAST: u64 = 4 << 10;
 
 /// The most bytes of a response that may wait before its app waits, while responses hold too much memory.
 const WHILE_SHORT: usize = 16 << 10;
 
-/// After this many bytes in the spool, an app that goes on writing checks for events of clients: its own may have gone.
+/// After this many bytes in the spool, an app that keeps writing checks for events of clients, because its own may have
+/// disconnected.
 const LOOK_AFTER: u64 = 1 << 20;
 
 /// The length of a pause after the disk has refused a write.
@@ -57,7 +58,7 @@ impl Backlog {
         Self::within(settings, Budget::of_process())
     }
 
-    /// A backlog with a budget of its own.
+    /// A backlog with its own budget.
     fn within(settings: &Settings, budget: &'static Budget) -> Self {
         let directory = settings.temporary_directory.clone();
         Self {
@@ -76,8 +77,8 @@ impl Backlog {
         if self.bounds.are_exceeded() { most.min(WHILE_SHORT) } else { most }
     }
 
-    /// Counts an output that its socket has not taken, and moves it to the spool if it is too large. `ends`: no app waits to
-    /// append.
+    /// Counts an output that its socket has not taken, and moves it to the spool if it is too large. `ends` if no app waits
+    /// to append.
     fn keep(&mut self, output: &mut Output, ends: bool, now: Duration, tally: &Tally) {
         output.look_at_files();
         if !output.share.counts() {
@@ -91,7 +92,7 @@ impl Backlog {
         }
     }
 
-    /// The bytes in memory beyond which an output moves to the spool: fewer if a part of it is there already.
+    /// The bytes in memory beyond which an output moves to the spool: fewer if a part of it is already there.
     fn most_before_moving(&self, output: &Output) -> usize {
         let most = self.bounds.in_memory as usize;
         if output.spooled() > 0 { most.min(SEGMENT_BYTES) } else { most }
@@ -149,13 +150,13 @@ impl Backlog {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// The most bytes of a response that may wait for a slow client before its app must wait, too.
+    /// The most bytes of a response that may wait for a slow client before its app must also wait.
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.backlog.most()
     }
 
-    /// Whether apps have written so much to the spool that the lane should check for events of clients. Resets the answer to
+    /// Whether apps have written so much to the spool that the lane should check for events of clients. Resets this to
     /// `false`.
     #[inline]
     pub(super) fn is_due_to_look(&mut self) -> bool {

@@ -2,15 +2,15 @@
 
 use oribi_host::Piece;
 
-/// See [`Body::can_be_gathered`]. (The kernel's limit is 1024 slices, which framing needs, too.)
+/// See [`Body::can_be_gathered`]. (The kernel's limit is 1024 slices, which framing also needs.)
 const GATHERED_PARTS: usize = 16;
 
 /// The content of a response, or a piece of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Body<'a> {
-    /// All of it in memory.
+    /// All of the content in memory.
     Parts(&'a [&'a [u8]]),
-    /// Some of it in files.
+    /// Some of the content in files.
     Pieces(&'a [Piece<'a>]),
 }
 
@@ -19,14 +19,14 @@ impl<'a> Body<'a> {
     #[inline]
     pub(super) fn size(&self) -> u64 {
         match self {
-            // Mostly there is only one part.
+            // Most content has only one part.
             Self::Parts([part]) => part.len() as u64,
             Self::Parts(parts) => parts.iter().map(|part| part.len() as u64).sum(),
             Self::Pieces(pieces) => pieces.iter().map(Piece::size).sum(),
         }
     }
 
-    /// Whether it can be sent from its place, together with its framing: it is in memory, and in few parts. Content in many
+    /// Whether it can be sent from its place, together with its framing: it is in memory, in few parts. Content in many
     /// parts mostly has small parts, and is copied.
     pub(super) fn can_be_gathered(&self) -> bool {
         match self {
@@ -45,7 +45,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The content, to be taken from front to back.
+    /// The content, to be read from front to back.
     #[inline]
     pub(super) const fn rest(self) -> Rest<'a> {
         Rest { body: self, part: 0, taken: 0 }

@@ -4,13 +4,13 @@ use oribi_config::{Settings, memory_allowed};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The default bound of memory, unless the control group of the process leads to a lower one.
+/// The default bound of memory, unless the memory limit of the control group gives a lower one.
 const MEMORY: u64 = 64 << 20;
 
 /// The default bound is this fraction of a control group's memory: an eighth.
 const PART_OF_GROUP: u64 = 8;
 
-/// More bytes than this in files mean that clients are slow, and more may come.
+/// More bytes than this in files mean that clients are slow, and more may follow.
 const SLOW_CLIENTS: u64 = 4 << 20;
 
 /// The sums of all engines of a process.
@@ -34,7 +34,7 @@ impl Budget {
     }
 
     /// Whether sockets must not get pages of files in memory: if the control group has a limit, and clients are slow. The
-    /// queues of hundreds of sockets can exceed the limit, and the system kills workers for it.
+    /// queues of hundreds of sockets can exceed the limit, and the kernel kills workers for it.
     pub(super) fn spares_sockets(&self, group: Option<u64>) -> bool {
         group.is_some() && self.spooled.bytes() >= SLOW_CLIENTS
     }
@@ -52,7 +52,7 @@ impl Sum {
     }
 }
 
-/// A part of a sum, which is given back when its owner is dropped.
+/// A part of a sum, which is subtracted when the share is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     sum: Option<&'static Sum>,
@@ -94,7 +94,7 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// Enlarges it by `bytes`; `false`: the sum would be more than `most`, and nothing changed.
+    /// Enlarges it by `bytes`; `false` if the sum would exceed `most`, and then nothing changed.
     pub(super) fn grow(&mut self, bytes: u64, most: u64) -> bool {
         let Some(Sum(sum)) = self.sum else { return false };
         let grown = |before: u64| before.checked_add(bytes).filter(|after| *after <= most);
@@ -123,7 +123,7 @@ pub(super) struct Bounds {
     pub(super) budget: &'static Budget,
     /// Bytes of one response in memory before its app waits, or the rest goes to a file.
     pub(super) in_memory: u64,
-    /// Bytes of one response in files; 0: no response goes to a file.
+    /// Bytes of one response in files; 0 to write no response to a file.
     pub(super) spooled: u64,
     /// Bytes of all responses in files.
     pub(super) spooled_total: u64,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(super) enum Multiplexer {
     /// A web server's connection.
     FastCgi(fcgi::Machine),
-    /// A client's.
+    /// The connection of a client that speaks HTTP/2.
     Http2(Box<h2::Machine>),
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Carrier {
     pub(super) multiplexer: Multiplexer,
     /// The unfinished requests: id and number of the stream, ordered by id.
     pub(super) streams: VecDeque<(u32, u32)>,
-    /// The content of some stream is withheld until others are complete: see [`super::uploads`].
+    /// Whether the content of some stream is withheld until others are complete: see [`super::uploads`].
     pub(super) withholds: bool,
 }
 
@@ -51,7 +51,7 @@ impl Carrier {
         matches!(self.multiplexer, Multiplexer::Http2(_))
     }
 
-    /// Whether no message has been received in part.
+    /// Whether no message is partly received.
     pub(super) fn is_between_messages(&self) -> bool {
         match &self.multiplexer {
             Multiplexer::FastCgi(machine) => machine.between_records(),
@@ -86,7 +86,7 @@ impl Carrier {
     }
 
     pub(super) fn add(&mut self, id: u32, number: u32) {
-        // The ids of HTTP/2 only grow.
+        // Stream ids of HTTP/2 only increase.
         if self.streams.back().is_none_or(|(last, _)| *last < id) {
             return self.streams.push_back((id, number));
         }
@@ -101,7 +101,7 @@ impl Carrier {
         }
     }
 
-    /// The position of a request: mostly it is the oldest.
+    /// The position of a request; it is usually the oldest.
     #[inline]
     fn place(&self, id: u32) -> Option<usize> {
         if self.streams.front().is_some_and(|(first, _)| *first == id) {

@@ -63,9 +63,9 @@ pub(super) enum State {
 pub(super) struct Reading {
     /// The part that has been received; `None` before its head is complete.
     pub(super) request: Option<Box<Received>>,
-    /// Bytes of content still to come, if known.
+    /// Bytes of content that still follow, if known.
     pub(super) content_left: u64,
-    /// There is unread input, which waits for the connection's turn.
+    /// Whether unread input waits for the connection's turn.
     pub(super) yielded: bool,
 }
 
@@ -74,11 +74,11 @@ pub(super) struct Reading {
 pub(super) struct Answering {
     pub(super) answer: Answer,
     pub(super) outlook: Outlook,
-    /// Bytes received behind a request for another protocol: a host that hijacks the socket must read them first.
+    /// Bytes received after a request for another protocol: a host that hijacks the socket must read them first.
     pub(super) early: Option<Box<EarlyBytes>>,
 }
 
-/// Bytes in two boxes, because few connections have any: a reference to one is half as large as one to bytes.
+/// Bytes in two boxes, because few connections have any: a reference to one is half as large as a reference to bytes.
 #[derive(Debug)]
 pub(super) struct EarlyBytes(pub(super) Box<[u8]>);
 
@@ -88,10 +88,10 @@ pub(super) struct Outlook {
     /// The fate of the connection after the response is sent; decided when the response is finished.
     pub(super) fate: Fate,
     pub(super) departure: Departure,
-    /// The client may still be sending bytes that will not be read: bytes after a close that it did not announce itself, or
-    /// the CR LF that old clients send behind the content of a POST (RFC 9112, section 2.2).
+    /// Whether the client may still be sending bytes that will not be read: bytes after a close that it did not announce
+    /// itself, or the CR LF that old clients send after the content of a POST (RFC 9112, section 2.2).
     pub(super) sends_on: bool,
-    /// The host has a descriptor of the socket.
+    /// Whether the host has a descriptor of the socket.
     pub(super) taken: bool,
 }
 
@@ -111,25 +111,25 @@ impl Outlook {
 /// The time at which a response that is finished before its host has returned is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
-    /// As soon as it is written.
+    /// The response is sent as soon as it is written.
     AtOnce,
-    /// Together with the response to the next request, which is in the input buffer already.
+    /// The response is sent together with that of the next request, which is already in the input buffer.
     WithNext,
-    /// Together with the responses of its batch: see [`super::send`].
+    /// The response is sent together with those of its batch: see [`super::send`].
     WithBatch,
 }
 
 /// The fate of a connection after its response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It can serve the next request.
+    /// The connection can serve the next request.
     Reuse,
-    /// It ends.
+    /// The connection ends with the response.
     Close,
-    /// Its sending side ends, and further input of the client is read for a while, so that a reset does not overtake the
+    /// The sending side ends, and further input of the client is read for a while, so that a reset does not overtake the
     /// response.
     Linger,
-    /// Its sending side is shut down, also for the host, which has a descriptor of its own.
+    /// The sending side is shut down, even for the host, which has its own descriptor.
     ShutDown,
 }
 
@@ -139,17 +139,17 @@ pub(super) struct Line<S> {
     pub(super) socket: S,
     /// Output that waits to be sent; `None` if there is none.
     pub(super) output: Option<Box<Output>>,
-    /// The backend reports its events.
+    /// Whether the backend reports the socket's events.
     pub(super) opened: bool,
-    /// A receive may succeed.
+    /// Whether a receive may succeed.
     pub(super) readable: bool,
-    /// The peer has ended its side.
+    /// Whether the peer has ended its side.
     pub(super) ended: bool,
-    /// The socket was full at the last send, and no event has come since.
+    /// Whether the socket was full at the last send, and no event has arrived since.
     pub(super) blocked: bool,
-    /// The connection is queued for a turn without an event.
+    /// Whether the connection is queued for a turn without an event.
     pub(super) turn_asked: bool,
-    /// The peer sees a reset if this process dies: see [`oribi_io::Backend::guard`].
+    /// Whether the peer gets a reset if this process dies: see [`oribi_io::Backend::guard`].
     pub(super) guarded: bool,
 }
 
@@ -196,7 +196,7 @@ impl<S> Connection<S> {
     /// Changes to another state.
     #[inline(always)]
     pub(super) fn enter(&mut self, state: State) {
-        // For most requests the old state owns nothing; this check is faster than dropping it.
+        // The old state of most requests owns nothing, and this check is faster than dropping the state.
         let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
             State::Answering(answering) => answering.early.is_none() && answering.answer.draft.is_none(),

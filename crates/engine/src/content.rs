@@ -10,11 +10,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// Pieces on their way to a file are gathered up to this size: a client may send content in chunks of one byte, and each
-/// write costs the same.
+/// Pieces for a file are collected up to this size: a client may send content in chunks of one byte, and each write costs
+/// the same.
 const GATHERED_BYTES: usize = 16 << 10;
 
-/// Content smaller than this is not moved from memory to a file of its own.
+/// Content smaller than this is not moved from memory to a separate file.
 const LEAST_MOVED: usize = 4 << 10;
 
 /// The bytes copied at a time from one file to another.
@@ -23,25 +23,25 @@ const COPIED_BYTES: usize = 64 << 10;
 /// The content of one request, complete or being received.
 #[derive(Debug, Default)]
 pub(super) enum StoredContent {
-    /// The request has none.
+    /// The request has no content.
     #[default]
     None,
-    /// In the input buffer, starting at `start`. The buffer counts from the first wait for the client on.
+    /// In the input buffer, starting at `start`. The buffer is counted after the first wait for the client.
     Inline { start: usize, size: usize, memory: Share },
     /// In memory. `bytes` has room for all expected bytes, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize, memory: Share },
-    /// In a file.
+    /// In a file, with the pieces collected for it.
     File(Box<FileContent>),
 }
 
-/// Content in an unlinked file, behind which small pieces are gathered.
+/// Content in an unlinked file, and the small pieces collected for it.
 #[derive(Debug)]
 pub(super) struct FileContent {
     file: CountedFile,
     gathered: Vec<u8>,
-    /// All bytes, gathered ones included.
+    /// The number of bytes, including the collected ones.
     size: u64,
-    /// The file is in memory, because the disk refused it.
+    /// Whether the file is in memory, because the disk refused it.
     in_memory: bool,
     memory: Share,
 }
@@ -59,7 +59,7 @@ impl StoredContent {
     /// Content of no bytes.
     pub(super) const EMPTY: Self = Self::Memory { bytes: Vec::new(), filled: 0, memory: Share::NONE };
 
-    /// Chooses a place for content: the input buffer if all of it fits behind the received bytes, else memory, else a file.
+    /// Chooses a place for content: the input buffer if all of it fits after the received bytes, else memory, else a file.
     /// Content of unknown size begins in memory.
     pub(super) fn with_room(size: Option<u64>, room: &mut Room<'_>) -> io::Result<Self> {
         let Some(size) = size else { return Ok(Self::EMPTY) };
@@ -73,7 +73,7 @@ impl StoredContent {
             return Ok(Self::File(FileContent::new(size, &room.bounds)?));
         }
         // A declared size alone costs nothing, because the kernel allocates fresh pages only when content arrives. Reused
-        // pages cost nothing, either, because the kernel need not clear them.
+        // pages also cost nothing, because the kernel need not clear them.
         let size = size as usize;
         let bytes = if room.spare.len() >= size { std::mem::take(room.spare) } else { vec![0; size] };
         Ok(Self::Memory { bytes, filled: 0, memory: Share::NONE })
@@ -118,7 +118,7 @@ impl StoredContent {
             Self::None | Self::Inline { .. } => 0,
             Self::Memory { filled, .. } if *filled < LEAST_MOVED => 0,
             Self::Memory { memory, filled, .. } => memory.bytes().min(*filled as u64),
-            // The disk has refused it before.
+            // The disk has already refused it.
             Self::File(content) if content.in_memory => 0,
             Self::File(content) => content.memory.bytes(),
         }
@@ -135,10 +135,10 @@ impl StoredContent {
         matches!(self, Self::File(_))
     }
 
-    /// Adds a piece where the others are, without a check of its bound.
+    /// Adds a piece to the others, without a check of its bound.
     pub(super) fn add_here(&mut self, piece: &[u8], bounds: &ContentBounds<'_>) -> io::Result<()> {
         match self {
-            // A request without content gets none.
+            // Requests without content get no pieces.
             Self::None => {}
             Self::Inline { size, .. } => *size += piece.len(),
             Self::Memory { bytes, filled, .. } => {
@@ -154,7 +154,7 @@ impl StoredContent {
         Ok(())
     }
 
-    /// Counts its memory and `more` bytes: the buffer that it is in, or a head that waits with it.
+    /// Counts its memory and `more` bytes: its buffer, or the head that waits with it.
     pub(super) fn count(&mut self, more: usize, bounds: &ContentBounds<'_>) {
         let (memory, size) = match self {
             Self::Inline { memory, .. } => (memory, more),
@@ -262,7 +262,7 @@ impl FileContent {
         })
     }
 
-    /// Calls `act`. If the disk refuses, and the content is small with `more` bytes, moves it to memory and calls `act`
+    /// Calls `act`. If the disk refuses, and the content with `more` bytes is small, moves it to memory and calls `act`
     /// again.
     fn try_or_in_memory(
         &mut self,
@@ -433,7 +433,7 @@ mod tests {
         let mut content = FileContent::new(u64::MAX, &bounds).expect("a file");
         let pieces = pieces([20_000, 30, 20_000, 100, 70_000]);
         content.add(&pieces[0], &bounds).expect("there is room");
-        // The full disk returns no bytes, so the content begins here.
+        // A read from the full disk returns no bytes, so the content begins here.
         content.file.replace(full());
         content.size = 0;
         content.add(&pieces[0], &bounds).expect("it fits into memory");

@@ -1,7 +1,7 @@
 //! Bounds for the request content that a process holds until its apps have it: memory, and open files.
 //!
-//! Most content is complete when its head has been read; it is not counted. All other content has a [`Share`] of each sum as
-//! long as it is held. [`uploads`](super::uploads) enforces the bounds.
+//! Most content is complete when its head has been read, and is not counted. All other content has a [`Share`] of each sum
+//! as long as it is held. [`uploads`](super::uploads) enforces the bounds.
 
 use super::bounds::{Share, Sum, usual};
 use oribi_config::{Settings, memory_allowed};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Content may have this fraction of the descriptors that a process may open: connections and files of responses need the
-/// others.
+/// rest.
 const PART_OF_DESCRIPTORS: u64 = 4;
 
 /// The unfinished requests of one connection may have this fraction of the memory.
@@ -22,7 +22,7 @@ const PART_OF_MEMORY: u64 = 8;
 /// The most files of the unfinished requests of one connection.
 const FILES_OF_CONNECTION: u64 = 16;
 
-/// The rate, in bytes a second, at which content does not age: its client is as good as one that has just come.
+/// The rate, in bytes a second, at which content does not age: its client counts as a new one.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
 /// The sums of all engines of a process.
@@ -85,7 +85,7 @@ impl<'a> ContentBounds<'a> {
         (self.budget.memory.bytes() > self.memory_total).then_some(Excess::Memory)
     }
 
-    /// Whether too much is still in memory while content is being moved to files: some room must be left, so that not every
+    /// Whether too much is still in memory while content is being moved to files: some room must remain, so that not every
     /// new piece has to move others.
     pub(super) fn is_memory_short(&self) -> bool {
         self.budget.memory.bytes() > self.memory_total - self.memory_total / PART_OF_MEMORY
@@ -131,8 +131,8 @@ impl Held {
         self.files += other.files;
     }
 
-    /// The burden that content is for others: its size, times the milliseconds by which it is late. It has been received for
-    /// `age`, and `received` bytes have come.
+    /// The burden that content is for others: its size multiplied by the milliseconds by which it is late. Its reception
+    /// began `age` ago, and `received` bytes have arrived.
     pub(super) fn weight(self, excess: Excess, age: Duration, received: u64) -> u128 {
         let amount = match excess {
             Excess::Memory => self.memory,
@@ -161,7 +161,7 @@ impl CountedFile {
     /// Another descriptor of the file, which counts as well.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn try_clone(&self) -> io::Result<Self> {
         let mut share = self.share.another();
         share.set(1);

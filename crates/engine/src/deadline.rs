@@ -5,7 +5,7 @@ use super::moment::Moment;
 use super::slots::{grow_gently, with_room};
 use std::time::Duration;
 
-/// The kinds of deadlines, each by the event that is waited for. A connection has at most one at a time.
+/// The kinds of deadlines, each named after the awaited event. A connection has at most one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Deadline {
@@ -13,7 +13,7 @@ pub(super) enum Deadline {
     Head = 0,
     /// The rest of the content.
     Content = 1,
-    /// The next request.
+    /// The next request on an idle connection.
     Idle = 2,
     /// Room in the socket for the next part of the response.
     Write = 3,
@@ -50,7 +50,8 @@ pub(super) struct Deadlines {
     lists: [List; KINDS],
     /// The number of deadlines of each kind.
     counts: [u32; KINDS],
-    /// No deadline expires before this time. It is recomputed only when it has come, so a check mostly compares two times.
+    /// No deadline expires before this time. It is recomputed only once it has passed, so most checks only compare two
+    /// times.
     quiet_until: Duration,
 }
 
@@ -66,7 +67,8 @@ impl Deadlines {
         self
     }
 
-    /// Shortens a kind to `lasts`. Running deadlines get that time from `now` on, unless they expire earlier.
+    /// Shortens a kind to `lasts`. Running deadlines of that kind expire after that time from `now` on, unless they expire
+    /// earlier.
     pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration, now: Duration) {
         let list = &mut self.lists[kind as usize];
         if list.lasts <= lasts {
@@ -89,7 +91,8 @@ impl Deadlines {
         self.set_here(index, kind, now);
     }
 
-    /// Like [`Deadlines::set`], inlined for the one place that every request passes: a call would cost as much as the work.
+    /// Like [`Deadlines::set`], inlined for the one place that every request passes, where a call would cost as much as the
+    /// work.
     #[inline(always)]
     pub(super) fn set_here(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.clear(index);
@@ -108,7 +111,7 @@ impl Deadlines {
         self.links[index as usize] = Link { previous: last, next: NONE, since: now.into(), kind: Some(kind) };
     }
 
-    /// Starts a deadline of which only `left` is left at the time `now`; at most its whole length.
+    /// Starts a deadline with only `left` remaining at the time `now`, at most its whole length.
     pub(super) fn set_rest(&mut self, index: u32, kind: Deadline, left: Duration, now: Duration) {
         let lasts = self.lists[kind as usize].lasts;
         let since = (now + left.min(lasts)).saturating_sub(lasts);
@@ -207,7 +210,7 @@ impl Deadlines {
         self.lists.iter().filter_map(ends).min()
     }
 
-    /// Whether a deadline has expired. All deadlines set later start at this time or after it.
+    /// Whether a deadline has expired. All deadlines set later start at this time or later.
     #[inline]
     pub(super) fn has_expired(&mut self, now: Duration) -> bool {
         now >= self.quiet_until && self.look_for_expired(now)

@@ -1,4 +1,4 @@
-//! The engine's interface for an edge, which drives an engine and has its pool to look after as well.
+//! The engine's interface for an edge, which drives both an engine and a pool.
 
 use super::answer::Lost;
 use super::connection::State;
@@ -32,10 +32,10 @@ impl<B: Backend> Engine<'_, B> {
     /// Waits once, at most for `most` and until the engine has something to do.
     ///
     /// # Errors
-    /// The backend cannot wait any more.
+    /// The backend can no longer wait.
     pub fn wait_at_most(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.send_batch();
-        // The sent bytes may have been the last of this engine.
+        // The sent bytes may have been the last work of this engine.
         let idle = self.run_queue.ready.is_empty()
             && self.run_queue.turns.is_empty()
             && self.run_queue.handled == self.run_queue.events.len()
@@ -70,19 +70,19 @@ impl<B: Backend> Engine<'_, B> {
         self.backend.watch_bell(bell)
     }
 
-    /// From now on keeps a list of exchanges whose clients go before they are answered: see [`Engine::take_lost`].
+    /// From now on keeps a list of exchanges whose clients disconnect before the answer: see [`Engine::take_lost`].
     pub fn note_lost_exchanges(&mut self) {
         self.observing.lost.get_or_insert_default();
     }
 
-    /// Returns an exchange whose client has gone before it was answered, or whose response was cut off.
+    /// Returns an exchange whose client disconnected before the answer, or whose response was cut off.
     /// [`Engine::conclude_lost`] follows.
     #[inline]
     pub fn take_lost(&mut self) -> Option<Lost> {
         self.observing.lost.as_mut()?.pop()
     }
 
-    /// The number of the connection of an exchange, if that connection carries others, too.
+    /// The number of the connection of an exchange, if that connection also carries others.
     #[inline]
     #[must_use]
     pub fn carrier_of(&self, exchange: ExchangeId) -> Option<u32> {
@@ -92,7 +92,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether the client has ended its side of the connection. It may wait for its answer all the same.
+    /// Whether the client has ended its side of the connection. It may still wait for its answer.
     #[must_use]
     pub fn client_has_ended(&self, exchange: ExchangeId) -> bool {
         let Name { place, serial } = exchange.into();
@@ -108,7 +108,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Ends the connection of an exchange that has it for itself, without sending anything. An exchange of a web server is
-    /// given up.
+    /// abandoned.
     pub fn hang_up(&mut self, exchange: ExchangeId) {
         let Name { place, serial } = exchange.into();
         match place {

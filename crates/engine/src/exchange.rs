@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 /// A complete request, taken out of the engine. Return it with `Engine::give_back`.
 ///
-/// It is larger than it looks and is passed on several times, so it is a box, which the engine reuses.
+/// Boxed, because it is larger than it looks and is passed on several times; the engine reuses the box.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) id: ExchangeId,
     pub(super) received: Box<Received>,
 }
 
-/// A request as far as it has been received, from its head on. A box that waits for its next request keeps only the memory of
-/// the layout.
+/// The received part of a request, from its head on. A box that waits for its next request keeps only the memory of the
+/// layout.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// The buffer with the head. The connection keeps it until the request is lent.
@@ -34,9 +34,9 @@ pub(super) struct Received {
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
     pub(super) trailers: ReceivedTrailers,
-    /// The time at which it was complete.
+    /// The time at which the request was complete.
     pub(super) complete_at: Moment,
-    /// The time at which it was lent.
+    /// The time at which the request was lent.
     pub(super) lent_at: Moment,
     /// The client, as far as it is known.
     pub(super) remote: Remote,
@@ -48,13 +48,13 @@ pub(super) struct Received {
     pub(super) variables: Option<Box<Variables>>,
     /// The bytes of a head that did not arrive as text (HTTP/2), or to which a field was added; otherwise empty.
     pub(super) text: Vec<u8>,
-    /// Its id, until it is lent; `None`: requests have no ids.
+    /// Its id, until it is lent; `None` without ids.
     pub(super) id: Option<Box<RequestId>>,
 }
 
 impl Received {
-    /// Whether the client sent it over https, as far as its head has been read. (This server's own connection counts in
-    /// `forwarded`, too; the variables may still be those of another connection.)
+    /// Whether the client sent it over https, as far as its head has been read. (`forwarded` also covers this server's own
+    /// connection; the variables may still be those of another connection.)
     #[inline]
     pub(super) fn is_https(&self) -> bool {
         self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
@@ -75,7 +75,7 @@ impl Received {
         self.content.movable() + self.variables.as_ref().map_or(0, |variables| variables.data.movable())
     }
 
-    /// The number of files that this would take.
+    /// The number of files needed to move them.
     pub(super) fn files_to_move(&self) -> u64 {
         let one = |content: &StoredContent| u64::from(content.movable() > 0 && !content.has_file());
         one(&self.content) + self.variables.as_ref().map_or(0, |variables| one(&variables.data))
@@ -93,7 +93,7 @@ impl Received {
     pub(super) fn describe(&mut self, encryption: Option<&Arc<Encryption>>) {
         match encryption {
             Some(encryption) => self.variables.get_or_insert_default().describe(encryption),
-            // These are of the request that was in this box before.
+            // The variables of the previous request in this box.
             None if self.variables.is_some() => self.variables = None,
             None => {}
         }

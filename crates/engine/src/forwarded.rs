@@ -1,9 +1,9 @@
-//! Reads the fields in which proxies describe a client (RFC 7239, and X-Forwarded-For and its like), as far as they are
-//! trusted.
+//! Reads the fields in which proxies describe a client (RFC 7239, and X-Forwarded-For and similar fields), as far as they
+//! are trusted.
 //!
 //! Each proxy appends its value at the right. So the search for the client begins at the right: it is the first address that
-//! does not belong to a trusted proxy. Scheme, host and port are those that the proxy next to that client has written. Values
-//! to the left were sent by the client, and are ignored.
+//! does not belong to a trusted proxy. Scheme, host and port are those written by the proxy next to that client. Values to
+//! the left were sent by the client, and are ignored.
 
 use super::remote::Remote;
 use core::net::IpAddr;
@@ -13,10 +13,10 @@ use oribi_message::{KnownField, RequestHead, Span};
 use oribi_proto::forwarded::{Element, Node, elements, members, node};
 use oribi_proto::h1::is_authority;
 
-/// The way of a request to this server, beside its peer and its head.
+/// The facts about a request beside its peer and its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forwarded {
-    /// The client has sent it over a secure connection: as a trusted proxy says, or otherwise as this server sees itself.
+    /// Whether the client used a secure connection, according to a trusted proxy, or else to this server's own connection.
     pub(super) https: bool,
     /// The span, in the head, of the port that clients connect to, if Host does not name it.
     pub(super) port: Option<Span>,
@@ -30,7 +30,7 @@ pub(super) struct Belief {
     pub(super) client: Option<Node>,
     pub(super) https: Option<bool>,
     pub(super) host: Option<ForwardedHost>,
-    /// The span of the port that the client has connected to.
+    /// The span of the port that the client connected to.
     pub(super) port: Option<Span>,
 }
 
@@ -42,8 +42,7 @@ pub(super) struct ForwardedHost {
     pub(super) value: Span,
 }
 
-/// Forwarded and the X-Forwarded fields of a request contradict each other: a proxy has written one of them, the client the
-/// other.
+/// Forwarded and the X-Forwarded fields of a request contradict each other: a proxy wrote one of them, the client the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contradiction;
 
@@ -73,8 +72,8 @@ impl Belief {
         }
     }
 
-    /// Reads X-Forwarded-For and its like. The same proxy writes the same position, counted from the right, in each of them;
-    /// a proxy that writes one value instead of appending it has written the only one.
+    /// Reads X-Forwarded-For and similar fields. The same proxy writes the same position, counted from the right, in each of
+    /// them; a proxy that replaces the value instead of appending one wrote the only value.
     fn of_each(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let believed = proxies.fields;
         let mut belief = Self::default();
@@ -106,7 +105,7 @@ impl Belief {
         belief
     }
 
-    /// Reads Forwarded.
+    /// Reads the standard field, Forwarded.
     fn of_standard(head: RequestHead<'_>, proxies: &Proxies) -> Self {
         let mut belief = Self::default();
         for element in values(head, KnownField::Forwarded).flat_map(elements) {
@@ -121,8 +120,8 @@ impl Belief {
         belief
     }
 
-    /// Notes the client that a trusted proxy names. Returns whether that is a trusted proxy, too, which knows its own client.
-    /// A name that is no address, such as `unknown`, is ignored; then the proxy counts as the client.
+    /// Notes the client that a trusted proxy names. Returns whether that is also a trusted proxy, which names its own
+    /// client. A name that is not an address, such as `unknown`, is ignored; then the proxy counts as the client.
     fn goes_on_behind(&mut self, client: Option<Node>, proxies: &Proxies) -> bool {
         let Some(client) = client else { return false };
         self.client = Some(client);
@@ -153,7 +152,7 @@ fn all_members<'a>(head: RequestHead<'a>, name: KnownField) -> impl Iterator<Ite
     values(head, name).flat_map(members)
 }
 
-/// Whether a scheme means a secure connection; `None`: it is not known. Some proxies send the schemes of WebSocket.
+/// Whether a scheme means a secure connection; `None` if unknown. Some proxies send the schemes of WebSocket.
 fn is_secure(scheme: &[u8]) -> Option<bool> {
     let is = |names: [&str; 2]| names.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
     if is(["https", "wss"]) { Some(true) } else { is(["http", "ws"]).then_some(false) }

@@ -18,7 +18,7 @@ pub(super) enum Framing<'e> {
 }
 
 /// The content of one stream is not framed further while more bytes than this wait for the socket. So streams share a
-/// connection frame by frame, however much each of them has.
+/// connection frame by frame, independently of their amounts of content.
 pub(super) const FRAMED_BYTES: usize = 64 << 10;
 
 /// A stream of HTTP/2.
@@ -28,7 +28,7 @@ pub(super) struct Http2<'e> {
     pub(super) frames: &'e mut Frames,
     /// The number of bytes that may be framed now, so that other streams get their turn.
     pub(super) room: u64,
-    /// No more could be framed now.
+    /// Whether no more could be framed now.
     pub(super) blocked: bool,
 }
 
@@ -39,35 +39,35 @@ pub(super) struct Terms<'e> {
     pub(super) size: Option<u64>,
     /// Whether the connection may serve another request (HTTP).
     pub(super) persist: bool,
-    /// Fields that the server adds (HTTP; a web server in front adds its own), and prepared fields.
+    /// The fields of the server (HTTP; a web server in front adds its own), and prepared fields.
     pub(super) preset: h1::Preset<'e>,
 }
 
 /// The fate of a connection with one exchange at a time after the response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It can serve the next request.
+    /// The connection can serve the next request.
     Reuse,
-    /// It ends.
+    /// The connection ends with the response.
     Close,
 }
 
 /// The interface by which each protocol writes a response.
 pub(super) trait Frame {
-    /// Whether the final response has been begun.
+    /// Whether the final response has begun.
     fn begun(&self) -> bool;
 
     /// Whether all of the announced content has been written.
     fn is_complete(&self) -> bool;
 
-    /// Writes the head. If it is invalid, nothing is written.
+    /// Writes the head, or nothing if it is invalid.
     ///
     /// # Errors
     /// The reason why the head is invalid.
     fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str>;
 
-    /// Writes the framing in front of up to `size` bytes of content, and returns the number of bytes that may follow it. 0: do
-    /// not send the rest.
+    /// Writes the framing before up to `size` bytes of content, and returns the number of bytes that may follow it; 0 to
+    /// drop the rest.
     fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64;
 
     /// Takes content that cannot be framed yet: the next `left` bytes of `rest`. Returns the number of them that the response
@@ -76,13 +76,14 @@ pub(super) trait Frame {
         0
     }
 
-    /// Writes the framing behind the content that was announced last.
+    /// Writes the framing after the content that was announced last.
     fn suffix(&mut self, out: &mut Vec<u8>);
 
     /// Writes the end of the response.
     fn end(&mut self, out: &mut Vec<u8>) -> End;
 
-    /// Writes the end of the response with trailers, which have been checked. A response without a place for them drops them.
+    /// Writes the end of the response with trailers, which have been checked. A response that cannot contain trailers drops
+    /// them.
     fn end_with(&mut self, _trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         self.end(out)
     }
@@ -108,7 +109,7 @@ pub(super) trait Frame {
             if admitted == 0 {
                 break;
             }
-            // Most content is one part, and all of it is sent.
+            // Most content is one part, sent completely.
             if admitted == size
                 && let [part] = parts
             {
@@ -169,7 +170,7 @@ impl Frame for h1::Machine {
 
     fn end_with(&mut self, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         if !trailers.is_empty() {
-            // They have been checked, and the head has been written.
+            // The trailers have been checked, and the head has been written.
             let _ = self.write_trailers(trailers, out);
         }
         self.end(out)
@@ -283,7 +284,7 @@ impl Frame for Http2<'_> {
 #[inline]
 pub(super) fn finish(machine: &mut h2::Machine, id: u32, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) {
     if !trailers.is_empty() {
-        // They have been checked, and the head has been written.
+        // The trailers have been checked, and the head has been written.
         let _ = machine.write_trailers(id, trailers, out);
     }
     match machine.finish(id, out) {
@@ -332,7 +333,7 @@ impl Frame for Framing<'_> {
 
     fn postpone(&mut self, left: u64, rest: &mut Rest<'_>) -> u64 {
         match self {
-            // Content that these protocols do not admit is never sent.
+            // Content that these protocols do not permit is never sent.
             Self::Http(_) | Self::FastCgi(_) => 0,
             Self::Http2(stream) => stream.postpone(left, rest),
         }

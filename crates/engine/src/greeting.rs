@@ -1,7 +1,7 @@
-//! Reads the PROXY header, which a proxy that only passes on bytes sends before the bytes of its client.
+//! Reads the PROXY header, which a proxy on the level of TCP sends before the bytes of its client.
 //!
-//! It is read once, before everything else on a connection. Bytes behind it are the client's, and stay in the buffer. On an
-//! encrypted connection, too, the header comes in clear text: the handshake begins behind it.
+//! It is read once, before everything else on a connection. Bytes after it are the client's, and stay in the buffer. Even on
+//! an encrypted connection, the header arrives in clear text: the handshake follows it.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -19,7 +19,7 @@ impl<B: Backend> Engine<'_, B> {
         self.connections[index].state = State::Greeting;
     }
 
-    /// Receives until the PROXY header is complete, and goes on with the bytes behind it.
+    /// Receives until the PROXY header is complete, and continues with the bytes after it.
     pub(super) fn receive_greeting(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Reads the header from the received bytes, and then the request behind it.
+    /// Reads the header from the received bytes, and then the request after it.
     pub(super) fn read_greeting(&mut self, index: u32) -> Still {
         let Connection { input, listener, remote, .. } = &mut self.connections[index];
         let ProxyProtocol::Required(versions) = self.listeners[usize::from(*listener)].proxy_protocol else {
@@ -88,8 +88,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether a peer may name its client in a PROXY header. Peers that are trusted in fields may, and no others; if none are
-    /// configured, every peer may.
+    /// Whether a peer may name its client in a PROXY header. Only peers with trusted fields may; if none are configured,
+    /// every peer may.
     pub(super) fn may_greet(&self, peer: Peer) -> bool {
         let proxies = &self.settings.proxies;
         let may = match peer {
@@ -102,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
                 Peer::Internet(address) => address.to_string(),
                 Peer::Local => "a local peer".to_owned(),
             };
-            log::warn!("turned {name} away: this listener is for proxies, and it is none of --trusted-proxies");
+            log::warn!("refused {name}: this listener is for proxies, and it is not in --trusted-proxies");
         }
         may
     }

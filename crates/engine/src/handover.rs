@@ -1,7 +1,7 @@
-//! Hands connections over to an engine in another process, and takes over those of others.
+//! Hands connections over to an engine in another process, and takes over connections from others.
 //!
-//! A connection can change hands between two requests: then its only state is its socket, the received bytes of its next
-//! request, and the few facts of a [`Record`]. While it has a request, it stays.
+//! A connection can move between two requests: then its only state is its socket, the received bytes of its next request,
+//! and the few facts of a [`Record`]. During a request, it stays.
 
 use super::accept::Accepting;
 use super::connection::{Connection, Reading, State};
@@ -27,7 +27,8 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.hands_over = true;
         if self.listeners.iter().any(|listener| listener.tls.is_some()) {
-            // An encrypted connection cannot change hands: only this process has its keys. So it ends in good order.
+            // An encrypted connection cannot be handed over, because only this process has its keys. So it ends after its
+            // next response.
             self.part();
             self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, self.backend.now());
         } else {
@@ -49,7 +50,7 @@ impl<B: Backend> Engine<'_, B> {
                 Ok(()) => self.tally.count(Counter::ConnectionsHandedOver),
                 Err(error) => {
                     if !self.adopt(record, descriptor) {
-                        log::error!("a connection was lost that could not be handed over");
+                        log::error!("a connection that could not be handed over was closed");
                         self.tally.count(Counter::ConnectionsClosed);
                     }
                     return Err(error);
@@ -65,7 +66,7 @@ impl<B: Backend> Engine<'_, B> {
         let waits = match &connection.state {
             State::Reading(Reading { request, .. }) => request.is_none() && connection.machine.awaits_head(),
             State::Carrying(carrier) => {
-                // The state that an HTTP/2 client and its machine share has no place in a record.
+                // The state that an HTTP/2 client and its machine share does not fit into a record.
                 !carrier.speaks_http2()
                     && carrier.carries() == 0
                     && carrier.is_between_messages()
@@ -108,8 +109,8 @@ impl<B: Backend> Engine<'_, B> {
         Some((record, descriptor))
     }
 
-    /// Continues a connection that another engine has handed over. `false`: it is lost, because the system refuses or this
-    /// server has no listener for its protocol.
+    /// Continues a connection that another engine has handed over. `false` if it is lost, because the operating system
+    /// refuses or this server has no listener for its protocol.
     pub fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         let adopted = self.adopt(record, descriptor);
         if adopted {
@@ -119,8 +120,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
-        // A PROXY header that has not come yet is read here, if the listener is still the same. No connection from another
-        // process is encrypted.
+        // A PROXY header that has not arrived yet is read here, if the listener is still the same. No connection from
+        // another process is encrypted.
         let speaks = |listener: &&oribi_listen::Listener| {
             let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
             listener.protocol == record.protocol && (record.greeted || greets)

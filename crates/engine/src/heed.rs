@@ -1,7 +1,7 @@
 //! Applies Forwarded and X-Forwarded-* of trusted proxies, and removes those of everyone else (`--strip-forwarded`).
 //!
 //! The client's address replaces the peer's, and Host refers to the bytes of the forwarded host in the same head, so nothing
-//! is copied. A connection is trusted, or not, from its beginning. Workers behind an edge get the outcome.
+//! is copied. A connection is trusted, or not, from its beginning. Workers behind an edge get the result.
 
 use super::Engine;
 use super::exchange::Received;
@@ -85,7 +85,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Logs, but not often, why a request is refused whose fields contradict each other.
+    /// Logs, at limited frequency, why a request with contradicting fields is refused.
     #[cold]
     pub(super) fn tell_of_contradiction(&mut self, Contradiction: Contradiction) {
         let now = self.backend.now();

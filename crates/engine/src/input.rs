@@ -2,11 +2,11 @@
 
 use oribi_message::Span;
 
-/// Size of a pooled buffer: nearly every head fits, with the content of a form behind it.
+/// Size of a pooled buffer: nearly every head fits, with the content of a form after it.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
 /// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. An edge that napped has received the
-/// requests of hundreds of connections before it hands over the first, and all buffers come back together.
+/// requests of hundreds of connections before it hands over the first, and all buffers are returned together.
 const POOLED: usize = 512;
 
 /// Unused buffers. The last one given back is used first, because it is most likely in the cache.
@@ -25,7 +25,7 @@ impl Pool {
     }
 }
 
-/// The received bytes of a connection: the head of the present request, which is kept until its exchange is over, and unread
+/// The received bytes of a connection: the head of the current request, which is kept until its exchange is over, and unread
 /// bytes. An empty input owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Input {
@@ -33,9 +33,9 @@ pub(super) struct Input {
     // Like a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
     start: u32,
     end: u32,
-    /// The span of the present request's head.
+    /// The span of the current request's head.
     pub(super) head: Option<Span>,
-    /// This buffer contains content of the present request, so nothing in it may move.
+    /// Whether this buffer contains content of the current request, so that nothing in it may move.
     pub(super) pinned: bool,
 }
 
@@ -69,12 +69,12 @@ impl Input {
         &self.bytes[..self.end as usize]
     }
 
-    /// The bytes of memory that it has.
+    /// The bytes of memory that the input owns.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes of the present head.
+    /// The bytes of the current head.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
         self.head.map_or(&[], |span| span.of(&self.bytes))
@@ -85,7 +85,7 @@ impl Input {
         self.start += count as u32;
     }
 
-    /// Returns room to receive into, never empty. `largest_head` is the limit for the size of a head.
+    /// Returns room to receive into, which is never empty. `largest_head` is the limit for the size of a head.
     #[inline]
     pub(super) fn room(&mut self, pool: &mut Pool, largest_head: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
@@ -119,7 +119,7 @@ impl Input {
         }
     }
 
-    /// Ends the present request, and gives the buffer back if nothing is unread.
+    /// Ends the current request, and gives the buffer back if nothing is unread.
     #[inline]
     pub(super) fn end_request(&mut self, pool: &mut Pool) {
         self.head = None;
@@ -137,7 +137,7 @@ impl Input {
         }
     }
 
-    /// Drops everything.
+    /// Drops all bytes, and gives the buffer back.
     #[inline]
     pub(super) fn release(&mut self, pool: &mut Pool) {
         pool.give(std::mem::take(&mut self.bytes));

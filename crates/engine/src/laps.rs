@@ -11,17 +11,17 @@ use oribi_log::Parts;
 use oribi_stats::totals::Tally;
 use std::time::Duration;
 
-/// The times of a request that was handed out. There is one of these for each connection, so it is small: the first two
-/// durations, which are mostly short, are limited to 71 minutes.
+/// The times of a request that was handed out. Each connection has one, so it is small: the first two durations, which are
+/// mostly short, are limited to 71 minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Laps {
-    /// The request was complete.
+    /// The time at which the request was complete.
     complete: Moment,
     /// Microseconds from then until a worker took it.
     queue: u32,
-    /// Microseconds from then until the final response began; 0: it has not begun.
+    /// Microseconds from then until the final response began; 0 if it has not begun.
     first: u32,
-    /// The app's part of the response ended at this time.
+    /// The time at which the app's part of the response ended.
     ended: Moment,
 }
 
@@ -61,7 +61,7 @@ fn append_milliseconds(nanoseconds: u64, text: &mut Vec<u8>) {
 }
 
 impl Laps {
-    /// A lane takes the request at `now`, or an edge puts it into its queue.
+    /// The times of a request that a lane takes at `now`, or that an edge puts into its queue.
     #[inline]
     pub(super) fn new(complete: Moment, now: Duration) -> Self {
         let queue = microseconds(Moment::from(now).since(complete));
@@ -103,8 +103,8 @@ impl Laps {
 }
 
 impl Laps {
-    /// The parts of a response whose last byte was sent, or whose client left, at `now`. An app that has not finished ends
-    /// then.
+    /// The parts of a response whose last byte was sent, or whose client disconnected, at `now`. An app that has not
+    /// finished counts as ended then.
     pub(super) fn parts(&self, now: Moment) -> Parts {
         let ended = self.ended.min(now);
         // Another process reports when it took the request.

@@ -1,10 +1,10 @@
-//! Gives memory back to the system when a burst of traffic is over.
+//! Gives memory back to the operating system when a burst of traffic is over.
 //!
-//! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests come,
-//! and wrong for the hours after. An app's own memory for large content stays as well, in the same allocator. The engine
-//! counts the bytes that have come and gone: once they were many, and few more have followed for a moment, it empties its
-//! pools and makes the allocator give back all free pages. Little traffic never leads to that, and neither does a pause
-//! between requests.
+//! Freed memory stays with the allocator, and pools keep buffers for the next requests. That is right while requests arrive,
+//! and wrong for the hours after. An app's own memory for large content also stays in the same allocator. The engine counts
+//! the bytes that were received and sent: once they were many, and few more have followed for a moment, it empties its pools
+//! and makes the allocator give back all free pages. Little traffic never leads to that, and neither does a pause between
+//! requests.
 
 use super::Engine;
 use super::{input, output};
@@ -12,37 +12,37 @@ use oribi_io::Backend;
 use oribi_io::process::give_back_freed_memory;
 use std::time::Duration;
 
-/// A burst: this many bytes have come and gone since memory was last given back. Fewer leave too little behind.
+/// A burst: this many bytes were received and sent since memory was last given back. Fewer would leave too little memory.
 const BURST: u64 = 16 << 20;
 
-/// A burst is over when fewer bytes than these have followed in a [`PAUSE`]: probes and open connections go on.
+/// A burst is over when fewer bytes than these have followed in a [`PAUSE`]: probes and open connections continue.
 const TRICKLE: u64 = 256 << 10;
 
 /// The time for which a burst must be over.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Detects bursts that have left memory behind. It counts the bytes that have come and gone since the engine was made, or
-/// since earlier.
+/// Detects bursts that have left memory behind. It counts the bytes that were received and sent since the engine was
+/// created, or earlier.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// Bytes when memory was last given back.
     given_back: u64,
-    /// The time of the next check whether the burst is over; `None`: there was none.
+    /// The time of the next check whether the burst is over; `None` without a burst.
     look: Option<Duration>,
     /// Bytes at the last check.
     seen: u64,
 }
 
 impl Leftovers {
-    /// Starts with nothing left of the first `moved` bytes.
+    /// Starts after `moved` bytes that have left no memory.
     pub(super) fn since(moved: u64) -> Self {
         Self { given_back: moved, ..Self::default() }
     }
 
-    /// Whether a burst has begun and was not noticed before.
+    /// Whether a new burst has begun.
     #[inline]
     fn has_begun(&mut self, moved: u64, now: Duration) -> bool {
-        // Another process may have written over the number in memory.
+        // Another process may have overwritten the number in memory.
         let begins = self.look.is_none() && moved.wrapping_sub(self.given_back) >= BURST;
         if begins {
             (self.look, self.seen) = (Some(now + PAUSE), moved);
@@ -70,7 +70,7 @@ impl Leftovers {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Looks for a new burst, and returns how long the wait that begins now may last, at most `timeout`.
+    /// Checks for a new burst, and returns how long the wait that begins now may last, at most `timeout`.
     #[inline]
     pub(super) fn look_for_burst(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let begins = self.memory.leftovers.has_begun(self.tally.moved(), self.backend.now());

@@ -11,7 +11,7 @@ use oribi_io::Backend;
 use oribi_message::{KnownField, RequestHead};
 
 impl<B: Backend> Engine<'_, B> {
-    /// Hands out a complete request; `None` if its client has gone meanwhile.
+    /// Hands out a complete request; `None` if its client has disconnected meanwhile.
     #[inline]
     pub(super) fn lend(&mut self, place: Place) -> Option<Exchange> {
         let exchange = match place {
@@ -80,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// The bytes that came behind a request for another protocol.
+/// The bytes that arrived after a request for another protocol.
 #[inline(never)]
 fn early_bytes(input: &Input, received: &Received) -> Option<Box<EarlyBytes>> {
     let bytes = if received.text.is_empty() { input.head_bytes() } else { &received.text };

@@ -7,12 +7,12 @@
 //!    memory or in a file (`content`);
 //! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands out the complete [`Exchange`]. From then on **the engine is not
 //!    borrowed** and others may drive it;
-//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`response`, `framing`), and the engine
-//!    sends it, or queues it behind output that already waits (`send`, `output`);
+//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`response`, `framing`), and the
+//!    engine sends it, or queues it after output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
 //! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles
-//! connections that carry several requests at once. The engine knows machines, never a language, and makes no system calls
+//! connections that carry several requests at once. The engine uses machines, never a language, and makes no system calls
 //! except those of the backend.
 #![forbid(unsafe_code)]
 
@@ -120,9 +120,9 @@ const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Serving, but each response is the last on its connection.
+    /// Each response is the last on its connection, but the engine still serves.
     Parting,
-    /// Answers the requests of accepted connections, with `Connection: close`.
+    /// The engine answers the requests of accepted connections, with `Connection: close`.
     Stopping,
 }
 
@@ -141,7 +141,7 @@ pub struct Engine<'a, B: Backend> {
     /// Exchanges whose sockets hosts have hijacked.
     taken: Taken,
     stage: Stage,
-    /// Connections are passed to another engine: see [`Engine::begin_to_hand_over`].
+    /// Whether connections are passed to another engine: see [`Engine::begin_to_hand_over`].
     hands_over: bool,
     run_queue: RunQueue,
     batching: Batching,
@@ -154,7 +154,7 @@ pub struct Engine<'a, B: Backend> {
     server_fields: ServerFields<'a>,
     observing: Observing,
     tally: Tally,
-    /// Something was written to the watched pipe.
+    /// Whether a byte was written to the watched pipe.
     woken: bool,
 }
 
@@ -163,7 +163,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// [`Engine::take_wake`].
     ///
     /// # Errors
-    /// The system refuses to watch the listeners.
+    /// The operating system refuses to watch the listeners.
     pub fn new(
         backend: B,
         settings: &'a Settings,
@@ -177,7 +177,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Creates an engine that accepts connections at `doors`, which belong to `listeners`.
     ///
     /// # Errors
-    /// The same as for [`Engine::new`].
+    /// As for [`Engine::new`].
     pub fn with_doors(
         mut backend: B,
         settings: &'a Settings,
@@ -228,10 +228,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         })
     }
 
-    /// Waits for the next complete request. `None`: check [`Engine::take_wake`] and [`Engine::finished`], then call again.
+    /// Waits for the next complete request. After `None`, check [`Engine::take_wake`] and [`Engine::finished`], then call
+    /// again.
     ///
     /// # Errors
-    /// The backend cannot wait any more.
+    /// The backend can no longer wait.
     pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
             match self.next(true)? {
@@ -245,7 +246,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Returns the next complete request, if there is one without waiting.
     ///
     /// # Errors
-    /// The backend cannot report events any more.
+    /// The backend can no longer report events.
     pub fn next_exchange_now(&mut self) -> io::Result<Next<Exchange>> {
         self.next(false)
     }
@@ -256,7 +257,8 @@ impl<'a, B: Backend> Engine<'a, B> {
             self.join_line();
         }
         loop {
-            // The app takes long: requests of other connections are read before the last connection has its next turn.
+            // The app takes a long time: requests of other connections are read before the last connection has its next
+            // turn.
             let is_slow = self.backend.now() > self.batching.news_due;
             if is_slow {
                 self.look(Some(Duration::ZERO))?;
@@ -293,7 +295,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Returns a waiter of the backend.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn waiter(&self) -> io::Result<B::Waiter> {
         self.backend.waiter()
     }
@@ -301,7 +303,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Handles everything that needs no waiting, without handing out a request; returns the time until something else is due.
     ///
     /// # Errors
-    /// The backend cannot report events any more.
+    /// The backend can no longer report events.
     pub fn attend(&mut self) -> io::Result<Option<Duration>> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
@@ -309,12 +311,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(if self.run_queue.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
     }
 
-    /// Sends pending output now instead of with the next wait, if the host may take long.
+    /// Sends pending output now instead of with the next wait, if the host may take a long time.
     #[inline]
     pub fn submit(&mut self) {
         if !self.batching.prompt {
             self.send_batch();
-            // The host may end the process.
+            // The host may end the process, so the counters are settled now.
             self.tally.settle();
             self.backend.submit();
             self.leave_untaken_to_others();
@@ -337,7 +339,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Serves connections without handing out a request: for a lane whose app is waiting.
     ///
     /// # Errors
-    /// The backend cannot wait any more.
+    /// The backend can no longer wait.
     pub fn turn(&mut self) -> io::Result<()> {
         self.leave_line();
         while self.handle_event() {}
@@ -346,7 +348,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(())
     }
 
-    /// Whether something was written to the watched pipe since the last call.
+    /// Whether a byte was written to the watched pipe since the last call.
     pub fn take_wake(&mut self) -> bool {
         std::mem::take(&mut self.woken)
     }
@@ -354,7 +356,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Takes part in `census` from now on: leaves connections to others when it has more than its share.
     ///
     /// # Errors
-    /// The system refuses to watch the bell.
+    /// The operating system refuses to watch the bell.
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.acceptance.census = Some(census);
         self.watch_bell()
@@ -384,13 +386,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.answering
     }
 
-    /// Whether this engine was told to stop, or to hand over, and has no connection left.
+    /// Whether this engine is stopping or handing over, and has no connection left.
     #[must_use]
     pub fn finished(&self) -> bool {
         (self.stage == Stage::Stopping || self.hands_over) && self.connections.len() == 0
     }
 
-    /// Whether this engine was told to stop.
+    /// Whether this engine is stopping.
     #[must_use]
     pub(crate) fn stops(&self) -> bool {
         self.stage == Stage::Stopping
@@ -414,7 +416,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.leave_clients();
     }
 
-    /// From now on makes each HTTP response the last on its connection, so that clients connect anew.
+    /// From now on makes each HTTP response the last on its connection, so that clients connect again.
     pub fn part(&mut self) {
         if self.stage == Stage::Serving {
             self.stage = Stage::Parting;
@@ -422,9 +424,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Updates the clock before a response of a caller that has kept the engine waiting: deadlines and the access log count
-    /// from now on. With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been
-    /// called yet.
+    /// Updates the clock before a response of a caller that kept the engine waiting: deadlines and the access log count from
+    /// now on. With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been called
+    /// yet.
     #[inline]
     pub fn catch_up(&mut self, stopping: bool) {
         self.backend.read_clock();

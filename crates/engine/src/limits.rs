@@ -8,7 +8,7 @@ use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
 use oribi_stats::totals::Counter;
 
-/// The refusals of requests with a counter of their own limit. Requests that come too late are counted elsewhere.
+/// The refusals of requests with a counter of their own limit. Requests that arrive too late are counted elsewhere.
 const REFUSALS: [(Refusal, Counter); 12] = [
     (Refusal::HEAD_LENGTH, Counter::LimitHeaderSize),
     (Refusal::TRAILER_LENGTH, Counter::LimitHeaderSize),
@@ -33,14 +33,14 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Counts the end of a connection that was idle for too long after `asked` requests, or that has never sent one. In a
-    /// server that stops or hands over, idle connections end before their time.
+    /// server that stops or hands over, idle connections end early.
     pub(super) fn count_idle_end(&self, asked: u32) {
         if self.stage != Stage::Stopping && !self.hands_over {
             self.tally.count(if asked > 0 { Counter::LimitKeepaliveTimeout } else { Counter::ConnectionsSilent });
         }
     }
 
-    /// Counts a stream of HTTP/2 that the server has reset with this code, if it has.
+    /// Counts a stream of HTTP/2 that the server reset with this code, if it did.
     pub(super) fn count_reset(&self, code: Option<ErrorCode>) {
         let Some(code) = code else { return };
         self.tally.count(Counter::Http2ResetsByServer);
@@ -49,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Logs and counts the end of an HTTP/2 connection on which a rule was broken, or a bound reached.
+    /// Logs and counts the end of an HTTP/2 connection on which the client broke a rule or reached a bound.
     pub(super) fn note_violation(&self, violation: Violation) {
         log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
         self.tally.count(match violation.excess() {

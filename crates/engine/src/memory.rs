@@ -1,4 +1,4 @@
-//! Memory that an engine uses again for the next requests.
+//! Memory that an engine reuses for the next requests.
 
 use super::answer::Draft;
 use super::body::Gap;
@@ -18,7 +18,7 @@ pub(super) struct Memory {
     pub(super) spare_drafts: Vec<Box<Draft>>,
     pub(super) inputs: input::Pool,
     pub(super) outputs: output::Pool,
-    /// The places of content in the response that is being framed.
+    /// The positions of content in the response that is being framed.
     pub(super) gaps: Vec<Gap>,
     /// The layout for the next head.
     pub(super) blank: Box<Received>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A time for tables with an entry for each connection, in nanoseconds, which last for centuries.
+/// A time for tables with an entry for each connection, in nanoseconds, enough for centuries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 

@@ -5,7 +5,7 @@ use oribi_host::ExchangeId;
 /// The table and index of an exchange's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The present exchange of the connection with this number (HTTP/1).
+    /// The current exchange of the connection with this number (HTTP/1).
     Connection(u32),
     /// The stream with this number, which shares its connection with others (FastCGI).
     Stream(u32),

@@ -9,31 +9,31 @@ use oribi_config::{Settings, Timeouts};
 use oribi_log::{AccessLog, SlowLog};
 use std::time::Duration;
 
-/// The observers of requests. Each is off unless the settings ask for it.
+/// The observers of requests. Each is off unless the settings turn it on.
 pub(super) struct Observing {
-    /// `None`: requests are not part of traces.
+    /// The traces, if requests are part of traces.
     pub(super) traces: Option<Traces>,
-    /// `None`: no spans are exported.
+    /// The sender of spans, if spans are exported.
     pub(super) spans: Option<Spans>,
-    /// A request with a span was handed out: the end of its app's work is measured.
+    /// Whether a request with a span was handed out, so that the end of its app's work is measured.
     pub(super) measures_one: bool,
-    /// `None`: requests are not counted by routes.
+    /// The routes by which requests are counted, if any.
     pub(super) routes: Option<Routes>,
     pub(super) shown: Shown,
-    /// The durations of the parts of requests are measured.
+    /// Whether the durations of the parts of requests are measured.
     pub(super) measures: bool,
     pub(super) access_log: Option<AccessLog>,
-    /// `None`: slow requests are not logged.
+    /// The log of slow requests, if any.
     pub(super) slow_log: Option<SlowLog>,
     /// The time of the last log line about contradicting fields.
     pub(super) contradiction_told: Option<Duration>,
-    /// The exchanges that were given back and whose clients have gone before they were answered; `None`: this process is no
+    /// The exchanges that were given back and whose clients disconnected before the answer; `None` if this process is not an
     /// edge.
     pub(super) lost: Option<Vec<Lost>>,
 }
 
 impl Observing {
-    /// The parts that the settings ask for.
+    /// The observers that the settings turn on.
     pub(super) fn new(settings: &Settings, access_log: Option<AccessLog>) -> Self {
         let spans = Spans::new(settings);
         Self {

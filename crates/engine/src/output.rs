@@ -1,7 +1,7 @@
 //! Queues response bytes that wait for room in the socket.
 //!
 //! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only waiting bytes.
-//! Framing is written directly into the last segment; see [`Output::tail`]. Where too much waits, segments move to a file
+//! Framing is written directly into the last segment; see [`Output::tail`]. Beyond a limit, segments move to a file
 //! (`spooled`).
 
 pub(super) mod spooled;
@@ -35,7 +35,7 @@ const POOLED: usize = 64;
 /// The most memory that a kept output may own: most responses fit.
 const POOLED_BYTES: usize = 16 << 10;
 
-/// The least bytes that another queue takes over without a copy: for fewer, a segment of their own costs more.
+/// The least bytes that another queue takes over without a copy: for fewer, a separate segment costs more.
 const SHARED_BYTES: usize = 4 << 10;
 
 /// Unused outputs. The last one given back is used first, because it is most likely in the cache.
@@ -77,23 +77,23 @@ pub(super) struct Output {
     sent: usize,
     /// Bytes sent since the deadline for writing was last set.
     pub(super) progress: usize,
-    /// The deadline for writing has been set.
+    /// Whether the deadline for writing has been set.
     pub(super) timed: bool,
     /// The memory of a segment that has been sent.
     spare: Vec<u8>,
-    /// Responses in it that are complete.
+    /// The complete responses in the output.
     pub(super) unsent: Vec<Unsent>,
     /// Bytes that wait in the spool.
     spooled: u64,
-    /// Its part of the memory that responses hold; zero if a socket takes all of the output at once.
+    /// The output's part of the memory that responses hold; zero if a socket takes all of the output at once.
     pub(super) share: Share,
-    /// It has files that have not been checked: they may be in memory.
+    /// Whether the output has unchecked files, which may be in memory.
     unknown_files: bool,
-    /// Bytes of its files that are in memory.
+    /// Bytes of the output's files that are in memory.
     of_files: u64,
-    /// A part of it has been in the spool.
+    /// Whether a part of the output has been in the spool.
     pub(super) was_spooled: bool,
-    /// The spool has refused a part of it.
+    /// Whether the spool has refused a part of the output.
     pub(super) was_refused: bool,
 }
 
@@ -124,11 +124,11 @@ enum Segment {
 /// The result of sending all waiting bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// All was sent.
+    /// All bytes were sent.
     All,
     /// The socket is full; the next event of the socket continues.
     Later,
-    /// A long file has used its turn; go on without waiting for an event.
+    /// A long file has used its turn; continue without waiting for an event.
     Turn,
     /// The connection is broken.
     Broken,
@@ -148,8 +148,8 @@ impl Output {
         self.closed_bytes + self.tail.len() - self.sent
     }
 
-    /// Returns the end of the queue, for appending. This is never a segment of which a part has been sent, because the writer
-    /// may still change its last bytes.
+    /// Returns the end of the queue, for appending. This is never a partly sent segment, because the writer may still change
+    /// its last bytes.
     #[inline]
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
@@ -167,7 +167,6 @@ impl Output {
         self.closed.push_back(Segment::Bytes(bytes));
     }
 
-    /// Appends bytes.
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8]) {
         let tail = self.tail();
@@ -220,11 +219,11 @@ impl Output {
         self.waiting() as u64 + self.spooled + of_files.sum::<u64>()
     }
 
-    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts in memory are not copied:
-    /// both queues share them until this one has passed on the rest of their segment.
+    /// Moves the first `size` bytes to the end of another queue; at least that many must wait. Large parts in memory are not
+    /// copied: both queues share them until this one has passed on the rest of their segment.
     ///
     /// # Errors
-    /// The disk cannot be read: some of the bytes are missing.
+    /// The disk cannot be read, so some of the bytes are missing.
     pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) -> io::Result<()> {
         while size > 0 {
             let count = match self.closed.front_mut() {
@@ -288,14 +287,14 @@ impl Output {
         self.closed.is_empty() && self.sent == 0
     }
 
-    /// That single segment, of any length.
+    /// The single segment, of any length.
     #[inline]
     pub(super) fn only_segment(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.is_one_segment(), "there are others");
         &mut self.tail
     }
 
-    /// Takes that segment out.
+    /// Removes and returns the single segment.
     pub(super) fn take_only_segment(&mut self) -> Vec<u8> {
         debug_assert!(self.is_one_segment(), "there are others");
         std::mem::take(&mut self.tail)
@@ -354,7 +353,8 @@ impl Output {
                 Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. } | Segment::Spooled { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left, memory }) if *memory > 0 => {
-                    // Its pages, in the queue of a socket, would still be uncounted memory; so would a buffer kept here.
+                    // The pages of the file, in the queue of a socket, would still be uncounted memory; so would a buffer
+                    // kept here.
                     let count = usize::try_from(*left).unwrap_or(file_turn).min(file_turn).min(SEGMENT_BYTES);
                     let mut bytes = vec![0; count];
                     file.read_exact_at(&mut bytes, *offset).map_or(Attempt::End, |()| backend.send(socket, &bytes))
@@ -365,7 +365,7 @@ impl Output {
                 }
                 Some(Segment::Spooled { block, start }) => {
                     let count = (block.len() - *start).min(file_turn);
-                    // An error of the disk ends the response, as a file that is too short does.
+                    // A disk error ends the response, as does a file that is too short.
                     block.with_bytes(*start, count, |bytes| backend.send(socket, bytes)).unwrap_or(Attempt::End)
                 }
             };

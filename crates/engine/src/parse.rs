@@ -33,7 +33,7 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Head { start: skipped, content } => {
                     let encryption = self.backend.encryption(&line.socket);
                     if encryption.is_some_and(|encryption| encryption.http2) {
-                        // The client has agreed on HTTP/2 but sends HTTP/1: it gets the error in HTTP/2.
+                        // The client agreed on HTTP/2 but sends HTTP/1, so it gets the error in HTTP/2.
                         return self.speak_http2(index);
                     }
                     let https = encryption.is_some();

@@ -22,7 +22,8 @@ impl<B: Backend> Engine<'_, B> {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
             let reading = match &mut connection.state {
-                // Received bytes that wait for the connection's turn come before later ones, above all before the end.
+                // Received bytes that wait for the connection's turn are handled before later ones, above all before the
+                // end.
                 State::Reading(reading) if reading.yielded => return Still::Open,
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
@@ -73,7 +74,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Notes that another receive is worth trying if a request has begun and is not complete.
+    /// Notes that another receive may succeed if a request has begun and is not complete.
     fn expects_more(&mut self, index: u32) -> bool {
         let connection = &mut self.connections[index];
         let expects = connection.is_reading() && !connection.is_idle();
@@ -82,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Receives into the input buffer of a connection that cannot be answered before more is read: at its end it is dropped,
-    /// because no client waits any more.
+    /// because no client waits any longer.
     pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
         let connection = &mut self.connections[index];
         let room = connection.input.room(&mut self.memory.inputs, head_bytes);
@@ -214,7 +215,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes a connection whose idle time is over, or on which no request has been sent.
+    /// Closes a connection whose idle time has expired, or on which the client has sent no request.
     fn close_unasked(&mut self, index: u32) {
         let (token, asked) = (self.connections.token(index), self.connections[index].requests);
         self.close_idle(index);
@@ -236,9 +237,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Ends a connection that had sent no request at the last check. A request that has arrived since then comes too late,
-    /// but unread it would make the close a reset. So the end is sent first: a client that has sent a request meanwhile sees
-    /// that it was not read, and may repeat it (RFC 9112, section 9.3.1).
+    /// Ends a connection on which the client had sent no request at the last check. A request that has arrived since then is
+    /// too late, but unread bytes would turn the close into a reset. So the end is sent first: a client that has sent a
+    /// request meanwhile notices that it was not read, and may repeat it (RFC 9112, section 9.3.1).
     pub(super) fn end_unasked(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         self.backend.shutdown(&mut connection.line.socket, Direction::Send);

@@ -27,7 +27,7 @@ impl Remote {
     pub(super) fn new(peer: Peer) -> Self {
         let mut text = [0; TEXT_BYTES];
         let mut rest = &mut text[..];
-        // Neither write can fail, because the text has room for every address.
+        // The writes cannot fail, because the text has room for every address.
         let (address, end) = match peer {
             Peer::Internet(socket) => {
                 let _ = match socket.ip().to_canonical() {
@@ -47,7 +47,7 @@ impl Remote {
         Self { text, address: address as u8, end: end as u8 }
     }
 
-    /// An address from a web server; cut off if it is too long for an address.
+    /// An address from a web server, cut if it is too long.
     pub(super) fn given(address: &[u8], port: &[u8]) -> Self {
         let mut text = [0; TEXT_BYTES];
         let bytes = address.iter().take(LONGEST_ADDRESS).chain(port.iter().take(LONGEST_PORT));

@@ -1,11 +1,11 @@
 //! Ids of requests (`--request-id`): each request has one id, which is the same for its app, its client, the logs and the
 //! servers around this one.
 //!
-//! A client, or a proxy before it, may have given the request an id already. It is kept if its bytes are harmless in a line
-//! of a log, a field or a command of a shell, unless the peer's statements about clients are not trusted, either
-//! (`--trusted-proxies`). Any other values of that field are removed, so that the request has exactly one id.
+//! A client or a proxy may already have given the request an id. It is kept if its bytes are harmless in a log line, a field
+//! or a shell command, unless the peer's statements about clients are not trusted (`--trusted-proxies`). Any other values of
+//! that field are removed, so that the request has exactly one id.
 //!
-//! An id that has come with the request stays in its place. A new one is a field that the head does not have, so the head is
+//! An id that arrived with the request stays in its place. A new one is a field that the head does not have, so the head is
 //! copied and the field appended to the copy. The engine writes the field of the response (`h1::Preset`), so an edge and its
 //! workers do not both write it.
 
@@ -13,7 +13,7 @@ use super::unique::Numbers;
 use oribi_config::{Forwarding, RequestIdField};
 use oribi_message::{FieldLayout, FieldPair, HeadLayout, RequestHead, Span};
 
-/// The most bytes of an id that came with a request.
+/// The most bytes of an id that arrived with a request.
 const LONGEST: usize = 128;
 
 /// The id of a request whose response has not begun.
@@ -57,13 +57,13 @@ impl<'a> RequestIds<'a> {
         (self.field.name().as_bytes(), id.as_bytes())
     }
 
-    /// The id of a request that has been identified.
+    /// The id of a request that has an id.
     pub(super) fn of<'b>(&self, head: &RequestHead<'b>) -> Option<&'b [u8]> {
         self.field.of(head)
     }
 
-    /// Gives its id to a request whose head is in `input`. If that is a new one, the head is copied to `text`, and the id
-    /// appended to the copy.
+    /// Gives its id to a request whose head is in `input`. For a new one, the head is copied to `text`, and the id appended
+    /// to the copy.
     pub(super) fn identify(
         &mut self,
         layout: &mut HeadLayout,
@@ -81,7 +81,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// Like [`RequestIds::identify`], for a head in memory of its own, `bytes`.
+    /// Like [`RequestIds::identify`], for a head in its own memory, `bytes`.
     pub(super) fn identify_in(
         &mut self,
         layout: &mut HeadLayout,
@@ -94,7 +94,7 @@ impl<'a> RequestIds<'a> {
         }
     }
 
-    /// The acceptable id that came with a request.
+    /// The acceptable id that arrived with a request.
     fn given<'b>(&self, head: RequestHead<'b>, forwarding: Forwarding) -> Option<&'b [u8]> {
         if forwarding == Forwarding::Removed {
             return None;

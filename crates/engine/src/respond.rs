@@ -33,24 +33,24 @@ const LARGEST_TOGETHER: usize = 16 << 10;
 pub enum Progress {
     /// This many bytes wait for the client now; more may follow.
     Waiting(usize),
-    /// It is finished.
+    /// The response is finished.
     Finished,
 }
 
 /// The destination of a response, and everything that writing it may change.
 pub(super) struct Target<'e, S> {
     pub(super) place: Place,
-    /// The connection.
+    /// The number of the connection.
     pub(super) index: u32,
     pub(super) response: Response<'e, S>,
     /// The plan for a connection that only one exchange uses at a time.
     pub(super) alone: Option<Alone<'e>>,
 }
 
-/// The part of the target that exists only if the exchange has the connection for itself.
+/// The part of the target that exists only if the exchange does not share the connection.
 pub(super) struct Alone<'e> {
     pub(super) outlook: &'e mut Outlook,
-    /// Requests that its connection has had.
+    /// The requests of its connection so far.
     pub(super) requests: u32,
 }
 
@@ -235,7 +235,7 @@ impl<B: Backend> Engine<'_, B> {
             };
             outlook.departure = departure;
             if answer.is_lent() {
-                // The next step is taken when its host returns, even if the connection ends before.
+                // The next step follows when its host returns, even if the connection ends earlier.
                 answer.finished = true;
                 *answering -= 1;
                 finished = true;
@@ -312,19 +312,19 @@ impl<B: Backend> Engine<'_, B> {
         self.tally.responded(head.status);
         let index = target.index;
         if matches!(target.response.framing, Framing::Http(ref machine) if machine.response_ends_with_connection()) {
-            // If this process died, the kernel would end the connection, and half a response would look complete.
+            // If this process died, the kernel would close the connection, and half a response would look complete.
             target.response.line.guarded = true;
             backend.guard(&mut target.response.line.socket, true);
         }
         if let Some(Alone { outlook, .. }) = target.alone {
-            // An app that writes piece by piece wants its pieces to be sent, even if another request follows this one.
+            // An app that writes piece by piece expects its pieces to be sent, even if another request follows this one.
             outlook.departure = Departure::AtOnce;
         }
         self.open(index).or_gone()
     }
 
     /// Sends a piece of content and returns how many bytes wait for the client now. A response that accepts no more content
-    /// is finished, and [`ReplyError::Gone`] says so.
+    /// is finished, and [`ReplyError::Gone`] reports it.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
@@ -355,7 +355,8 @@ impl<B: Backend> Engine<'_, B> {
         let (size, before) = (body.size(), target.response.answer.sent);
         let way = target.response.add_content(body, size, gaps);
         let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
-        // Once bytes are dropped, all later ones would be, too: an app that never ends by itself must learn this.
+        // Once bytes are dropped, all later ones would also be dropped, so an app that never ends by itself must get an
+        // error.
         let is_over = || target.response.answer.sent - before < size;
         let finished = !taken && if ends { target.response.framing.is_complete() } else { is_over() };
         let place = target.place;
@@ -446,12 +447,12 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Gives an exchange up.
+    /// Ends an exchange without a complete response.
     pub fn abandon(&mut self, exchange: ExchangeId) {
         self.give_up(exchange, 500);
     }
 
-    /// Gives an exchange up; `status` is sent to the client if nothing was sent before.
+    /// Abandons an exchange; the client gets `status` if nothing was sent.
     pub(super) fn give_up(&mut self, exchange: ExchangeId, status: u16) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let index = target.index;
@@ -474,13 +475,13 @@ impl<B: Backend> Engine<'_, B> {
             (Framing::Http2(_), _) if begun => self.give_up_stream(exchange),
             _ => {
                 let head = ResponseHead { status, fields: TEXT };
-                // The head is valid; if the client has gone, the error is of no use.
+                // The head is valid; if the client has disconnected, the error does not matter.
                 let _ = self.respond(exchange, head, &[oribi_message::reason(status).as_bytes(), b"\n"]);
             }
         }
     }
 
-    /// Gives up every exchange that was handed out, because the context that held them ends.
+    /// Abandons every exchange that was handed out, because their context ends.
     pub fn abandon_all(&mut self) {
         let on_connections = self.connections.indices().map(|index| (Place::Connection(index), self.connections[index].serial));
         let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
@@ -510,7 +511,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index).or_gone()
     }
 
-    /// Passes a message on to the web server's log; `false` if the exchange is over or did not come from a web server.
+    /// Passes a message on to the web server's log; `false` if the exchange is over or was not sent by a web server.
     pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { connections, streams, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { index, response, .. }) = Target::find(connections, streams, exchange) else { return false };
@@ -520,15 +521,14 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// Rejects an invalid part of a response. If it was the head, nothing has been written, and the client gets a 500
-    /// instead.
+    /// Rejects an invalid part of a response. If it was the head, nothing was written, and the client gets a 500 instead.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);
         ReplyError::Invalid(why)
     }
 
-    /// Marks a response as finished that has been written completely, and settles it if its host has returned.
+    /// Marks a completely written response as finished, and settles it if its host has returned.
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
         let now = self.backend.now();

@@ -33,7 +33,7 @@ impl<S> Response<'_, S> {
         written
     }
 
-    /// Appends a whole response with little content to the output, all of it in one segment.
+    /// Appends a whole response with little content to the output, in one segment.
     #[inline(always)]
     pub(super) fn write_small(
         &mut self,
@@ -73,8 +73,8 @@ impl<S> Response<'_, S> {
         Ok((way, self.framing.end(out)))
     }
 
-    /// Appends the framing of `size` bytes of content, or of as many as the response includes. Large content in memory is not
-    /// copied but sent from its place; then `gaps` lists its positions in the output.
+    /// Appends the framing of `size` bytes of content, or of as many as the response includes. Large content in memory is
+    /// not copied but sent from its own memory; then `gaps` lists its positions in the output.
     #[inline]
     pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
         let Self { line, framing, answer } = self;
@@ -108,8 +108,8 @@ impl<S> Response<'_, S> {
     }
 }
 
-/// Writes the framing of `size` bytes of content, and records their positions; returns the number of bytes that the response
-/// includes.
+/// Writes the framing of `size` bytes of content, and records their positions; returns the number of bytes included in the
+/// response.
 #[inline(never)]
 fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
     let mut left = size;

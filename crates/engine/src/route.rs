@@ -2,12 +2,12 @@
 
 use oribi_config::{Route, Settings, number_of_name};
 
-/// The routes by their prefixes. A request counts for one route only, so the longest prefix comes first.
+/// The routes by their prefixes. A request counts for one route only, so the longest prefix is first.
 #[derive(Debug)]
 pub(super) struct Routes(Vec<(Box<[u8]>, u8)>);
 
 impl Routes {
-    /// `None`: there are no routes, and paths need not be compared.
+    /// Returns `None` without routes, so that paths need not be compared.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let names = settings.route_names();
         let number = |route: &Route| (route.prefix().as_bytes().into(), number_of_name(route, &names));
@@ -16,7 +16,7 @@ impl Routes {
         (!routes.is_empty()).then_some(Self(routes))
     }
 
-    /// The number of the route with this path, as the client has written it; 0: none.
+    /// The number of the route with this path, as the client sent it; 0 for none.
     #[inline]
     pub(super) fn of(&self, path: &[u8]) -> u8 {
         let on = |prefix: &[u8]| path.strip_prefix(prefix).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));

@@ -10,13 +10,13 @@ pub(super) struct RunQueue {
     /// The events of the last wait; those before `handled` have been handled.
     pub(super) events: Vec<Event>,
     pub(super) handled: usize,
-    /// Complete requests.
+    /// Complete requests that wait to be lent.
     pub(super) ready: VecDeque<Place>,
-    /// The connection of the latest of them that was lent, if that connection carries others, too.
+    /// The connection of the latest request that was lent, if that connection also carries others.
     pub(super) lent_last: Option<u32>,
     /// Connections that need a turn without an event: more input, or the next part of a file.
     pub(super) turns: VecDeque<Token>,
     /// The number of them that get a turn before the backend is asked for events again. Connections that asked during this
-    /// round come after the connections with events.
+    /// round follow the connections with events.
     pub(super) turns_due: usize,
 }

@@ -1,7 +1,7 @@
 //! Sends the output of connections, and decides the order.
 //!
 //! Every byte that a connection sends passes through its [`Output`](super::output::Output), which is a queue: later output
-//! stays behind earlier output, however full the socket is. Three things are decided only here:
+//! stays after earlier output, even if the socket is full. Three things are decided only here:
 //!
 //! - **Large content is not copied.** If only one segment waits, one call sends it together with content that stays in the
 //!   host's memory ([`Engine::send_between`]). Bytes that the socket does not take go into the queue.
@@ -22,7 +22,7 @@ use oribi_host::{Piece, ReplyError};
 use oribi_io::{Attempt, Backend, Event};
 use std::io::IoSlice;
 
-/// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
+/// Content up to this size is copied after the head: one buffer costs the kernel less than several.
 pub(super) const COPIED_BYTES: u64 = 4 << 10;
 
 /// The most slices that one gathered call sends: two for each FastCGI record, and as many as an app gives for its content. 30
@@ -33,16 +33,16 @@ const GATHERED_SLICES: usize = 64;
 /// first request has waited some tens of microseconds, and enough requests share the savings.
 const BATCH: usize = 32;
 
-/// Larger responses are sent at once: they fill the processor's caches by themselves.
+/// Larger responses are sent at once, because they fill the processor's caches by themselves.
 pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
 
-/// After this many bytes taken by the client, the deadline for writing starts anew.
+/// After this many bytes taken by the client, the deadline for writing starts again.
 pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 
 /// The way in which framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From the queue.
+    /// The content is sent from the queue.
     Queued,
     /// From the host's memory, by [`Engine::send_between`].
     Gathered,
@@ -116,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     pub(super) fn receive_batch(&mut self) {
         if self.in_batches() {
-            // New connections can wait: the host may take long after all, and other lanes may be free.
+            // New connections can wait: the host may take a long time after all, and other lanes may be free.
             while self.run_queue.ready.len() < BATCH
                 && matches!(self.run_queue.events.get(self.run_queue.handled), Some(Event::Socket { .. }))
             {
@@ -129,7 +129,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     pub(super) fn join_batch(&mut self, index: u32) {
         let token = self.connections.token(index);
-        // Streams of one connection are mostly answered one after the other.
+        // Streams of one connection are usually answered one after the other.
         if self.batching.batch.last() != Some(&token) {
             self.batching.batch.push(token);
         }
@@ -147,7 +147,7 @@ impl<B: Backend> Engine<'_, B> {
     fn send_whole_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batching.batch);
         for token in batch.drain(..) {
-            // A connection whose client has gone meanwhile does not exist any more.
+            // A connection whose client has disconnected meanwhile no longer exists.
             if let Some(index) = self.connections.find(token) {
                 let _ = self.flush(index);
             }
@@ -155,7 +155,7 @@ impl<B: Backend> Engine<'_, B> {
         self.batching.batch = batch;
     }
 
-    /// Sends the waiting output, and goes on when all of it has been sent.
+    /// Sends the waiting output, and continues when all of it has been sent.
     #[inline]
     pub(super) fn flush(&mut self, index: u32) -> Still {
         self.flush_as(index, false)
@@ -275,7 +275,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// Slices in a row: few of them in an array, the rest, which is rare, in a list.
+/// Slices in a row: the first in an array, and the rest, which is rare, in a list.
 struct Slices<'a> {
     first: [IoSlice<'a>; GATHERED_SLICES],
     count: usize,

@@ -1,5 +1,5 @@
-//! The fields that the server adds to responses: Date and Server, rendered once a second; Strict-Transport-Security over https; the id
-//! of the request; Server-Timing. A field for every response belongs into this list.
+//! The fields that the server adds to responses: Date and Server, rendered once a second; Strict-Transport-Security over
+//! https; the id of the request; Server-Timing. A field for every response belongs in this list.
 
 use super::answer::Answer;
 use super::request_id::{RequestId, RequestIds};
@@ -17,7 +17,7 @@ pub(super) struct ServerFields<'a> {
     date: Vec<u8>,
     dated: bool,
     server: Vec<u8>,
-    /// For responses over https; empty: none.
+    /// For responses over https; empty for none.
     policy: Vec<u8>,
     /// The beginning of most responses of HTTP/1.
     ok: Vec<u8>,
@@ -25,14 +25,14 @@ pub(super) struct ServerFields<'a> {
     compressed: Vec<u8>,
     until_close: bool,
     second: Option<u64>,
-    /// `None`: requests have no ids.
+    /// The ids of requests, if requests have ids.
     pub(super) ids: Option<RequestIds<'a>>,
-    /// The Server-Timing of the response that is being written; `None`: responses have none.
+    /// The Server-Timing of the response that is being written; `None` without this field.
     timing: Option<Vec<u8>>,
 }
 
 impl<'a> ServerFields<'a> {
-    /// The fields that the settings ask for.
+    /// The fields that the settings require.
     pub(super) fn new(settings: &'a Settings) -> Self {
         let server = match settings.server_header.as_str() {
             "" => Vec::new(),
@@ -54,7 +54,7 @@ impl<'a> ServerFields<'a> {
         }
     }
 
-    /// Renders the date anew when the second has changed; `wall_clock` is called only then.
+    /// Renders the date again when the second has changed; `wall_clock` is called only then.
     #[inline]
     pub(super) fn update(&mut self, now: Duration, wall_clock: impl FnOnce() -> Duration) {
         if self.second == Some(now.as_secs()) {
@@ -93,7 +93,7 @@ impl<'a> ServerFields<'a> {
         Preset { prepared, timing: self.timing.as_deref().unwrap_or_default(), ..self.of_refusal(answer.https, id) }
     }
 
-    /// The fields of a response with which the server refuses a request. `https`: the client is reached over https.
+    /// The fields of a response with which the server refuses a request. `https` if the client uses https.
     #[inline]
     pub(super) fn of_refusal<'b>(&'b self, https: bool, id: Option<&'b RequestId>) -> Preset<'b> {
         Preset {

@@ -20,7 +20,7 @@ use oribi_proto::h1::Refusal;
 use oribi_stats::totals::Counter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may bring a hundred
+/// The most boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may add a hundred
 /// at once while others of the same batch wait.
 const SPARE_REQUESTS: usize = 160;
 
@@ -75,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
         let draft = if measures { self.record_returned(index, serial, &exchange) } else { None };
         let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
         let Some(connection) = connection else {
-            // The client has gone, or the host that has taken the socket has ended the exchange.
+            // The client has disconnected, or the host that hijacked the socket has ended the exchange.
             self.was_taken(exchange.id);
             exchange.received.input.release(&mut self.memory.inputs);
             return self.recycle(exchange.received);
@@ -92,7 +92,8 @@ impl<B: Backend> Engine<'_, B> {
         } else {
             // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
-            // The host has its own copy: a request that waits for its answer, as in the queue of an edge, holds no buffer.
+            // The host has its own copy, so a request that waits for its answer, as in the queue of an edge, holds no
+            // buffer.
             connection.input.end_request(&mut self.memory.inputs);
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
@@ -145,7 +146,7 @@ impl<B: Backend> Engine<'_, B> {
         content.recycle(&mut self.memory.spare_content, self.settings.limits.content_memory_bytes);
     }
 
-    /// Sends the response of an exchange that was given back, even if it could be sent together with the next one.
+    /// Sends the response of a returned exchange, even if it could be sent together with the next one.
     pub fn send_now(&mut self, exchange: ExchangeId) {
         if let Name { place: Place::Connection(index), serial } = exchange.into()
             && self.connections.get(index).is_some_and(|connection| connection.serial == serial)
@@ -181,7 +182,7 @@ impl<B: Backend> Engine<'_, B> {
         self.go_on_or_end(index, fate)
     }
 
-    /// Continues with a next request that is there already, or ends the connection.
+    /// Continues with a next request that has already arrived, or ends the connection.
     #[inline(never)]
     fn go_on_or_end(&mut self, index: u32, fate: Fate) -> Still {
         if fate != Fate::Reuse {
@@ -193,7 +194,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.input.has_unread() {
             connection.in_a_row += 1;
             if connection.in_a_row >= most {
-                // Other connections come first.
+                // Other connections have their turn first.
                 connection.in_a_row = 0;
                 reading.yielded = true;
                 connection.enter(State::Reading(reading));
@@ -228,7 +229,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Reading(reading) = &connection.state else { return Still::Open };
         connection.in_a_row = 0;
         if connection.line.output.is_some() {
-            // No other response that this one could wait for will soon be sent.
+            // There is no other response for which this one could wait.
             if reading.request.is_none() {
                 connection.enter(State::Flushing(Fate::Reuse));
                 return self.flush(index);
@@ -310,7 +311,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
     }
 
-    /// Resets a connection, so that its response cannot look complete.
+    /// Resets a connection, so that an incomplete response cannot look complete.
     pub(super) fn cut(&mut self, index: u32) {
         self.backend.shutdown(&mut self.connections[index].line.socket, Direction::Abort);
         self.drop_connection(index);
@@ -331,7 +332,7 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
-        // The host must end a socket that it has hijacked.
+        // The host must end a hijacked socket itself.
         let ends = !matches!(&connection.state, State::Answering(answering) if answering.outlook.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
@@ -345,7 +346,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.input.release(&mut self.memory.inputs);
         if ends && has_forked() {
-            // Closing does not end the connection while a child has a copy of the socket.
+            // Closing the socket does not end the connection while a child has a copy.
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
         }
         self.backend.close(connection.line.socket);

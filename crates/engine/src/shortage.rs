@@ -1,5 +1,5 @@
-//! Errors and messages for clients and operators when the system has no descriptor, no room on its disk, or a limit of this
-//! process is reached.
+//! Errors and messages for clients and operators when the system has no free descriptor, no room on its disk, or a limit of
+//! this process is reached.
 
 use oribi_config::value::show_size;
 use oribi_proto::h1::Refusal;
@@ -14,14 +14,15 @@ pub fn refusal(error: &io::Error) -> Refusal {
     if is_of_descriptors(error) { Refusal::DESCRIPTORS } else { Refusal::STORAGE }
 }
 
-/// Whether this process, or the system, may open no more files now. `TOOMANYREFS`: it may send no more of them to others.
+/// Whether this process, or the system, may open no more files now. With `TOOMANYREFS`, it may send no more descriptors to
+/// other processes.
 pub fn is_of_descriptors(error: &io::Error) -> bool {
-    // An error that names its file has the system's error inside.
+    // An error that names its file contains the error of the system call.
     let inner = || error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(Errno::from_io_error);
     matches!(Errno::from_io_error(error).or_else(inner), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
 }
 
-/// Describes the error. If a limit of this process may be the cause, it is named, as in a shell and in a unit of systemd.
+/// Describes the error, with the limit of this process that may be the cause, in the names of a shell and of systemd.
 pub fn explain(error: &io::Error) -> String {
     match Errno::from_io_error(error).and_then(|errno| limit(errno, |resource| getrlimit(resource).current)) {
         Some(limit) => format!("{error} ({limit})"),
@@ -38,7 +39,7 @@ fn limit(errno: Errno, limit_of: impl Fn(Resource) -> Option<u64>) -> Option<Str
         _ => return None,
     };
     let Some(limit) = limit_of(resource) else {
-        // Control groups and the system have limits of their own.
+        // Control groups and the system have other limits.
         let elsewhere = "there may be no more processes here: see TasksMax= of systemd, the limit of pids of a container";
         return (errno == Errno::AGAIN).then(|| elsewhere.to_owned());
     };

@@ -3,7 +3,7 @@
 use oribi_io::Token;
 use std::ops::{Index, IndexMut};
 
-/// The most entries for which a table reserves room at the start. Unused room costs nothing, because the system allocates a
+/// The most entries for which a table reserves room at the start. Unused room costs nothing, because the kernel allocates a
 /// page only when it is touched; and a table that never moves leaves no touched pages behind.
 const MOST_ROOM: usize = 1 << 16;
 
@@ -80,7 +80,7 @@ impl<T> Slots<T> {
 
     fn free(&mut self, index: u32) {
         let place = &mut self.places[index as usize];
-        // One bit less than the field, so that no token is in the backend's own range (Token::LIMIT).
+        // One bit less than the field, so that no token is in the range of the backend (Token::LIMIT).
         place.generation = (place.generation + 1) & 0x7fff_ffff;
         self.free.push(index);
     }
@@ -95,7 +95,7 @@ impl<T> Slots<T> {
         self.places.get_mut(index as usize)?.value.as_mut()
     }
 
-    /// The token of the present value of a place.
+    /// The token of the current value of a place.
     pub(super) fn token(&self, index: u32) -> Token {
         Token(u64::from(self.places[index as usize].generation) << 32 | u64::from(index))
     }
@@ -114,7 +114,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// For a place that is known to be in use; a free place would be a bug of the engine.
+/// For a place that is known to be in use; an index of a free place is a bug of the engine.
 impl<T> Index<u32> for Slots<T> {
     type Output = T;
 

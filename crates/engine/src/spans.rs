@@ -1,5 +1,5 @@
-//! Spans of sampled requests (`--trace-export`): each is sent when its line of the access log would be written, all of a turn
-//! in one message.
+//! Spans of sampled requests (`--trace-export`): each is sent when its line of the access log would be written, with all
+//! spans of a turn in one message.
 
 use super::access::{CLIENT_GONE, Subject};
 use super::answer::Outcome;
@@ -13,7 +13,7 @@ use oribi_message::{KnownField, RequestHead, Version};
 use oribi_otlp::{Outbox, Record};
 use std::time::Duration;
 
-/// The time for which the origin of the backend's clock stays valid. The system's clock may be set.
+/// The time for which the origin of the backend's clock stays valid. The system's clock may be changed.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The sender of one lane's spans.
@@ -28,7 +28,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// `None`: no spans are exported.
+    /// Returns `None` if no spans are exported.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         if !settings.traces || settings.trace_export.endpoint.is_none() {
             return None;
@@ -72,12 +72,12 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn end_turn_of_spans(&mut self) {
         if let Some(spans) = &mut self.observing.spans {
             spans.flush();
-            // As long as any exchange is out, it may be one with a span.
+            // As long as any exchange is handed out, it may be one with a span.
             self.observing.measures_one &= self.answering > 0;
         }
     }
 
-    /// Adds the span of a request that has come to its end.
+    /// Adds the span of a request that has ended.
     #[inline]
     pub(super) fn tell_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         if let Some((head, _)) = &subject.request
@@ -104,7 +104,7 @@ impl<B: Backend> Engine<'_, B> {
         let Parts { queue, first, app, send } = laps.parts(now.into());
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let gone = ending == Ending::Aborted;
-        // The first name belongs to requests on no route.
+        // The first name belongs to requests without a route.
         let route = spans.routes.get(usize::from(outcome.route)).filter(|_| outcome.route > 0).map_or("", String::as_str);
         // Without an edge, this process runs the app.
         let worker = if self.observing.lost.is_none() { Some(std::process::id()) } else { subject.worker };

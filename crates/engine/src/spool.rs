@@ -1,8 +1,8 @@
 //! The file of an engine for responses that wait for slow clients.
 //!
-//! It has no name and ends with the engine. All responses share it, in blocks: however many wait, they take one descriptor. A
-//! block belongs to one response and is freed when all of it has been sent, or when its client has gone; its room on the disk
-//! is given back to the system, except for a few blocks that are used again.
+//! It has no name and ends with the engine. All responses share it, in blocks, so they need one descriptor in total. A block
+//! belongs to one response and is freed when all of it has been sent, or when its client has disconnected; its room on the
+//! disk is given back to the file system, except for a few blocks that are reused.
 
 use super::bounds::{Share, Sum};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -18,12 +18,12 @@ pub(super) const BLOCK_BYTES: usize = 64 << 10;
 /// The most free blocks that keep their room on the disk: 4 MiB.
 const KEPT: usize = 64;
 
-/// The file.
+/// The file of an engine, with its blocks.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
     blocks: Mutex<Blocks>,
-    /// The bytes on their way to a socket.
+    /// The bytes being sent to a socket.
     copied: Mutex<Vec<u8>>,
     /// Bytes in files of this process.
     sum: &'static Sum,
@@ -38,7 +38,7 @@ struct Blocks {
     taken: u32,
     /// Free blocks that may have room on the disk.
     kept: Vec<u32>,
-    /// Free blocks that have none.
+    /// Free blocks without room on the disk.
     holes: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Spool {
     /// Creates a file in `directory`.
     ///
     /// # Errors
-    /// The system cannot create the file there.
+    /// The operating system cannot create the file there.
     pub(super) fn new(directory: &Path, sum: &'static Sum) -> io::Result<Arc<Self>> {
         let file = tempfile::tempfile_in(directory)?;
         Ok(Arc::new(Self { file, blocks: Mutex::default(), copied: Mutex::default(), sum }))
@@ -73,7 +73,7 @@ impl Spool {
         let mut blocks = self.blocks();
         blocks.taken -= 1;
         if blocks.taken == 0 {
-            // No response needs the content of the file any more.
+            // No response needs the content of the file any longer.
             let all = u64::from(blocks.used) * BLOCK_BYTES as u64;
             if blocks.used as usize > KEPT && self.free(0, all) {
                 *blocks = Blocks::default();
@@ -87,7 +87,7 @@ impl Spool {
         }
     }
 
-    /// Gives bytes on the disk back to the system; `false`: the file system cannot do that.
+    /// Gives bytes on the disk back to the file system; `false` if the file system cannot do that.
     fn free(&self, start: u64, size: u64) -> bool {
         fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, size).is_ok()
     }
@@ -102,7 +102,7 @@ fn start_of(number: u32) -> u64 {
 pub(super) enum Refusal {
     /// The bound for responses in files is reached.
     Full,
-    /// The system refuses: mostly the disk is full.
+    /// The operating system refused the write, usually because the disk is full.
     Failed(io::Error),
 }
 
@@ -158,8 +158,8 @@ impl Block {
         read
     }
 
-    /// Calls `act` with `count` bytes from `start` on. They are copied: pages that sendfile(2) passed to a socket would
-    /// change in its queue when their block is used again.
+    /// Calls `act` with `count` bytes from `start` on. They are copied, because pages that sendfile(2) passed to a socket
+    /// would change in its queue when their block is reused.
     ///
     /// # Errors
     /// The disk cannot be read.

@@ -10,7 +10,7 @@ use super::deadline::KINDS;
 use oribi_io::Backend;
 use oribi_stats::scoreboard::{Numbers, PLACES, Standing};
 
-/// The positions, behind those of the deadlines, of the numbers of connections that carry several requests.
+/// The positions, after those of the deadlines, of the numbers of connections that carry several requests.
 const HTTP2: usize = KINDS;
 const FASTCGI: usize = KINDS + 1;
 
@@ -19,7 +19,7 @@ const _: () = assert!(KINDS + 2 == PLACES, "each number has a place");
 /// The last report, and its place.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// `None`: there is no place for reports.
+    /// The destination of reports, if there is one.
     standing: Option<Standing>,
     said: Numbers,
     /// Connections that speak HTTP/2, and those of web servers.
@@ -79,7 +79,7 @@ impl<B: Backend> Engine<'_, B> {
         self.observing.shown.of(speech).into_iter().for_each(|number| *number += 1);
     }
 
-    /// Uncounts a connection that has gone.
+    /// Uncounts a connection that has ended.
     #[inline]
     pub(super) fn forget_speech(&mut self, speech: Speech) {
         if speech != Speech::Http1 {

@@ -28,7 +28,7 @@ pub(super) enum StreamFraming {
 }
 
 impl StreamFraming {
-    /// The id that the peer has given the stream.
+    /// The id of the stream, chosen by the peer.
     pub(super) fn id(&self) -> u32 {
         match self {
             Self::FastCgi(writer) => writer.id().into(),
@@ -43,11 +43,12 @@ pub(super) struct Frames {
     pub(super) id: u32,
     /// Content for which the client has no room yet, or which waits for its turn among the streams of its connection.
     pub(super) waiting: Option<Box<Output>>,
-    /// The response ends with that content.
+    /// Whether the response ends with that content.
     pub(super) ends: bool,
-    /// The trailers behind that content.
+    /// The trailers after that content.
     pub(super) trailers: Option<Box<Trailers>>,
-    /// The content that all streams of the connection had sent when the deadline of the waiting content began, in bytes.
+    /// The content that all streams of the connection had sent at the start of the deadline of the waiting content, in
+    /// bytes.
     pub(super) sent_before: u64,
 }
 
@@ -64,7 +65,7 @@ pub(super) enum StreamState {
 #[derive(Debug)]
 pub(super) struct Requested {
     pub(super) request: Box<Received>,
-    /// It is complete, and waits for a lane.
+    /// Whether the request is complete, and waits for a lane.
     pub(super) is_complete: bool,
     /// The announced size of its content.
     pub(super) announced: Option<u64>,
@@ -111,7 +112,7 @@ impl Stream {
         matches!(&self.framing, StreamFraming::Http2(Frames { waiting: Some(_), .. }))
     }
 
-    /// Drops content that waits to be framed: its client has gone.
+    /// Drops content that waits to be framed, because its client has disconnected.
     pub(super) fn abandon_waiting(&mut self) {
         if let StreamFraming::Http2(frames) = &mut self.framing {
             frames.waiting = None;

@@ -1,8 +1,9 @@
 //! Hijacked sockets: an app speaks another protocol with its client.
 //!
-//! The host gets a descriptor of its own. If the server has received bytes behind the request, the app must read them first;
-//! but bytes cannot be put back into a socket. So the app gets one end of a socket pair, and a thread passes on first these
-//! bytes, then everything that follows. This is rare, because a client waits for the answer before it uses the other protocol.
+//! The host gets its own descriptor. If the server has received bytes after the request, the app must read them first, but
+//! bytes cannot be put back into a socket. So the app gets one end of a socket pair, and a thread first passes on these
+//! bytes, then everything that follows. This is rare, because a client waits for the answer before it uses the other
+//! protocol.
 
 use super::Engine;
 use super::connection::State;
@@ -17,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-/// Exchanges whose sockets hosts have hijacked, and that have not come to their end.
+/// Exchanges whose sockets hosts have hijacked, and that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Taken(Vec<ExchangeId>);
 
@@ -25,13 +26,13 @@ impl<B: Backend> Engine<'_, B> {
     /// Returns a descriptor of the client's connection, for a host that uses the socket itself.
     ///
     /// # Errors
-    /// An error of the system; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier requests still wait
-    /// for the client and must reach it first.
+    /// The operating system refused a call; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier
+    /// requests still wait for the client and must reach it first.
     pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let target =
             Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;
         if target.alone.is_none() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection carries other requests, too"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection also carries other requests"));
         }
         let index = target.index;
         if self.flush(index) == Still::Gone {
@@ -57,7 +58,7 @@ impl<B: Backend> Engine<'_, B> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether the socket of an exchange that has come to its end was hijacked. Returns `true` once.
+    /// Whether the socket of an exchange that has ended was hijacked. Returns `true` once.
     pub(super) fn was_taken(&mut self, exchange: ExchangeId) -> bool {
         let Taken(exchanges) = &mut self.taken;
         let place = exchanges.iter().position(|taken| *taken == exchange);
@@ -68,7 +69,7 @@ impl<B: Backend> Engine<'_, B> {
 /// Returns a descriptor from which first `early` can be read, and then the bytes of `client`.
 fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    // Both are only read and written, which is the same for every kind of socket.
+    // Both are only read and written, and that works in the same way for every kind of socket.
     let client = UnixStream::from(client);
     let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
@@ -79,11 +80,11 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
 
 /// Passes on `first`, then everything up to the end. Then ends the other side's input, or aborts the connection.
 fn pass_on(from: &UnixStream, mut to: UnixStream, first: &[u8]) {
-    // If one side has gone, the thread ends; the other side notices it by its own socket.
+    // If one side has ended, the thread ends; the other side notices it on its own socket.
     let passed = to.write_all(first).and_then(|()| copy(from, &mut to));
     if passed.is_ok_and(|end| matches!(end, Sent::Cut(_))) {
         let _ = break_off(to.as_fd());
-        // The other thread has a descriptor of this socket, too, and waits there.
+        // The other thread also has a descriptor of this socket, and waits there.
         let _ = to.shutdown(Shutdown::Read);
     } else {
         let _ = to.shutdown(Shutdown::Write);

@@ -22,7 +22,7 @@ impl<B: Backend> Engine<'_, B> {
         self.observing.measures = true;
     }
 
-    /// Reads the clock after an app has worked on the rest of a response.
+    /// Reads the clock after an app has completed a response.
     #[inline]
     pub(super) fn read_clock_to_measure(&mut self) {
         if self.observing.measures || self.observing.measures_one {
@@ -44,7 +44,7 @@ impl<B: Backend> Engine<'_, B> {
         Some(target.response.answer.laps.queue_time())
     }
 
-    /// Sets the wait of a request that no worker takes: until now.
+    /// Sets the wait of a request that no worker took: until now.
     pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
@@ -53,7 +53,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a response that has been sent, or whose client has left. Returns their sum in nanoseconds.
+    /// Counts the times of a response that has been sent, or whose client has disconnected. Returns their sum in
+    /// nanoseconds.
     #[inline]
     pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
         let now = self.backend.now().into();
@@ -77,7 +78,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Counts the times of a response that has been written completely after its host had returned, and writes its log line;
-    /// both later if the socket has not taken everything.
+    /// both are postponed if the socket has not taken everything.
     #[inline]
     pub(super) fn conclude(&mut self, index: u32, counted: Counted, line: Option<LateLine>) {
         // A request with a span or a log has a line.
@@ -90,7 +91,7 @@ impl<B: Backend> Engine<'_, B> {
             None => {
                 let took = self.count_times(&counted);
                 match line {
-                    // Most requests are not slow, which is known only now.
+                    // Only now is it known that the request was not slow, as most requests are.
                     Some(line) if !self.tells_of(&line.draft.head(), took) => self.keep_draft(line.draft),
                     Some(_) => {
                         let ending = self.ending_of(index);
@@ -128,7 +129,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Postpones that until the socket has taken the rest.
+    /// Postpones counting and logging until the socket has taken the rest.
     #[cold]
     fn conclude_later(&mut self, index: u32, exchange: &Exchange, counted: Counted) {
         let draft = self.draft(exchange);
@@ -138,7 +139,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Handles a client that has gone before its request was answered.
+    /// Handles a client that disconnected before its request was answered.
     pub(super) fn lose(&mut self, lost: Lost) {
         match &mut self.observing.lost {
             Some(list) => list.push(lost),
@@ -146,8 +147,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Counts the times of a request whose client has gone, and writes its line. `known`: its wait for a worker, if there was
-    /// one.
+    /// Counts the times of a request whose client has disconnected, and writes its line. `known` is its wait for a worker,
+    /// if there was one.
     pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {
@@ -157,7 +158,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         self.count_times(&counted);
-        // In the other case, the code that returns the request checks this.
+        // Otherwise the code that returns the request checks this.
         if !lent && self.was_taken(exchange) {
             if let Some(LateLine { outcome, .. }) = &mut line {
                 (outcome.status, outcome.finished) = (TAKEN, true);
@@ -167,7 +168,7 @@ impl<B: Backend> Engine<'_, B> {
         self.record_late(line, Ending::Aborted);
     }
 
-    /// Concludes the responses of an output that has been sent, or whose client has gone.
+    /// Concludes the responses of an output that has been sent, or whose client has disconnected.
     #[cold]
     #[inline(never)]
     pub(super) fn conclude_unsent(&mut self, unsent: &mut Vec<Unsent>, ending: Ending) {
@@ -177,7 +178,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Concludes all exchanges when the engine ends: unsent bytes will not be sent.
+    /// Concludes all exchanges when the engine ends: unsent bytes are lost.
     pub(super) fn conclude_all(&mut self) {
         while let Some(lost) = self.take_lost() {
             self.conclude_lost(lost, None);

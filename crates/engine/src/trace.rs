@@ -2,7 +2,7 @@
 //!
 //! Each request is a span of a trace: the caller's, if its field is valid, or a new one. The app gets a `traceparent` that
 //! names this span, so that its own requests become children of it. All other values of that field are removed. If the
-//! caller's is not used, `tracestate` is removed as well, because it means nothing without it.
+//! caller's value is not used, `tracestate` is also removed, because it has no meaning without it.
 
 use super::unique::Numbers;
 use oribi_config::{Forwarding, SampleRatio};
@@ -18,12 +18,12 @@ const PARENT_ID: std::ops::Range<usize> = 36..52;
 const FLAGS: std::ops::Range<usize> = 53..55;
 const LENGTH: usize = 55;
 
-/// The known flags: recorded by the caller, and an id that was made by chance (level 2). All others are sent on as zero.
+/// The known flags: recorded by the caller, and a random id (level 2). All others are passed on as zero.
 const KNOWN_FLAGS: u8 = 3;
 const SAMPLED: u8 = 1;
 
-/// The bytes behind the server's field that hold the id of the caller's span, if spans are exported: no part of the head, but
-/// among its bytes, so that they are passed on with them. Zeros: there is no caller.
+/// The bytes after the server's field that hold the id of the caller's span, if spans are exported: not a part of the head,
+/// but among its bytes, so that they are passed on with them. Zeros without a caller.
 const CALLER_BYTES: usize = 16;
 
 /// Assigns requests to traces.
@@ -31,7 +31,7 @@ const CALLER_BYTES: usize = 16;
 pub(super) struct Traces {
     ratio: SampleRatio,
     numbers: Numbers,
-    /// The id of the caller's span is kept for sampled requests.
+    /// Whether the id of the caller's span is kept for sampled requests.
     keeps_callers: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Traces {
 pub(super) struct TracePlace {
     pub(super) trace: [u8; 16],
     pub(super) span: [u8; 8],
-    /// The span of the caller; zeros: there is none.
+    /// The span of the caller; zeros without a caller.
     pub(super) parent: [u8; 8],
 }
 
@@ -92,7 +92,7 @@ impl Traces {
         self.place_in(layout, text, forwarding);
     }
 
-    /// Like [`Traces::place`], for a head in memory of its own, `bytes`.
+    /// Like [`Traces::place`], for a head in its own memory, `bytes`.
     pub(super) fn place_in(&mut self, layout: &mut HeadLayout, bytes: &mut Vec<u8>, forwarding: Forwarding) {
         let given = if forwarding == Forwarding::Removed { None } else { given(&RequestHead::new(bytes, layout)) };
         layout.fields.retain(|line| match line.known {
@@ -156,14 +156,14 @@ fn is_parent(known: Option<KnownField>) -> bool {
     known == Some(KnownField::Traceparent)
 }
 
-/// The trace, the span and the flags that came with a request, if there is exactly one valid field.
+/// The trace, the span and the flags that arrived with a request, if there is exactly one valid field.
 fn given(head: &RequestHead<'_>) -> Option<Given> {
     let mut values = head.fields().filter(|(known, ..)| is_parent(*known)).map(|(_, _, value)| value);
     let only = values.next().filter(|_| values.next().is_none())?;
     read(only)
 }
 
-/// Reads a `traceparent`. Of later versions it reads the parts of version 00, with which all of them begin.
+/// Reads a `traceparent`. In later versions it reads only the parts of version 00, with which all of them begin.
 fn read(value: &[u8]) -> Option<Given> {
     let is_hex = |range: std::ops::Range<usize>| value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_zero = |range: std::ops::Range<usize>| value[range].iter().all(|&byte| byte == b'0');

@@ -29,7 +29,7 @@ impl ReceivedTrailers {
         }
     }
 
-    /// Parses the section, if there is one: it is complete.
+    /// Parses the section, if there is one, once it is complete.
     #[inline]
     pub(super) fn complete(&mut self) {
         if let Self::Section(section) = self {

@@ -16,13 +16,13 @@ impl Numbers {
         if filled == Ok(bytes.len()) {
             return Self([u64::from_ne_bytes(halves[0]), u64::from_ne_bytes(halves[1])]);
         }
-        // Too early in the life of the machine: std has keys of its own, which differ from process to process and from call
-        // to call.
+        // The machine has just started and has no random numbers yet: std has its own keys, which differ from process to
+        // process and from call to call.
         Self([0; 2].map(|zero: u64| RandomState::new().hash_one((zero, std::process::id(), std::time::SystemTime::now()))))
     }
 
     fn next(&mut self) -> [u64; 2] {
-        // Odd, so that all numbers come before one comes again.
+        // Odd, so that every number occurs before one repeats.
         let Self([high, low]) = self;
         *high = high.wrapping_add(0x9e37_79b9_7f4a_7c15);
         *low = low.wrapping_add(0xd1b5_4a32_d192_ed03);
@@ -71,7 +71,7 @@ const fn eight_digits(number: u32) -> [u8; 8] {
     (halves + b'0' as u64 * EACH + letters * (b'a' - b'0' - 10) as u64).to_be_bytes()
 }
 
-/// Maps each number to another one: the steps of SplitMix64, each of which can be undone.
+/// Maps each number to another one: the steps of SplitMix64, each of which is invertible.
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

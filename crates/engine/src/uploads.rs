@@ -1,12 +1,12 @@
-//! Bounds the memory and files of unfinished requests, see [`content_bounds`](super::content_bounds).
+//! Bounds the memory and files of unfinished requests: see [`content_bounds`](super::content_bounds).
 //!
 //! * A connection of HTTP/2 has a share of the process's memory and files. Streams beyond it get no more window until an
-//!   earlier one is complete: content that they may send anyhow stays in memory, and a stream that still exceeds the share is
-//!   reset, so that its client may repeat it.
+//!   earlier one is complete: content that they may send anyway stays in memory, and a stream that still exceeds the share
+//!   is reset, so that its client may repeat it.
 //! * If all together hold too much memory, content moves to files, as far as files are left, the largest first.
-//! * If they still hold too much, the content that burdens others most is given up: that of the connection with the most, for
-//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds much
-//!   keeps no other out.
+//! * If they still hold too much, the content that burdens others most is dropped: that of the connection with the most, for
+//!   the longest time, with the least progress. The content that has just arrived is spared, so that a client that holds
+//!   much does not exclude others.
 
 use super::Engine;
 use super::bounds::Sum;
@@ -37,7 +37,7 @@ pub(super) struct Uploads<'a> {
     pub(super) bounds: ContentBounds<'a>,
     /// The time of the last log line about a reached bound.
     logged: Option<Duration>,
-    /// Contents are being given up: no other content takes their room.
+    /// Whether contents are being dropped, so that no other content takes their room.
     ends: bool,
 }
 
@@ -50,13 +50,13 @@ impl<'a> Uploads<'a> {
 /// The destination of a piece of a stream's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// The present place of the content.
+    /// The current place of the content.
     Here,
     /// A file, although it would fit into memory.
     File,
     /// Memory, and the client may send no more of it.
     Waits,
-    /// There is no room.
+    /// Nowhere: there is no room.
     None,
 }
 
@@ -94,7 +94,7 @@ impl<B: Backend> Engine<'_, B> {
             if !bounds.has_files(files) {
                 continue;
             }
-            // A web server has the requests of many clients on one connection, so it has no share.
+            // A web server sends the requests of many clients on one connection, so it has no share.
             if files > 0 && self.connections[index].speaks_http2() && self.has_all_files(index) {
                 continue;
             }
@@ -185,7 +185,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         let all: Vec<_> =
             self.unfinished().map(|(place, index, request, since)| (place, index, weight(request, since))).collect();
-        // A web server has the requests of many clients on one connection, so they are not added up.
+        // A web server sends the requests of many clients on one connection, so they are not added up.
         let together = |index: u32| self.connections[index].speaks_http2();
         let mut of_connections: HashMap<u32, u128> = HashMap::new();
         for (_, index, weight) in all.iter().filter(|(_, index, _)| together(*index)) {
@@ -212,7 +212,8 @@ impl<B: Backend> Engine<'_, B> {
                 "unfinished requests hold too much memory (--body-memory-total): the one that holds most for the longest time gets a 503"
             ),
             Excess::Files => log::warn!(
-                "request bodies take too many open files (--body-files-total): the one that has been sent for the longest time gets a 503"
+                "request bodies take too many open files (--body-files-total): the one that has been arriving for the longest \
+                 time gets a 503"
             ),
         }
     }
@@ -289,7 +290,7 @@ impl<B: Backend> Engine<'_, B> {
             let Some(number) = self.first_waiting(index) else { return };
             let Self { connections, streams, uploads, memory: Memory { outputs, .. }, .. } = self;
             let Stream { state: StreamState::Requested(requested), framing, .. } = &mut streams[number] else { return };
-            // If there is no file, the next piece is refused.
+            // Without a file, the next piece is refused.
             let _ = requested.request.content.move_to_file(0, &uploads.bounds);
             let Connection { line, state, .. } = &mut connections[index];
             if let State::Carrying(carrier) = state

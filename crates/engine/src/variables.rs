@@ -5,14 +5,14 @@ use oribi_host::{Endpoint, Gateway, Request};
 use oribi_io::Encryption;
 use oribi_message::{KnownVariable, Role, Span, Variable};
 
-/// The variables with their bytes, which contain the head, too; and the data for a filter.
+/// The variables with their bytes, which also contain the head; and the data for a filter.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     pub(super) bytes: Vec<u8>,
     pub(super) list: Vec<Variable>,
     pub(super) role: Role,
     pub(super) data: StoredContent,
-    /// They are this server's own, about a connection; the head is in the input, then.
+    /// Whether they are this server's own, about a connection; then the head is in the input.
     pub(super) own: bool,
 }
 
@@ -24,7 +24,7 @@ impl Variables {
 
     /// Whether the client used https.
     pub(super) fn say_https(&self) -> bool {
-        // CGI programs have always got "on"; some web servers send "1".
+        // CGI programs get "on" from most web servers, and "1" from some.
         self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1")
     }
 

@@ -8,8 +8,8 @@ use oribi_io::{Backend, Event};
 use std::io;
 use std::time::Duration;
 
-/// The time after which a batch is interrupted to ask for events: a slow app must not delay slow readers that can go on,
-/// a command to stop, or deadlines.
+/// The time after which a batch is interrupted to check for events: a slow app must not delay slow readers that can
+/// continue, a command to stop, or deadlines.
 const NEWS_AFTER: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Engine<'_, B> {
@@ -28,7 +28,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             Event::Connection(door) => self.handle_connection_event(door),
             Event::Wake => self.woken = true,
-            // It has ended the wait, which is its only purpose: the edge looks at its pool after each wait.
+            // The bell has ended the wait, which is its only purpose: the edge checks its pool after each wait.
             Event::Bell => {}
         }
         true
@@ -41,7 +41,7 @@ impl<B: Backend> Engine<'_, B> {
         line.ended |= ended;
         line.readable |= readable;
         if broken && !matches!(connection.state, State::Reading(_) | State::Greeting) {
-            // No client is left to answer. (While reading, bytes that came before the end are handled first.)
+            // No client waits for an answer. (While reading, bytes that arrived before the end are handled first.)
             return self.drop_connection(index);
         }
         if writable && line.blocked {
@@ -96,14 +96,14 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        // Before the timeout is computed, because a full socket gets a deadline.
+        // Sent before the timeout is computed, because a full socket gets a deadline.
         self.send_batch();
         let busy = !self.run_queue.turns.is_empty() || self.run_queue.handled < self.run_queue.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
         self.look(timeout)
     }
 
-    /// Asks for events, waits at most for `timeout`, and handles expired deadlines whenever the clock has moved.
+    /// Checks for events, waits at most for `timeout`, and handles expired deadlines whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.send_batch();
         if let Some(log) = &mut self.observing.access_log {
@@ -128,7 +128,7 @@ impl<B: Backend> Engine<'_, B> {
         self.server_fields.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         self.see_to_leftovers(now);
-        // Deadlines come after the events of the same moment: a request that has arrived in time is in time.
+        // Deadlines follow the events of the same moment: a request that has arrived in time is in time.
         let of_stream = self.streams.len() > 0 && self.stream_deadlines.has_expired(now);
         if self.deadlines.has_expired(now) || of_stream {
             while self.handle_event() {}

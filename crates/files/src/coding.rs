@@ -50,7 +50,7 @@ impl Coding {
 pub enum Choice {
     /// The unencoded file.
     Identity,
-    /// A variant.
+    /// A compressed variant of the file.
     Coded(Coding),
     /// The client accepts no existing variant.
     None,

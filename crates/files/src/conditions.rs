@@ -6,12 +6,12 @@ use crate::ranges::{self, ByteRange, Wanted};
 use crate::selection::Selection;
 use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
 
-/// The validators of a representation: they distinguish its present state from all others.
+/// The validators of a representation: they distinguish its current state from all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// The entity-tag with its quotes; empty: none.
+    /// The entity-tag with its quotes; empty without any.
     pub etag: &'a [u8],
-    /// The time of the last modification, in seconds since the Unix epoch; `None`: unknown.
+    /// The time of the last modification, in seconds since the Unix epoch; `None` if unknown.
     pub modified: Option<u64>,
 }
 
@@ -26,9 +26,9 @@ pub enum Outcome {
     Parts(Vec<ByteRange>),
     /// The client has it: 304.
     NotModified,
-    /// The representation is not the one that the client expects: 412.
+    /// The client expects another representation: 412.
     PreconditionFailed,
-    /// All ranges lie behind the end: 416.
+    /// All ranges lie after the end: 416.
     Unsatisfiable,
 }
 

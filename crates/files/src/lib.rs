@@ -55,9 +55,9 @@ pub struct Settings {
 /// The options for serving files, for all directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The names to look for in a directory whose path ends in a slash; the first that exists is sent. Empty: none.
+    /// The names to look for in a directory whose path ends in a slash; the first that exists is sent. Empty without any.
     pub index: Vec<String>,
-    /// The Cache-Control field of every file that is sent; `None`: none.
+    /// The Cache-Control field of every file that is sent; `None` without any.
     pub cache_control: Option<String>,
     /// The number of files that each lane keeps open, or in memory, together with their metadata. 0: none, so that each
     /// request asks the file system.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct Mount {
     /// As in paths, with a slash in front and none at the end; empty: all paths.
     pub prefix: String,
-    /// The directory.
+    /// The directory with its files.
     pub directory: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Mount {
         Ok(Self { prefix: prefix.to_owned(), directory: directory.into() })
     }
 
-    /// The part of a path behind the prefix.
+    /// The part of a path after the prefix.
     #[must_use]
     pub fn strip<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let behind = path.strip_prefix(self.prefix.as_bytes())?;

@@ -38,7 +38,7 @@ impl<'a> Name<'a> {
 }
 
 impl NamedFiles {
-    /// Opens the directories. `None`: apps may name no files.
+    /// Opens the directories. `None` if apps may not name files.
     ///
     /// # Errors
     /// Says which directory cannot be opened, and why.

@@ -12,7 +12,7 @@ pub const MOST_RANGES: usize = 32;
 pub struct ByteRange {
     /// The first byte.
     pub start: u64,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end: u64,
 }
 
@@ -34,7 +34,7 @@ pub enum Wanted {
     One(ByteRange),
     /// Several parts that do not overlap, in the order of the request or, if some overlapped, sorted.
     Several(Vec<ByteRange>),
-    /// All ranges lie behind the end.
+    /// All ranges lie after the end.
     Nothing,
 }
 
@@ -106,7 +106,7 @@ impl Spec {
     }
 }
 
-/// Parses a number of any length; one that does not fit 64 bits is behind the end of any file.
+/// Parses a number of any length; one that does not fit 64 bits is beyond the end of any file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

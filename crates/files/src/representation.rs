@@ -60,9 +60,9 @@ pub struct Representation {
     pub(crate) state: FileState,
     pub(crate) media_type: &'static str,
     pub(crate) coding: Option<Coding>,
-    /// Empty: none.
+    /// Empty without any.
     etag: Box<[u8]>,
-    /// The time of the last modification; `None`: it is not informative.
+    /// The time of the last modification; `None` if it is not informative.
     modified: Option<u64>,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
@@ -123,7 +123,7 @@ impl Representation {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// The Last-Modified field; empty: none.
+    /// The Last-Modified field; empty without any.
     pub(crate) fn last_modified(&self) -> &[u8] {
         &self.last_modified
     }
@@ -145,7 +145,7 @@ fn etag(state: &FileState, coding: Option<Coding>, content: &Content) -> Vec<u8>
     format!("\"{state_of_content}-{:x}{dash}{coding}\"", state.size).into_bytes()
 }
 
-/// FNV-1a with 128 bits. It does not resist authors who look for two texts with one hash, but they could only deceive their
+/// FNV-1a with 128 bits. It does not resist authors that look for two texts with one hash, but they could only deceive their
 /// own visitors.
 fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

@@ -23,7 +23,7 @@ pub struct Root {
 pub enum Found {
     /// A regular file, open for reading, and its metadata.
     File(OwnedFd, Stat),
-    /// A directory.
+    /// The path is that of a directory.
     Directory,
 }
 

@@ -143,7 +143,7 @@ impl Site {
         }
     }
 
-    /// Looks up a path in the file system. `None`: a directory whose path lacks the slash.
+    /// Looks up a path in the file system. `None` for a directory whose path lacks the slash.
     fn look(&self, below: &[u8], slash: bool, now: Duration) -> Result<Option<Looked>, NotFound> {
         if !target::is_plain(below, self.options.dotfiles) {
             return Err(NotFound::Missing);

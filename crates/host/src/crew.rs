@@ -10,7 +10,7 @@ pub trait GlobalLock {
     /// Called when the worker begins to serve, with up to `most` threads of `crew`, which is valid until [`GlobalLock::end`].
     fn begin(&self, crew: &dyn Crew, most: usize);
 
-    /// Called when no thread is in the crew any more and its lane is about to be dropped.
+    /// Called when the last thread has left the crew and its lane is about to be dropped.
     fn end(&self);
 
     /// Makes a context for the calling thread, whose exchanges can still be answered when the thread has left.
@@ -20,21 +20,21 @@ pub trait GlobalLock {
     fn open(&self) -> Result<Box<dyn Host>, String>;
 
     /// Releases the lock, calls [`Wait::wait`], and takes the lock again. If the language has other work for this thread, it
-    /// calls [`Wait::interrupt`]. `false`: it had such work before the wait began, so nothing was called.
+    /// calls [`Wait::interrupt`]. `false` if it had such work before the wait began, so nothing was called.
     fn without_lock(&self, wait: &dyn Wait) -> bool;
 
-    /// Starts a thread of the language that takes the lock and calls [`Crew::serve`]. `false`: no thread could be started.
+    /// Starts a thread of the language that takes the lock and calls [`Crew::serve`]. `false` if no thread could be started.
     fn start_thread(&self) -> bool;
 
     /// Called by a thread between two requests: handles the language's pending work for this thread, and lets other threads run
-    /// if it is their turn. `false`: the thread must leave the crew.
+    /// if it is their turn. Returns `false` if the thread must leave the crew.
     fn see_to_interrupts(&self) -> bool {
         true
     }
 
     /// Called on the thread that loaded the app, which runs no requests if the crew has more than one thread. It sleeps
     /// without the lock until [`GlobalLock::wake_main`], or until the language has run code on it, such as the app's signal
-    /// handlers. `Some(false)`: the app has ended this thread. `None`: the language has no special way to sleep, and the
+    /// handlers. `Some(false)` if the app has ended this thread. `None` if the language has no special way to sleep, and the
     /// thread sleeps like the others, by [`GlobalLock::without_lock`].
     fn rest_main(&self) -> Option<bool> {
         None
@@ -61,7 +61,7 @@ pub trait Wait: Sync {
 
 /// The server's side of the threads of a language. Called with the lock held.
 pub trait Crew {
-    /// Runs a thread of the crew: answers requests until the thread is not needed any more.
+    /// Runs a thread of the crew: answers requests until the thread is no longer needed.
     fn serve(&self);
 
     /// Called when the calling thread, in the crew or not, is about to release the lock in the middle of an app. The thread

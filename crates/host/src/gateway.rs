@@ -3,7 +3,7 @@
 use crate::Content;
 use oribi_message::{KnownVariable, Role, Variable};
 
-/// The variables of a request that came from a web server, and the role that the app has for it.
+/// The variables of a request from a web server, and the role that the app has for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gateway<'a> {
     /// The role of the app for this request.
@@ -46,7 +46,8 @@ impl<'a> Gateway<'a> {
         self.variables
     }
 
-    /// All variables except those that are fields of the request's head, in the order sent: which well-known one, name, value.
+    /// All variables except those that are fields of the request's head, in the order sent: the well-known variable, name,
+    /// value.
     pub fn variables(&self) -> impl Iterator<Item = (Option<KnownVariable>, &'a [u8], &'a [u8])> + use<'a> {
         let bytes = self.bytes;
         self.variables.iter().map(move |variable| (variable.known, variable.name.of(bytes), variable.value.of(bytes)))

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// An order to an app that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Write a backtrace of the app to the log, and let the app go on.
+    /// Write a backtrace of the app to the log, and let the app continue.
     Warn,
     /// Raise an error in the app. An uncaught error reaches the host, which gives the exchange up as usual; the server then
     /// answers 504, or cuts the connection if a part of the response has been sent.

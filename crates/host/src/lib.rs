@@ -37,15 +37,15 @@ pub trait Runtime: Sync {
     /// A message for the log.
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String>;
 
-    /// Forks the process in the way of the language: returns 0 in the child, the child's process id in the parent. `None`: a
-    /// plain fork(2) is enough.
+    /// Forks the process in the way of the language: returns 0 in the child, the child's process id in the parent. `None` if
+    /// a plain fork(2) is enough.
     fn fork(&self) -> Option<io::Result<u32>> {
         None
     }
 
     /// The lock of a language whose threads share one. It is held whenever the server calls the host and whenever the host
-    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None`: each lane has a thread
-    /// of its own.
+    /// uses an outlet. Then the threads of a worker are the language's own and share a lane. `None` if each lane has a
+    /// thread of its own.
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
         None
     }
@@ -73,15 +73,15 @@ pub trait Runtime: Sync {
         let _ = status;
     }
 
-    /// Sets the title of the process in process lists, in the way of the language. `false`: the process is the server's own
-    /// program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane, on
-    /// one of them that has the runtime's lock.
+    /// Sets the title of the process in process lists, in the way of the language. `false` if the process is the server's
+    /// own program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane,
+    /// on one of them that has the runtime's lock.
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false
     }
 
-    /// Requests the positions of the apps of a worker; `None`: this language cannot report them.
+    /// Requests the positions of the apps of a worker; `None` if this language cannot report them.
     fn tracing(&self) -> Option<Arc<dyn Tracing>> {
         None
     }
@@ -111,14 +111,14 @@ pub trait Host: Send {
     /// Answers one exchange, now or later. A reply that is dropped unfinished is answered with 500 or cut off.
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
 
-    /// Whether every answer comes at once and no work follows it, so that the answer may be sent together with the answers to
-    /// the next requests. An app may take its time, before and after it has answered, so it is not prompt.
+    /// Whether every answer is given at once and without later work, so that the answer may be sent together with the answers
+    /// to the next requests. An app may take its time, before and after it has answered, so it is not prompt.
     fn is_prompt(&self) -> bool {
         false
     }
 
-    /// Delivers orders to an app that takes too long; `None`: this language cannot be interrupted, and a worker whose app
-    /// exceeds its time must be ended. Called before each [`Host::answer`] with a deadline.
+    /// Delivers orders to an app that takes too long; `None` if this language cannot be interrupted, and a worker whose app
+    /// exceeds its time must be killed. Called before each [`Host::answer`] with a deadline.
     fn interruption(&self) -> Option<Arc<dyn Interruption>> {
         None
     }

@@ -22,7 +22,7 @@ pub enum ReplyError {
     /// The response breaks a rule of HTTP. If nothing of it had been sent, the client gets a 500 instead.
     Invalid(&'static str),
     /// The lane was woken (see [`Outlet::waker`]) while the app waited for its client. The piece is kept and will be sent.
-    /// Handle the cause of the wake-up, then write an empty piece to go on waiting.
+    /// Handle the cause of the wake-up, then write an empty piece to continue waiting.
     Woken,
 }
 
@@ -103,15 +103,15 @@ pub trait Outlet {
 
     /// Sends a piece of content. While too much content waits for a slow client this call blocks, until the lane is woken
     /// ([`ReplyError::Woken`]). Meanwhile, other connections are served as far as they need no app. A piece beyond the end of
-    /// the response ends it ([`ReplyError::Gone`]): behind its Content-Length, or where it has no content (HEAD, 204, 205,
+    /// the response ends it ([`ReplyError::Gone`]): after its Content-Length, or where it has no content (HEAD, 204, 205,
     /// 304).
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
-    /// Ends the content and sends `trailers` behind it. They are dropped where the response has no place for them: over
-    /// HTTP/1.0, by FastCGI, behind content of known length, without content. [`ReplyError::Invalid`]: one of them is not
+    /// Ends the content and sends `trailers` after it. They are dropped where the response has no place for them: over
+    /// HTTP/1.0, by FastCGI, after content of known length, without content. [`ReplyError::Invalid`]: one of them is not
     /// allowed as a trailer; then the exchange is given up, because without them the response would not be the one that the
     /// app meant.
     fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
@@ -122,7 +122,7 @@ pub trait Outlet {
     /// Gives the exchange up: the client gets a 500 if nothing has been sent, else the connection is cut.
     fn abandon(&self, exchange: ExchangeId);
 
-    /// Like [`Outlet::abandon`], with `status` instead of 500: for instance 503 for an overloaded app.
+    /// Like [`Outlet::abandon`], with `status` instead of 500, for instance 503 for an overloaded app.
     fn fail(&self, exchange: ExchangeId, status: u16) {
         let page = format!("{}\n", oribi_message::reason(status));
         let head = ResponseHead { status, fields: &[(b"Content-Type", b"text/plain; charset=utf-8")] };
@@ -147,13 +147,13 @@ pub trait Outlet {
     }
 
     /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is
-    /// interrupted, and as long again whenever it has sent something. `None`: it has no deadline, and gets no warnings. This
-    /// ends with the exchange.
+    /// interrupted, and as long again whenever it has sent something. With `None` it has no deadline, and gets no warnings.
+    /// This ends with the exchange.
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
     }
 
-    /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None`: unknown.
+    /// The time for which the request of an exchange has waited for a worker or thread that runs its app; `None` if unknown.
     fn queue_time(&self, exchange: ExchangeId) -> Option<Duration> {
         let _ = exchange;
         None
@@ -165,7 +165,7 @@ pub trait Outlet {
         false
     }
 
-    /// Passes a message of the app on to the web server that sent the request, for its error log. `false`: there is no web
+    /// Passes a message of the app on to the web server that sent the request, for its error log. `false` without a web
     /// server, and the message belongs in this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         let _ = (exchange, message);
@@ -205,7 +205,7 @@ pub trait Outlet {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Wakes the lane once after `time`; `None`: not at all. Replaces the time of an earlier call.
+    /// Wakes the lane once after `time`; `None` cancels it. Replaces the time of an earlier call.
     ///
     /// # Errors
     /// An error of the system.
@@ -261,7 +261,7 @@ impl<'a> Reply<'a> {
         self.outlet.respond_file(self.exchange, head, file, offset, size)
     }
 
-    /// Sends the head and goes on with the content.
+    /// Sends the head and continues with the content.
     ///
     /// # Errors
     /// See [`ReplyError`].

@@ -19,7 +19,7 @@ pub struct Request<'a> {
     pub head: RequestHead<'a>,
     /// The content.
     pub content: Content<'a>,
-    /// The trailer fields; `None`: there are none. A host passes them on apart from the fields of the head.
+    /// The trailer fields; `None` without any. A host passes them on separately from the fields of the head.
     pub trailers: Option<&'a Trailers>,
     /// The peer of the connection.
     pub remote: Endpoint<'a>,
@@ -33,13 +33,13 @@ pub struct Request<'a> {
     pub https: bool,
     /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
     pub underscores: bool,
-    /// Additional variables, of a web server in front or, about an encrypted connection, of the server itself; `None`: there
-    /// are none.
+    /// Additional variables, of a web server in front or, about an encrypted connection, of the server itself; `None`
+    /// without any.
     pub gateway: Option<Gateway<'a>>,
 }
 
 impl<'a> Request<'a> {
-    /// The variables of the web server that has sent the request; `None`: it came by HTTP.
+    /// The variables of the web server that has sent the request; `None` for requests over HTTP.
     #[must_use]
     pub fn web_server(&self) -> Option<&Gateway<'a>> {
         self.gateway.as_ref().filter(|gateway| !gateway.is_own())
@@ -59,7 +59,7 @@ impl<'a> Request<'a> {
     /// for clients that send no Host, unless it was chosen.
     ///
     /// The port is the one in Host, or that of the scheme if Host has none. Clients connect to the listener's port only if
-    /// there is no proxy in front, and then Host has it, too; so it is used only for clients that send no Host.
+    /// there is no proxy in front, and then Host also has it; so it is used only for clients that send no Host.
     #[must_use]
     pub fn named_server(&self) -> Endpoint<'a> {
         let host = self.host().unwrap_or_default();
@@ -112,13 +112,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The port behind the last colon, unless that colon is within an IPv6 address.
+/// The port after the last colon, unless that colon is within an IPv6 address.
 #[must_use]
 pub fn port_of(authority: &[u8]) -> Option<&[u8]> {
     split_port(authority).1
 }
 
-/// The name, and the port behind the last colon.
+/// The name, and the port after the last colon.
 fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (rest, port) = authority.split_at(authority.len() - digits);

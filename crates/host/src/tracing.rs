@@ -6,8 +6,8 @@ pub trait Tracing: Send + Sync {
     ///
     /// Called in a signal handler, on any thread of the process. It may do only what a signal handler may do
     /// (signal-safety(7)): set flags, so that each thread that runs an app reports its position at the next moment that is
-    /// safe. It must not allocate, lock, or panic. The server defines how threads report; a report that does not come soon is
-    /// given up.
+    /// safe. It must not allocate, lock, or panic. The server defines how threads report; a report that does not arrive soon
+    /// is given up.
     fn trace(&self, question: u32);
 
     /// Whether the signal may disturb an app that waits in a system call. If the app runs on the first thread of the process,

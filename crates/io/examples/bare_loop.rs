@@ -80,7 +80,7 @@ fn serve(options: &Options, listener: &OwnedFd) -> io::Result<()> {
         for event in &events {
             let name = event.data.u64();
             if name == LISTENER {
-                // It is no failure if the connection has gone again; without descriptors the listener stays readable.
+                // It is not a failure if the connection has gone again; without descriptors the listener stays readable.
                 if let Ok(socket) = rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                     let name = table.add(socket);
                     let Some(connection) = &table.connections[name as u32 as usize] else { continue };

@@ -109,7 +109,7 @@ pub trait Backend {
     /// all of them.
     const TELLS_ONE: bool = false;
 
-    /// Whether every end of a connection is reported. If this is false, a break that comes together with bytes is reported
+    /// Whether every end of a connection is reported. If this is false, a break that arrives together with bytes is reported
     /// only as readable. A caller that waits for more bytes must then receive until there are none.
     const TELLS_ENDS: bool = true;
 
@@ -156,7 +156,7 @@ pub trait Backend {
 
     /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
     /// which may save system calls. Initially none. Such a connection waits for this caller and cannot go to another, so this
-    /// is for callers that are never busy for long. `false`: this backend accepts only when asked, and nothing has changed.
+    /// is for callers that are never busy for long. `false` if this backend accepts only when asked, and nothing has changed.
     fn accept_ahead(&mut self, _listener: usize, _most: usize) -> bool {
         false
     }
@@ -190,7 +190,7 @@ pub trait Backend {
 
     /// Postpones [`Backend::open`]: the socket reports nothing yet, but the caller may try receives and sends; a send that
     /// finds the socket full opens it as `token`. So a connection that ends with its first answer need not be opened at all.
-    /// `false`: this backend cannot postpone, and nothing has changed.
+    /// `false` if this backend cannot postpone, and nothing has changed.
     fn put_off(&mut self, _socket: &mut Self::Socket, _token: Token) -> bool {
         false
     }
@@ -214,7 +214,7 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
-    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] does, too.
+    /// Sends everything that was given to `send` and closes all sockets that were closed, as [`Backend::wait`] also does.
     /// Call it before the thread does something else for long.
     fn submit(&mut self) {}
 
@@ -248,7 +248,7 @@ pub trait Backend {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The properties of the connection if it is encrypted and bytes have come; otherwise `None`.
+    /// The properties of the connection if it is encrypted and bytes have arrived; otherwise `None`.
     fn encryption<'s>(&self, _socket: &'s Self::Socket) -> Option<&'s Arc<Encryption>> {
         None
     }
@@ -259,8 +259,8 @@ pub trait Backend {
         false
     }
 
-    /// Begins to encrypt a connection that was accepted in clear text, because a header in clear text comes first on it.
-    /// `received` are the first bytes of the client's handshake. `false`: the connection stays in clear text.
+    /// Begins to encrypt a connection that was accepted in clear text, because it begins with a header in clear text.
+    /// `received` are the first bytes of the client's handshake. Returns `false` if the connection stays in clear text.
     fn encrypt(&mut self, _socket: &mut Self::Socket, _received: &[u8]) -> bool {
         false
     }
@@ -275,8 +275,7 @@ pub trait Backend {
         false
     }
 
-    /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an
-    /// event.
+    /// Waits for events for at most `timeout` (`None` for no limit), and appends them to `events`. May return without an event.
     ///
     /// # Errors
     /// An error of the system.
@@ -297,7 +296,7 @@ pub trait Backend {
 
 /// An object that waits instead of a backend: see [`Backend::waiter`].
 pub trait Waiter: Send {
-    /// Waits for events for at most `timeout` (`None`: without limit) and keeps them for [`Backend::collect`]. Each event
+    /// Waits for events for at most `timeout` (`None` for no limit) and keeps them for [`Backend::collect`]. Each event
     /// reaches either this or [`Backend::wait`]. May return without an event.
     ///
     /// # Errors

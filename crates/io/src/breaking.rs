@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The outcome of receiving from an app at the other end of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The number of bytes; 0: it sends no more.
+    /// The number of bytes; 0 if it sends no more.
     Bytes(usize),
     /// The number of bytes before it aborted.
     Cut(usize),
@@ -61,7 +61,7 @@ fn try_to_break_off(socket: BorrowedFd<'_>) -> Result<()> {
 /// Whether neither end has a name, which is never so for a client's connection.
 fn is_of_pair(socket: BorrowedFd<'_>) -> bool {
     let is_empty = |name: Option<&[u8]>| name.is_none_or(<[u8]>::is_empty);
-    // An empty path is no name, either.
+    // Neither is an empty path a name.
     let is_unnamed = |address: SocketAddrAny| {
         let address = SocketAddrUnix::try_from(address);
         address.is_ok_and(|address| is_empty(address.path_bytes()) && is_empty(address.abstract_name()))
@@ -80,7 +80,7 @@ pub fn receive_from_app(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Sen
     // A process without room for a descriptor sees only that there was one.
     let broken = message.flags.contains(ReturnFlags::CTRUNC)
         | control.drain().any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
-    // Bytes behind a descriptor are never received together with it.
+    // Bytes after a descriptor are never received together with it.
     Ok(if broken { Sent::Cut(message.bytes.saturating_sub(1)) } else { Sent::Bytes(message.bytes) })
 }
 

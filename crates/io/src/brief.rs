@@ -60,8 +60,8 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
     let room: &mut [MaybeUninit<Event>] = found.spare_capacity_mut();
     let most = room.len().min(i32::MAX as usize);
     // SAFETY: the descriptor is open as long as it is borrowed. The kernel writes at most `most` events into `room`, which
-    // has room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. There is no set of
-    // signals.
+    // has room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. The set of signals
+    // is null.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -76,7 +76,7 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
     let Ok(count) = usize::try_from(count) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     };
-    // SAFETY: the kernel has written that many events behind the old ones, at most as many as there was room for.
+    // SAFETY: the kernel has written that many events after the old ones, at most as many as there was room for.
     unsafe { found.set_len(found.len() + count) };
     Ok(())
 }

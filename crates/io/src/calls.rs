@@ -37,8 +37,8 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
     // Both calls fail only on a connection that has already ended.
     let _ = match direction {
         Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
-        // Closing does not break a connection of which a child has a copy; ending the association does (tcp_disconnect in
-        // Linux).
+        // Closing does not break a connection if a child has a copy of the socket; ending the association does
+        // (tcp_disconnect in Linux).
         Direction::Abort if has_forked() && rustix::net::connect_unspec(&socket).is_ok() => Ok(()),
         Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
     };

@@ -51,7 +51,7 @@ impl Epoll {
     /// Creates an epoll instance.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// The kernel's refusal of an epoll instance.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -67,7 +67,7 @@ impl Epoll {
             return Attempt::Later;
         }
         let (data, interest) = (EventData::new_u64(socket.token.0), socket_interest() | EventFlags::OUT);
-        // Both calls arm the edge: if the socket has drained in the meantime, the event comes at once.
+        // Both calls arm the edge: if the socket has drained in the meantime, the event arrives at once.
         let watched = if socket.opened {
             epoll::modify(&self.epoll, &socket.descriptor, data, interest)
         } else {
@@ -96,7 +96,7 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
-    /// Loops that are awake when a connection comes get its event, too.
+    /// Loops that are awake when a connection arrives also get its event.
     const TELLS_ONE: bool = true;
 
     fn name(&self) -> &'static str {

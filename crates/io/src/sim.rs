@@ -90,7 +90,7 @@ impl Wire {
         self.to_server.extend(std::mem::take(&mut self.late));
     }
 
-    /// Reports changes from now on, and the present state first.
+    /// Reports changes from now on, and the current state first.
     fn open(&mut self, token: Token) {
         self.token = Some(token);
         self.readable = !self.to_server.is_empty() || self.client_ended || self.client_reset;
@@ -238,7 +238,7 @@ impl Client {
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
             if wire.server_closed {
-                // As with TCP, when there is no receiver.
+                // As with TCP without a receiver.
                 wire.server_aborted = true;
                 return;
             }
@@ -376,7 +376,7 @@ impl Backend for Sim {
         Ok(())
     }
 
-    /// Does nothing: code that rings in this world calls [`World::wake`], too.
+    /// Does nothing: code that rings in this world also calls [`World::wake`].
     fn watch_bell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

@@ -38,7 +38,7 @@ fn says_so_and_goes_on(mut backend: impl Backend) {
     backend.close(socket);
     drop(far);
     backend.submit();
-    // No connection waits, so the lack of descriptors is no error.
+    // No connection waits, so the lack of descriptors is not an error.
     setrlimit(Resource::Nofile, Rlimit { current: Some(next as u64), ..before }).expect("lowering is allowed");
     let mut events = Vec::new();
     for _ in 0..3 {

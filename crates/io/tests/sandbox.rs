@@ -163,7 +163,7 @@ const ATTEMPTS: &[(&str, End, Attempt)] = &[
     // The rest of the kernel.
     ("a ring", Death, |_| oribi_io::Uring::new().map(drop).map_err(|refusal| io::Error::other(refusal.to_string()))),
     ("its name as a user", Death, |_| {
-        // SAFETY: the call takes a number: that of the present user.
+        // SAFETY: the call takes a number: that of the current user.
         done(unsafe { libc::syscall(libc::SYS_setuid, libc::getuid()) })
     }),
     ("another view of the system", Death, |_| call!(libc::SYS_unshare, libc::CLONE_FS)),

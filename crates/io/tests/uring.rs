@@ -32,7 +32,7 @@ impl Rig {
         (socket, far)
     }
 
-    /// The next events; fails if none come.
+    /// The next events; fails if none arrive.
     fn news(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for _ in 0..100 {

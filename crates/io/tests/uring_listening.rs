@@ -209,7 +209,7 @@ fn a_client_that_resets_while_its_answer_is_in_the_ring_costs_no_descriptor() {
         backend.submit();
     }
     look(&mut backend);
-    // Other tests of this file have some open, too.
+    // Other tests of this file also have some open.
     assert!(open() < before + 300, "{} descriptors are open", open());
 }
 

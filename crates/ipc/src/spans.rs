@@ -1,8 +1,8 @@
 //! The socket over which processes that answer requests send spans to the process that exports them.
 //!
-//! It belongs to the process, as its standard error does: it is opened once, before others are forked, and never again. The
-//! exporting process may be replaced meanwhile; its successor reads the spans that it has left unread. Senders never wait:
-//! spans that do not fit into the socket are lost.
+//! The socket belongs to the process, like its standard error: it is opened once, before other processes are forked. The
+//! exporting process may be replaced meanwhile; its successor reads the spans that it left unread. Senders never wait: spans
+//! that do not fit into the socket are lost.
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::io;
@@ -16,7 +16,7 @@ static WAY: Mutex<Option<Way>> = Mutex::new(None);
 pub struct Way(Arc<OwnedFd>);
 
 impl Way {
-    /// The sender of this process; `None`: it has none.
+    /// The sender of this process, if it has one.
     #[must_use]
     pub fn of_process() -> Option<Self> {
         WAY.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -25,10 +25,10 @@ impl Way {
     /// Opens the socket of this process, and returns the receiving end.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn open() -> io::Result<OwnedFd> {
-        // Each message is read as it was sent. No sender notices that a reader has gone, because this process keeps both
-        // ends.
+        // The socket keeps the boundaries of messages. No sender notices that a reader has ended, because this process keeps
+        // both ends.
         let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Self::adopt(sender);
         Ok(receiver)
@@ -39,7 +39,7 @@ impl Way {
         *WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
 
-    /// Sends a message; `false`: it is lost.
+    /// Sends a message; `false` if it is lost.
     pub fn send(&self, message: &[u8]) -> bool {
         send(&self.0, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }

@@ -1,5 +1,4 @@
-//! Replays the seeds of the fuzz targets for slots, so that every test run tries again every input that a fuzzer has found
-//! once.
+//! Replays the seeds of the fuzz targets for slots, so that every test run repeats each input that a fuzzer has found.
 
 #[path = "../../../fuzz/bodies/slot_request.rs"]
 mod slot_request;

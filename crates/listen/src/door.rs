@@ -11,14 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// One of several seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Its number, counted from 0.
+    /// The number of this seat, counted from 0.
     pub number: usize,
     /// The number of seats.
     pub of: usize,
 }
 
 impl Seat {
-    /// The only seat.
+    /// The seat of a lane that accepts from all sockets.
     pub const ONLY: Self = Self { number: 0, of: 1 };
 
     /// Returns one of the `parts` seats into which this one is divided.
@@ -40,9 +40,9 @@ impl Seat {
 pub struct Door<'a> {
     /// The index of its listener.
     pub listener: usize,
-    /// The socket.
+    /// The listening socket.
     pub socket: BorrowedFd<'a>,
-    /// Whether lanes in other seats accept connections from this socket, too.
+    /// Whether lanes in other seats also accept connections from this socket.
     pub shared: bool,
 }
 

@@ -14,9 +14,9 @@ use std::fs;
 /// SYN-RECEIVED, one of the states in the kernel's `tcp_states.h`.
 const SYN_RECEIVED: u8 = 3;
 
-/// Whether a handshake is in progress at one of `ports`. Returns false if the system does not report it.
+/// Whether a handshake is in progress at one of `ports`. Returns false if the kernel does not report it.
 pub(super) fn begun(ports: &[u16]) -> bool {
-    // An IPv4 client at a socket for both families is in the table of IPv6.
+    // An IPv4 client at a socket for both families appears in the IPv6 table.
     let families = [AddressFamily::INET, AddressFamily::INET6];
     let mut questions = families.iter().flat_map(|&family| ports.iter().map(move |&port| (family, port)));
     questions.try_fold(false, |begun, (family, port)| Ok(begun || begun_at(family, port)?)).unwrap_or_else(|_: Errno| {
@@ -25,7 +25,7 @@ pub(super) fn begun(ports: &[u16]) -> bool {
     })
 }
 
-/// Asks the kernel. The answer is there when the question has been sent, and its first message suffices.
+/// Asks the kernel. The answer is available once the question has been sent, and its first message suffices.
 fn begun_at(family: AddressFamily, port: u16) -> Result<bool, Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     sendto(&socket, &question(family, port), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;

@@ -6,13 +6,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Sockets by the names under which they were kept. A server that opens an address takes the socket of that address from
-/// here.
+/// Sockets by the names under which they were kept. A server that opens an address first looks for its socket here.
 #[derive(Debug, Default)]
 pub struct Kept(Vec<(String, OwnedFd)>);
 
 impl Kept {
-    /// Holds these sockets, each with the name of its address.
+    /// Keeps these sockets, each with the name of its address.
     pub fn new(sockets: Vec<(String, OwnedFd)>) -> Self {
         Self(sockets)
     }
@@ -43,7 +42,7 @@ impl Kept {
     pub fn close_others(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(name, socket)| {
             // Needed because the inherited descriptor stays open beside this copy. It fails for a socket that does not
-            // listen, which does no harm.
+            // listen, which is harmless.
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read);
             name
         })

@@ -38,20 +38,20 @@ pub struct Listener {
     pub server_port: String,
     /// Whether it is a Unix socket.
     pub unix: bool,
-    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
-    /// while this server stops must not be turned away.
+    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then the server must not
+    /// refuse clients that connect while it stops.
     pub lent: bool,
-    /// The certificate settings of an encrypted listener; `None`: it is not encrypted.
+    /// The certificate settings of an encrypted listener; `None` without encryption.
     pub offer: Option<Offer>,
     /// The TLS configuration of an encrypted listener.
     pub tls: Option<Arc<Server>>,
-    /// The account thumbprint in the answers to ACME challenges; `None`: challenges are requests like all others.
+    /// The account thumbprint in the answers to ACME challenges; `None` to treat challenges like all other requests.
     pub thumbprint: Option<Arc<str>>,
-    /// The file of a Unix socket that this process (or the one it was forked from) made.
+    /// The file of a Unix socket that this process or its parent created.
     file: Option<SocketFile>,
 }
 
-/// A socket file, with the device and inode that distinguish it from one that another server has put in its place.
+/// A socket file, with the device and inode that distinguish it from a later file of another server.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -71,8 +71,8 @@ impl Listener {
         Endpoint { address: self.server_name.as_bytes(), port: self.server_port.as_bytes() }
     }
 
-    /// Adopts a socket that another process opened. `host` is the host that it was asked to listen on, empty if unknown;
-    /// `protocol` is the protocol of its clients, which the socket does not show.
+    /// Adopts a socket that another process opened. `host` is the host given for the socket, empty if unknown; `protocol` is
+    /// the protocol of its clients, which the socket does not show.
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket.
@@ -85,7 +85,7 @@ impl Listener {
         if sockopt::socket_type(&socket).map_err(words)? != SocketType::STREAM {
             return Err("the descriptor is not a stream socket".to_owned());
         }
-        // Non-blocking, because a lane that blocked in accept would answer nobody.
+        // Non-blocking, because a lane that blocked in accept would answer no clients.
         rustix::io::ioctl_fionbio(&socket, true).map_err(words)?;
         let address = rustix::net::getsockname(&socket).map_err(words)?;
         let internet = SocketAddr::try_from(address.clone()).ok();
@@ -141,7 +141,7 @@ impl Listener {
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
     }
 
-    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does
+    /// Refuses new connections from now on; those that have arrived can still be accepted. Returns false if the kernel does
     /// not permit it: then connections arrive until the socket is closed.
     pub fn turn_away(&self) -> bool {
         let turn_away =
@@ -151,8 +151,8 @@ impl Listener {
     }
 
     /// Removes the socket's file and closes it in all processes that share it. Called at the end of the process that opened
-    /// it. A child that the app has forked without exec has a copy, which must not keep the address in use for the next
-    /// server. A lent listener stays open for the next server.
+    /// it. The copy of a child that the app forked without exec must not keep the address in use for the next server. A lent
+    /// listener stays open for the next server.
     pub fn end(&mut self) {
         self.remove_file();
         if !self.lent {
@@ -163,17 +163,17 @@ impl Listener {
     /// Closes the socket in all processes that share it: connections are refused from now on, and waiting ones are reset.
     pub fn close(&self) {
         if !self.unix {
-            // It fails if the socket does not listen any more, which does no harm.
+            // It fails if the socket no longer listens, which is harmless.
             for socket in self.sockets() {
                 let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
             }
         }
     }
 
-    /// Makes `user` and `group` the owners of the file of a Unix socket that this process made.
+    /// Makes `user` and `group` the owners of the file of a Unix socket that this process created.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
         let Some(SocketFile { path, .. }) = &self.file else { return Ok(()) };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
@@ -195,7 +195,7 @@ impl Listener {
         });
     }
 
-    /// Marks the socket as one of which another process keeps a copy, for the next server.
+    /// Marks the socket as kept open by another process, for the next server.
     #[inline]
     pub fn lend(&mut self) {
         self.lent = true;
@@ -226,10 +226,10 @@ impl AsFd for Listener {
     }
 }
 
-/// As [`super::open`], without the encryption; takes sockets from `kept` for addresses on which these listen.
+/// As [`super::open`], without the encryption; uses the sockets of `kept` for their addresses.
 ///
 /// # Errors
-/// The same as for [`super::open`].
+/// As for [`super::open`].
 pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
@@ -331,7 +331,7 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// Opens `addresses` on one port. Leaves out addresses of a family or an interface that this machine lacks, as long as
-/// another one works. Does not open addresses twice that an earlier listener covers.
+/// another one works. Does not open an address again if an earlier listener covers it.
 fn open_together(
     settings: &Settings,
     (protocol, offer): Speech<'_>,
@@ -386,14 +386,14 @@ fn open_together(
 /// Opens the sockets of one address, and returns them with the address that they are bound to.
 fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
     let count = settings.sockets_of_address();
-    // Sharing is enabled only once the address is ours, so that two servers cannot share it unnoticed.
+    // Sharing is enabled only once the address belongs to this server, so that two servers cannot share it unnoticed.
     let first = bind_one(address, settings.reuse_port)?;
     let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
     if count > 1 {
         sockopt::set_socket_reuseport(&first, true)?;
     }
     let others = (1..count).map(|_| bind_one(bound, true)).collect::<Result<Vec<_>, _>>()?;
-    // They start to listen in the order of their numbers, by which the kernel selects them.
+    // The sockets start to listen in the order of their numbers, by which the kernel selects them.
     for socket in std::iter::once(&first).chain(&others) {
         rustix::net::listen(socket, queue_length(settings.backlog))?;
     }
@@ -411,15 +411,15 @@ fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     send_at_once(&socket)?;
-    // TCP_DEFER_ACCEPT stays off: it would keep silent connections where none of our deadlines applies, and closing the
+    // TCP_DEFER_ACCEPT stays off: it would keep silent connections outside of the server's deadlines, and closing the
     // listener would drop them.
     rustix::net::bind(&socket, &address)?;
     Ok(socket)
 }
 
 /// Sends small parts of responses without a wait for the acknowledgement of earlier ones. Connections inherit this option,
-/// which saves a call for each. Only a connection that was established before the option was set, even if not accepted yet,
-/// lacks it.
+/// which saves a call for each. Only a connection that was established before the option was set lacks it, even if it was
+/// not accepted yet.
 fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
@@ -458,7 +458,7 @@ fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// Returns SERVER_NAME for clients that send no Host: the host as the user wrote it, an IPv6 address in brackets, or, for all
+/// Returns SERVER_NAME for requests without Host: the host as the user wrote it, an IPv6 address in brackets, or, for all
 /// interfaces, the name of this machine.
 fn server_name(host: &str, bound: IpAddr) -> String {
     if !bound.is_unspecified() {

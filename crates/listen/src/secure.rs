@@ -1,7 +1,7 @@
 //! Loads the certificates and keys of encrypted listeners, and passes them to other processes.
 //!
-//! The first process reads the files, with its original rights, and checks them. Edges and workers that it forks inherit them
-//! in memory. A mold, which is executed, and an edge that gets new certificates receive a *vault*: a file in memory with all
+//! The first process reads the files, with its original rights, and checks them. Edges and workers that it forks inherit
+//! them in memory. A mold, which is executed, and an edge with new certificates receive a *vault*: a file in memory with all
 //! certificates and keys, and with the secret of the session tickets.
 
 use super::kept::Kept;
@@ -19,11 +19,11 @@ use std::sync::Arc;
 const LARGEST_VAULT: u64 = 64 << 20;
 
 /// Opens all listeners of `settings`. A host name is opened on all its addresses. An empty host, `*` or `::` means every
-/// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
+/// interface, IPv6 and IPv4, each with a separate socket, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
 ///
 /// # Errors
-/// An address cannot be opened; the message says which, why, and a possible remedy. No socket stays open, no file stays
-/// behind.
+/// An address cannot be opened; the message contains the address, the reason, and a possible remedy. No socket stays open,
+/// no file remains.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     open_or_take(settings, &mut Kept::default())
 }
@@ -31,7 +31,7 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
 /// As [`open`], with sockets that were kept while the server was restarted in place of new ones.
 ///
 /// # Errors
-/// An address or a file is unusable; the message says which, and why.
+/// An address or a file is unusable; the message names it and contains the reason.
 pub fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners = listener::open_or_take(settings, kept)?;
     if let Err(message) = secure(&mut listeners, None) {
@@ -44,7 +44,7 @@ pub fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener
 /// Configures TLS on encrypted listeners, with certificates from `vault`, or else from their files.
 ///
 /// # Errors
-/// A file is unusable; the message says which, and why.
+/// A file is unusable; the message names it and contains the reason.
 pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), String> {
     if listeners.iter().all(|listener| listener.offer.is_none()) {
         return Ok(());
@@ -69,7 +69,7 @@ pub fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), St
 /// encrypted.
 ///
 /// # Errors
-/// A file is unusable; the message says which, and why.
+/// A file is unusable; the message names it and contains the reason.
 pub fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     let mut fresh = Vec::new();
     for listener in listeners {
@@ -98,7 +98,7 @@ pub fn expiries(listeners: &[Listener]) -> Vec<(String, u64)> {
 }
 
 /// Answers authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) from `file`. The first process opens it,
-/// and all processes that serve inherit it: with other rights, or in a sandbox, they could not open it.
+/// and all serving processes inherit it, because with other rights, or in a sandbox, they could not open it.
 pub fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
     let challenges = Arc::new(Challenges::of(file));
     listeners
@@ -122,10 +122,10 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// Writes the vault of these listeners; `None`: none of them is encrypted.
+    /// Writes the vault of these listeners; `None` if none of them is encrypted.
     ///
     /// # Errors
-    /// The system has no memory.
+    /// The operating system has no memory left.
     pub fn fill(listeners: &[Listener]) -> io::Result<Option<OwnedFd>> {
         let servers: Vec<_> = listeners.iter().filter_map(|listener| listener.tls.as_ref()).collect();
         let Some(first) = servers.first() else { return Ok(None) };
@@ -139,7 +139,7 @@ impl Vault {
         Ok(Some(file.into()))
     }
 
-    /// Reads a vault; `None`: its content is invalid.
+    /// Reads a vault; `None` if its content is invalid.
     pub fn open(file: BorrowedFd<'_>) -> Option<Self> {
         let size = u64::try_from(fstat(file).ok()?.st_size).ok().filter(|size| *size <= LARGEST_VAULT)?;
         let mut bytes = vec![0; size as usize];
@@ -164,7 +164,7 @@ impl Vault {
     /// Gives the certificates to the listeners of this process.
     ///
     /// # Errors
-    /// A certificate is unusable; the message explains it.
+    /// A certificate is unusable; the message contains the reason.
     pub fn spread(self, listeners: &[Listener]) -> Result<(), String> {
         let servers = listeners.iter().filter_map(|listener| listener.tls.as_ref());
         for (server, material) in servers.zip(self.materials) {

@@ -30,8 +30,8 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
-    /// Opens the log for a process of a server that starts. If log rotation has just moved the file away, it waits briefly
-    /// until the first process has made the new one.
+    /// Opens the log for a process of a server that starts. If log rotation has just renamed the file, waits briefly until
+    /// the first process has created the new one.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -39,13 +39,12 @@ impl AccessLog {
         Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_in_time(target)? })
     }
 
-    /// Opens the log for a server that serves already: if the file cannot be opened, it is tried again later.
+    /// Opens the log for a server that is already serving: if the file cannot be opened, the log tries again later.
     pub fn open_or_wait(target: &LogTarget, format: &AccessFormat) -> Self {
         Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }
     }
 
-    /// Opens the file again by its name, after log rotation has moved the old one away. Lines in the buffer go to the old
-    /// file.
+    /// Opens the file again by its name, after log rotation has renamed the old one. Lines in the buffer go to the old file.
     ///
     /// # Errors
     /// The file cannot be opened; then the old one stays in use.
@@ -53,7 +52,7 @@ impl AccessLog {
         self.sink.reopen()
     }
 
-    /// Continues with `file`, which is the same log, opened again by another process. Lines in the buffer go to the old file.
+    /// Continues with `file`: the same log, reopened by another process. Lines in the buffer go to the old file.
     pub fn replace(&mut self, file: File) {
         self.sink.replace(file);
     }
@@ -69,7 +68,7 @@ impl AccessLog {
         sink.add(|line| append_entry(format, entry, stamp, line));
     }
 
-    /// Copies the fields of a response that the line needs; `None`: it needs none.
+    /// Copies the fields of a response that the line needs; `None` if it needs none.
     pub fn note<'a>(&self, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
         match &self.format {
             AccessFormat::Pattern(pattern) => note(pattern, fields),

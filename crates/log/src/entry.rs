@@ -4,7 +4,8 @@ use oribi_host::Endpoint;
 use oribi_message::RequestHead;
 use std::time::{Duration, SystemTime};
 
-/// Values of the response fields that the log format names, by their index there; empty: the response has no such field.
+/// Values of the response fields that the log format names, by their index there; a value is empty if the response has no
+/// such field.
 #[derive(Debug, Default)]
 pub struct Noted(pub(super) Vec<Vec<u8>>);
 
@@ -20,21 +21,21 @@ pub struct TraceIds<'a> {
 /// The data about one request.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessEntry<'a> {
-    /// The address of the client; empty: unknown, as on a Unix socket.
+    /// The address of the client; empty if unknown, as on a Unix socket.
     pub remote: &'a str,
-    /// The port of the client; 0: unknown.
+    /// The port of the client; 0 if unknown.
     pub remote_port: &'a str,
-    /// The address of the peer, which may be a proxy; empty: unknown.
+    /// The address of the peer, which may be a proxy; empty if unknown.
     pub peer: &'a str,
-    /// The number of requests before this one on the connection; `None`: it was refused.
+    /// The number of earlier requests on the connection; `None` if the request was refused.
     pub earlier: Option<u32>,
     /// Address and port of the listener; `None` if the request could not be read.
     pub server: Option<Endpoint<'a>>,
     /// The head of the request; `None` if it could not be read.
     pub head: Option<RequestHead<'a>>,
-    /// The id of the request; `None`: requests have no ids.
+    /// The id of the request; `None` without ids.
     pub id: Option<&'a [u8]>,
-    /// The trace context; `None`: requests have none.
+    /// The trace context, if the request has one.
     pub trace: Option<TraceIds<'a>>,
     /// The status of the response.
     pub status: u16,
@@ -48,18 +49,18 @@ pub struct AccessEntry<'a> {
     pub time: SystemTime,
     /// The time from then until the last byte of the response was sent.
     pub duration: Duration,
-    /// The parts of `duration`; `None`: the request was refused before it was complete, or its client has gone.
+    /// The parts of `duration`; `None` if the request was refused before it was complete, or its client disconnected.
     pub parts: Option<Parts>,
 }
 
 /// The fate of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It has ended before the whole response was sent.
+    /// The connection ended before the whole response was sent.
     Aborted,
-    /// It may serve another request.
+    /// The connection may serve another request.
     Persists,
-    /// It ends with this response.
+    /// The connection ends with this response.
     Closes,
 }
 

@@ -1,10 +1,11 @@
 //! The error log: the destination of the messages of the `log` facade.
 //!
 //! It is always standard error. A log file replaces standard error, so that messages of the app, its modules and the C
-//! library go to the same file, in every process that is forked from then on. With a log daemon, the messages of the server
-//! go to the daemon, and standard error stays unchanged.
+//! library go to the same file, in every process that is forked later. With a log daemon, the messages of the server go to
+//! the daemon, and standard error stays unchanged.
 //!
-//! No message stops the server: messages that a full disk or a pipe without a reader does not take are lost and counted.
+//! No message stops the server: messages that cannot be written to a full disk, or to a pipe without a reader, are lost and
+//! counted.
 
 use super::escape::Message;
 use super::messenger::{Composer, Failure, Messenger, Severity};
@@ -26,8 +27,8 @@ use std::time::{Duration, SystemTime};
 /// app does not.
 const MESSAGE_BYTES: usize = 32 << 10;
 
-/// The longest wait for the reader of a pipe that has stopped reading: a burst of messages does not fit into a pipe. After a
-/// wait in vain there is none until the reader reads again.
+/// The longest wait for a slow reader of a pipe, because a burst of messages does not fit into a pipe. After a wait in vain,
+/// the log does not wait until the reader reads again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Sends the messages of the `log` facade from `level` on to standard error, to a file that replaces it, or to a daemon. A
@@ -36,7 +37,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// # Errors
 /// The file cannot be opened; then messages go to standard error.
 pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
-    // Fails if there is a logger already: ours, or that of an embedding program, which takes precedence.
+    // Fails if there is already a logger: this one, or that of an embedding program, which takes precedence.
     let _ = log::set_logger(&SINK);
     log::set_max_level(level);
     SINK.look();
@@ -44,7 +45,7 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     if let Some(messenger) = &messenger
         && let Some(trouble) = messenger.trouble()
     {
-        log::warn!("the error log at {} has no reader yet: {trouble}; messages are lost until it has", messenger.name());
+        log::warn!("the error log at {} has no reader yet: {trouble}; messages are lost until it has one", messenger.name());
     }
     if let Ok(mut place) = MESSENGER.write() {
         *place = messenger;
@@ -52,7 +53,7 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     reopen(target)
 }
 
-/// Opens the file again by its name, after log rotation has moved the old one away. Does nothing without a file.
+/// Opens the file again by its name, after log rotation has renamed the old one. Does nothing without a file.
 ///
 /// # Errors
 /// The file cannot be opened; then the old one stays in use.
@@ -66,10 +67,10 @@ pub fn reopen(target: &LogTarget) -> io::Result<()> {
     }
 }
 
-/// Continues with `file`, which is the same log, opened again.
+/// Continues with `file`: the same log, reopened.
 ///
 /// # Errors
-/// An error of the system; then the old one stays in use.
+/// The operating system refused a call; then the old file stays in use.
 pub fn replace(file: File) -> io::Result<()> {
     rustix::stdio::dup2_stderr(file)?;
     SINK.torn.store(false, Ordering::Relaxed);
@@ -85,19 +86,19 @@ fn stderr_is_journal() -> bool {
 
 static SINK: Sink = Sink::new();
 
-/// The daemon that takes messages in place of standard error. It is set while the process has one thread, and only read at a
-/// time when other threads could fork.
+/// The daemon that gets messages in place of standard error. It is set while the process has one thread, and only read when
+/// other threads could fork.
 static MESSENGER: RwLock<Option<Messenger>> = RwLock::new(None);
 
 /// Standard error as a sink for messages. Every thread writes to it, and a fork copies it.
 struct Sink {
     to_journal: AtomicBool,
-    /// It is a file, which accepts data at once.
+    /// Whether standard error is a file, which accepts data at once.
     is_file: AtomicBool,
     is_socket: AtomicBool,
-    /// The last byte written is not the end of a line.
+    /// Whether the last byte written is not the end of a line.
     torn: AtomicBool,
-    /// The process that has lost messages, their number, and the last errno.
+    /// The process that lost messages, their number, and the last errno.
     loser: AtomicU32,
     lost: AtomicU64,
     why: AtomicI32,
@@ -134,7 +135,7 @@ impl Sink {
         }
     }
 
-    /// Finds out the kind of standard error.
+    /// Determines the kind of standard error.
     fn look(&self) {
         let kind = Kind::of(rustix::stdio::stderr());
         self.is_file.store(kind == Kind::File, Ordering::Relaxed);
@@ -172,7 +173,7 @@ impl Sink {
         append_line(record, to_journal, process, time, stamp, line);
         match self.put(line, lost == 0) {
             Ok(()) if lost > 0 => {
-                // Another thread may have lost more in the meantime.
+                // Another thread may have lost more meanwhile.
                 self.lost.fetch_sub(lost, Ordering::Relaxed);
             }
             Ok(()) => {}
@@ -223,14 +224,14 @@ impl Sink {
         write(&Record::builder().level(Level::Warn).args(text).build());
     }
 
-    /// Writes `line`; `waits`: it may wait for the reader.
+    /// Writes `line`; with `waits`, it may wait for the reader.
     fn put(&self, mut line: &[u8], waits: bool) -> Result<(), Errno> {
         let (kind, patience) = (self.kind(), if waits { PATIENCE } else { Duration::ZERO });
         loop {
             let written = match output::write(rustix::stdio::stderr(), kind, line) {
                 Ok(written) => written,
                 Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), patience) => {
-                    // Other processes may have used the room. There is no second wait for so slow a reader.
+                    // Other processes may have used the room. There is no second wait for such a slow reader.
                     output::write(rustix::stdio::stderr(), kind, line)?
                 }
                 Err(error) => return Err(error),
@@ -273,16 +274,16 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// Whether this is a message below `error` of a library about a peer's behaviour, which may repeat: a client that names an
-/// address where TLS wants a host, a slow authority. Such messages need log level `debug`.
+/// Whether this is a message of a library, below `error`, about a peer's behaviour, which may repeat: a client that sends an
+/// address where TLS requires a host, a slow authority. Such messages need log level `debug`.
 fn is_remark(metadata: &Metadata<'_>) -> bool {
     const LIBRARIES: [&str; 2] = ["rustls", "ureq"];
     let is_of = |library: &&str| metadata.target().starts_with(*library);
     metadata.level() > Level::Error && LIBRARIES.iter().any(is_of)
 }
 
-/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
-/// it knows the time and reads the priority from the front (sd-daemon(3)).
+/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`,
+/// because it knows the time and reads the priority from the start (sd-daemon(3)).
 fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
     let (name, priority) = (name(record.level()), severity(record.level()) as u8);
     // Writing into memory does not fail; an argument whose `Display` fails has written a part of its text.
@@ -297,7 +298,7 @@ fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: System
     line.push(b'\n');
 }
 
-/// Formats the text of a message for a daemon into `line`: `[error] message`. Time and process are in front of it already.
+/// Formats the text of a message for a daemon into `line`: `[error] message`. The line already begins with time and process.
 fn append_message(record: &Record<'_>, line: &mut Vec<u8>) {
     line.clear();
     // Writing into memory does not fail.

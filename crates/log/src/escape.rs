@@ -54,7 +54,7 @@ fn is_escaped_in_json(character: char) -> bool {
     matches!(character, '"' | '\\') || !is_plain(character)
 }
 
-/// Copies runs of bytes that are `plain` and passes each other byte to `escape`.
+/// Copies runs of bytes that are `plain` and passes every other byte to `escape`.
 fn append(bytes: &[u8], line: &mut Vec<u8>, plain: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut Vec<u8>)) {
     let mut rest = bytes;
     while let Some(index) = rest.iter().position(|&byte| !plain(byte)) {

@@ -1,7 +1,7 @@
 //! Logs: the error log for the operator, and the access log with one line for each request.
 //!
-//! Both logs follow two rules: untrusted text is escaped, so that nobody can forge a line or send control codes to a terminal;
-//! and a line is written whole, by one system call, so that the lines of several processes do not mix.
+//! Both logs follow two rules: untrusted text is escaped, so that clients and apps can neither forge a line nor send control
+//! codes to a terminal; and a line is written whole, by one system call, so that the lines of several processes do not mix.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -34,18 +34,18 @@ use std::path::Path;
 /// Each lane opens it for itself later.
 ///
 /// # Errors
-/// A file cannot be opened; the message says which, and why.
+/// A file cannot be opened; the message contains the file and the reason.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
     settings.notes.iter().for_each(|(level, note)| log::log!(*level, "{note}"));
-    // With edges, only these write the access log, and a process that loads the app may have no right to.
+    // With edges, only these write the access log, and a process that loads the app may lack the permission.
     if settings.edges_wanted() == 0 { check_access_log(settings) } else { Ok(()) }
 }
 
 /// Opens the access log once to check that it can be opened.
 ///
 /// # Errors
-/// The file cannot be opened; the message says which, and why.
+/// The file cannot be opened; the message contains the file and the reason.
 pub fn check_access_log(settings: &Settings) -> Result<(), String> {
     let Some(target) = &settings.access_log else { return Ok(()) };
     AccessLog::open(target, &settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
@@ -59,7 +59,7 @@ fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
     }
 }
 
-/// Opens the error log again by its name, after log rotation has moved the old one away. Does nothing without a file.
+/// Opens the error log again by its name, after log rotation has renamed the old one. Does nothing without a file.
 ///
 /// # Errors
 /// The file cannot be opened; then the old one stays in use.
@@ -67,18 +67,18 @@ pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
 }
 
-/// Uses `file` as the error log from now on; another process has opened it again.
+/// Uses `file` as the error log from now on; another process has reopened it.
 ///
 /// # Errors
-/// An error of the system; then the old one stays in use.
+/// The operating system refused a call; then the old file stays in use.
 pub fn use_error_log(file: File) -> io::Result<()> {
     error::replace(file)
 }
 
-/// Opens the access log by its name, for a process that may not do that itself; `None`: there is no log file.
+/// Opens the access log by its name, for a process that may not do that itself; `None` without a log file.
 ///
 /// # Errors
-/// The file cannot be opened; the message says which, and why.
+/// The file cannot be opened; the message contains the file and the reason.
 pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
     match &settings.access_log {
         Some(target @ LogTarget::File(path)) => output::open(path).map(Some).map_err(|error| failed("access", target, &error)),
@@ -91,7 +91,7 @@ pub fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
 pub struct Writers {
     /// The user id of the owner.
     pub user: u32,
-    /// The group id.
+    /// The group id of the file.
     pub group: u32,
     /// Whether the group may write.
     pub with_group: bool,
@@ -100,7 +100,7 @@ pub struct Writers {
 /// Gives the error log to `writers`. A missing file is created first.
 ///
 /// # Errors
-/// The owner of the file cannot be changed; the message says of which, and why.
+/// The owner of the file cannot be changed; the message contains the file and the reason.
 pub fn give_error_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
     give_log_to(&settings.error_log, writers)
 }
@@ -108,7 +108,7 @@ pub fn give_error_log_to(settings: &Settings, writers: Writers) -> Result<(), St
 /// Gives the access log to `writers`. A missing file is created first.
 ///
 /// # Errors
-/// The owner of the file cannot be changed; the message says of which, and why.
+/// The owner of the file cannot be changed; the message contains the file and the reason.
 pub fn give_access_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
     settings.access_log.as_ref().map_or(Ok(()), |target| give_log_to(target, writers))
 }
@@ -119,12 +119,12 @@ fn give_log_to(target: &LogTarget, writers: Writers) -> Result<(), String> {
 }
 
 /// Changes the owner of a file. Does not follow a link: otherwise any user who may write to the folder of a log could make
-/// root give away any file. Anything but a file, such as a device or a named pipe, keeps its owner.
+/// root change the owner of any file. Anything but a file, such as a device or a named pipe, keeps its owner.
 fn give_file_to(path: &Path, writers: Writers) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
         Ok(file) => file,
-        // A link, or a named pipe without a reader.
+        // The path is a link, or a named pipe without a reader.
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NXIO)) => return Ok(()),
         Err(error) => return Err(error),
     };

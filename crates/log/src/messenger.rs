@@ -1,8 +1,8 @@
 //! Sends lines to a daemon, each as one datagram: to syslog on this machine or another, or to systemd's journal.
 //!
-//! A Unix socket stays unconnected, and each message names its destination. So it need not be opened again when the daemon is
-//! restarted, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the system does not
-//! report that the port is closed.
+//! A Unix socket stays unconnected, and each message names its destination. So it need not be opened again after a restart
+//! of the daemon, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the kernel does
+//! not report that the port is closed.
 
 use super::stamp::Stamp;
 use oribi_config::{LogPlace, MessageForm, SystemLog};
@@ -33,11 +33,11 @@ pub(super) enum Severity {
 /// The reason why a message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The daemon has not read the earlier ones; the next may find room.
+    /// The daemon has not read earlier messages; the next one may find room.
     Full,
-    /// An earlier one was not delivered; this one was sent.
+    /// An earlier message was not delivered; this one was sent.
     Earlier,
-    /// This one was not sent.
+    /// This message was not sent.
     Lost(Errno),
 }
 
@@ -46,15 +46,15 @@ pub(super) enum Failure {
 pub(super) struct Messenger {
     log: SystemLog,
     socket: OwnedFd,
-    /// The name of this machine, for messages to others.
+    /// The name of this machine, for messages to other machines.
     host: String,
 }
 
 impl Messenger {
-    /// Creates a socket. A missing daemon is noticed when a message is sent.
+    /// Creates a socket. A missing daemon is only noticed when a message is sent.
     ///
     /// # Errors
-    /// The system provides no socket, or the path is too long for one.
+    /// The operating system provides no socket, or the path is too long for one.
     pub(super) fn open(log: &SystemLog) -> io::Result<Self> {
         let family = match &log.place {
             LogPlace::Socket(path) => SocketAddrUnix::new(path.as_path()).map(|_| AddressFamily::UNIX)?,
@@ -64,7 +64,7 @@ impl Messenger {
         let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
         if let LogPlace::Address(address) = &log.place {
-            // It fails without a network, and sending may succeed later.
+            // Fails without a network, but sending may succeed later.
             let _ = connect(&socket, address);
         }
         let name = rustix::system::uname();
@@ -78,8 +78,8 @@ impl Messenger {
         self.log.to_string()
     }
 
-    /// Sends `text` as one message; bytes that would end it are replaced. `waits`: it may wait a tenth of a second for a
-    /// daemon of this machine that is behind.
+    /// Sends `text` as one message; bytes that would end it are replaced. With `waits`, it may wait a tenth of a second for
+    /// a slow daemon of this machine.
     pub(super) fn send(&self, severity: Severity, text: &[u8], waits: bool, composer: &mut Composer) -> Result<(), Failure> {
         let message = composer.compose(&self.log, &self.host, severity, text);
         let flags = if waits { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
@@ -103,7 +103,7 @@ impl Messenger {
         .map(drop)
     }
 
-    /// Returns the reason why no daemon would take a message now; `None`: one would, or the log is sent over UDP.
+    /// Returns the reason why no daemon would take a message now; `None` if one would, or if the log is sent over UDP.
     pub(super) fn trouble(&self) -> Option<io::Error> {
         let LogPlace::Socket(path) = &self.log.place else { return None };
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
@@ -151,7 +151,7 @@ impl Composer {
         };
         let room = MESSAGE_BYTES.saturating_sub(message.len() + 1);
         let (text, mark) = if text.len() <= room { (text, "") } else { (whole(text, room - MARK.len()), MARK) };
-        // Text of clients and apps is escaped already; this is for characters in the format itself.
+        // Text of clients and apps is already escaped; this is for characters in the format itself.
         message.extend(text.iter().map(|&byte| if matches!(byte, 0..=0x1f | 0x7f) { b' ' } else { byte }));
         message.extend_from_slice(mark.as_bytes());
         if log.form == MessageForm::Journal {

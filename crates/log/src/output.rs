@@ -1,4 +1,5 @@
-//! Opens and writes log files and pipes. Nothing here waits, so a reader of a log, or a missing one, never stops the server.
+//! Opens and writes log files and pipes. No function here waits, so a slow or missing reader of a log never stops the
+//! server.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
@@ -11,17 +12,17 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// The offset that means the present position, and the only one that a pipe accepts (pwritev2(2)).
+/// The offset that means the current position, and the only one that a pipe accepts (pwritev2(2)).
 const HERE: u64 = u64::MAX;
 
 /// The way in which an output accepts data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// At once: whole, or not at all.
+    /// The output accepts data at once, whole or not at all.
     File,
-    /// A pipe or a terminal: as fast as its reader.
+    /// A pipe or a terminal, which accepts data as fast as its reader.
     Stream,
-    /// As fast as its reader, and a single call can be made not to wait.
+    /// An output that is as fast as its reader, but with calls that do not wait.
     Socket,
 }
 
@@ -37,15 +38,15 @@ impl Kind {
 
 /// Opens a log to append to it. A missing file is created.
 ///
-/// A named pipe is opened for reading as well, which the system permits at any time (fifo(7)). So opening it neither waits
-/// for a reader nor fails without one, as it would again and again while the log collector is restarted; lines written in the
-/// meantime wait in the pipe.
+/// A named pipe is opened for reading as well, which the kernel permits at any time (fifo(7)). So opening it neither waits
+/// for a reader nor fails without one, as it would repeatedly during a restart of the log collector; lines written meanwhile
+/// wait in the pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
         match options.clone().read(true).create(false).open(path) {
-            // The pipe may be written and not read.
+            // This process may write to the pipe but not read it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             opened => return opened,
         }
@@ -62,14 +63,14 @@ pub(super) fn has_room(output: impl AsFd, patience: Duration) -> bool {
 /// Writes as much as the output takes now.
 ///
 /// # Errors
-/// `AGAIN`: it takes nothing now. Any other error of the system.
+/// `AGAIN` if the output takes nothing now; otherwise the operating system refused the call.
 pub(super) fn write(output: impl AsFd, kind: Kind, bytes: &[u8]) -> Result<usize, Errno> {
     retry_on_intr(|| match kind {
         Kind::File => rustix::io::write(&output, bytes),
         Kind::Socket => rustix::net::send(&output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
         Kind::Stream => match pwritev2(&output, &[IoSlice::new(bytes)], HERE, ReadWriteFlags::NOWAIT) {
-            // A terminal, or a pipe before Linux 6.4. Another process may use the room before this call, which then waits
-            // after all.
+            // A terminal, or a pipe before Linux 6.4. Another process may use the room before this call, and then the call
+            // waits after all.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE) if has_room(&output, Duration::ZERO) => {
                 rustix::io::write(&output, bytes)
             }

@@ -8,7 +8,7 @@ use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Copies the response fields that the format names. `None`: it names none.
+/// Copies the response fields that the format names. `None` if it names none.
 pub(super) fn note<'a>(pattern: &AccessPattern, fields: &(impl Iterator<Item = FieldPair<'a>> + Clone)) -> Option<Box<Noted>> {
     let wanted = &pattern.response_fields;
     let value = |wanted: &Vec<u8>| fields.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
@@ -97,7 +97,7 @@ pub(super) fn append_request_line(head: Option<RequestHead<'_>>, line: &mut Vec<
     append_quoted(head.version().as_str().as_bytes(), line);
 }
 
-/// Appends the query with its `?`; nothing if there is none, as Apache does.
+/// Appends the query with its `?`; nothing without a query, as Apache does.
 fn append_query(head: Option<RequestHead<'_>>, line: &mut Vec<u8>) {
     let query = head.map(|head| head.query()).unwrap_or_default();
     if !query.is_empty() {

@@ -1,7 +1,7 @@
 //! Writes lines to a file or a pipe, or sends them to a daemon.
 //!
-//! If a log cannot be written, lines are lost, but requests are not affected. Lost lines are counted, and the error log
-//! reports their number once a minute, and when the log can be written again.
+//! If a log cannot be written, lines are lost, but requests continue. Lost lines are counted, and the error log reports
+//! their number once a minute, and when the log can be written again.
 
 use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The size of the buffer in bytes from which on it is written before the end of the iteration.
+/// The size of the buffer in bytes from which it is written before the end of the iteration.
 const BATCH_BYTES: usize = 64 << 10;
 /// The number of bytes that may wait for a slow reader of a pipe.
 const WAITING_BYTES: usize = 256 << 10;
@@ -25,12 +25,12 @@ const PIPE_BYTES: usize = 4096;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which a file that could not be opened is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest time between the moment when a log rotation moves the files away and the moment when it notifies the server:
-/// rotation programs do both at once.
+/// The longest time between the moment when a log rotation renames the files and the moment when it notifies the server:
+/// rotation programs do one right after the other.
 const ROTATION_TIME: Duration = Duration::from_secs(1);
 /// The interval at which the end of a rotation is checked.
 const ROTATION_STEP: Duration = Duration::from_millis(10);
-/// The longest wait of a lane that ends for a slow reader of its last lines.
+/// The longest wait of an ending lane for a slow reader of its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Gathers lines and writes them together.
@@ -38,12 +38,12 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 pub struct LineSink {
     output: Output,
     kind: Kind,
-    /// Whole lines that are not written yet, and the line being made.
+    /// Whole unwritten lines, and the line being formatted.
     buffer: Vec<u8>,
-    /// The last byte written is not the end of a line.
+    /// Whether the last byte written is not the end of a line.
     torn: bool,
     losses: Losses,
-    /// Another process opens the file: see [`LineSink::expect_file`].
+    /// Whether another process opens the file: see [`LineSink::expect_file`].
     is_given: bool,
 }
 
@@ -105,9 +105,9 @@ struct Losses {
     lines: u64,
     last_error: Option<Errno>,
     reported: Option<Instant>,
-    /// Lines were lost, and the error log has not reported yet that the log can be written again.
+    /// Whether lines were lost, and the error log has not yet reported that the log can be written again.
     failing: bool,
-    /// The time of the last such report.
+    /// The time of the last report that the log can be written again.
     recovered: Option<Instant>,
 }
 
@@ -135,11 +135,11 @@ impl LineSink {
         }
     }
 
-    /// Opens the output for a server that serves already, and does not end for lack of a log: a file that cannot be opened is
-    /// tried again later, and lines are lost until then.
+    /// Opens the output for a server that is already serving and continues without a log: if a file cannot be opened, the
+    /// sink tries again later, and lines are lost until then.
     pub fn open_or_wait(target: &LogTarget) -> Self {
         let output = Output::open(target).unwrap_or_else(|error| {
-            log::error!("cannot open the access log {}: {error}; serving on without it", show_log_target(target));
+            log::error!("cannot open the access log {}: {error}; continuing without it", show_log_target(target));
             Output::missing(target.clone(), &error)
         });
         Self::new(output)
@@ -161,7 +161,7 @@ impl LineSink {
         Ok(())
     }
 
-    /// Continues with `file`, which is the same log, opened again. Lines in the buffer go to the old one.
+    /// Continues with `file`, which is the same log, reopened. Lines in the buffer go to the old one.
     pub fn replace(&mut self, file: File) {
         self.flush();
         if let Some(path) = self.output.path() {
@@ -171,13 +171,13 @@ impl LineSink {
         }
     }
 
-    /// From now on this process opens no file by its name: if the file is missing, lines are lost until
+    /// From now on this process does not open files by name: if the file is missing, lines are lost until
     /// [`LineSink::replace`].
     pub fn expect_file(&mut self) {
         self.is_given = true;
         if let Output::Missing(target, ..) = &self.output {
             let path = show_log_target(target);
-            log::error!("the access log {path} stays missing here until the server is told to open its log files again (USR1)");
+            log::error!("this process does not write the access log {path} until the server reopens its log files (USR1)");
         }
     }
 
@@ -190,7 +190,7 @@ impl LineSink {
         }
         write(&mut self.buffer);
         self.buffer.push(b'\n');
-        // Once per batch: a pipe whose reader sleeps need not be tried for every line.
+        // Once per batch, because a pipe with a sleeping reader need not be tried for every line.
         if before / BATCH_BYTES != self.buffer.len() / BATCH_BYTES {
             self.flush();
         }
@@ -256,8 +256,8 @@ impl LineSink {
         }
     }
 
-    /// Sends each line as a message. Lines for which the daemon has no room wait for the next call; `waits`: this call may
-    /// wait, too.
+    /// Sends each line as a message. Lines for which the daemon has no room wait for the next call; with `waits`, this call
+    /// may also wait.
     fn send_messages(&mut self, waits: bool) {
         let Output::Daemon(daemon) = &mut self.output else { return };
         let (messenger, composer) = &mut **daemon;
@@ -299,8 +299,8 @@ impl LineSink {
         self.buffer.clear();
     }
 
-    /// Reports the number of lost lines, unless it was reported recently. `works`: all lines have just been written, so the
-    /// losses have ended.
+    /// Reports the number of lost lines, unless it was reported recently. With `works`, all lines have just been written, so
+    /// the losses have ended.
     fn report(&mut self, works: bool) {
         let losses = &mut self.losses;
         let now = Instant::now();
@@ -340,7 +340,7 @@ impl Drop for LineSink {
     }
 }
 
-/// Returns the number of bytes of whole lines that fit into a piece; a line longer than a piece is a piece by itself.
+/// Returns the number of bytes of whole lines that fit into a piece; a line that is longer than a piece is a separate piece.
 fn whole_lines(buffer: &[u8]) -> usize {
     let fits = &buffer[..buffer.len().min(PIPE_BYTES)];
     if let Some(end) = fits.iter().rposition(|&byte| byte == b'\n') {

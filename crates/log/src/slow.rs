@@ -6,8 +6,8 @@ use oribi_config::{Timeouts, counted};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The number of lines a second at most: enough to find the cause. If more requests are slow, the server is overloaded, and a
-/// growing log would make it slower.
+/// The most lines a second: enough to find the cause. If more requests are slow, the server is overloaded, and a growing log
+/// would make it slower.
 const LINES: u32 = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -19,15 +19,15 @@ const TARGET_BYTES: usize = 1000;
 pub struct SlowLog {
     least: Duration,
     least_nanoseconds: u64,
-    /// The begin of the second in which lines are counted.
+    /// The start of the second in which lines are counted.
     since: Duration,
     lines: u32,
-    /// The number of slow requests in it without a line.
+    /// The number of slow requests without a line in that second.
     more: u64,
 }
 
 impl SlowLog {
-    /// `least`: the time from which on a request is slow. Returns `None` if no request is.
+    /// Requests are slow from the time `least` on. Returns `None` if no request is slow.
     pub fn new(least: Duration) -> Option<Self> {
         let least_nanoseconds = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
         (least < Timeouts::NEVER).then_some(Self { least, least_nanoseconds, since: Duration::ZERO, lines: 0, more: 0 })
@@ -39,7 +39,7 @@ impl SlowLog {
         took >= self.least_nanoseconds
     }
 
-    /// Logs a slow request, or counts it. `worker`: the process of the app that has answered it, if known.
+    /// Logs a slow request, or counts it. `worker` is the process of the app that answered it, if known.
     pub fn record(&mut self, entry: &AccessEntry<'_>, worker: Option<u32>, now: Duration) {
         self.tell_more(now);
         if now >= self.end() {
@@ -53,7 +53,7 @@ impl SlowLog {
         }
     }
 
-    /// Returns the time at which [`SlowLog::tell_more`] has something to log; `None`: nothing.
+    /// Returns the time at which [`SlowLog::tell_more`] has something to log; `None` without it.
     #[inline]
     pub fn due(&self) -> Option<Duration> {
         (self.more > 0).then(|| self.end())
@@ -96,7 +96,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-/// Returns the line of a slow request: all that the access log has about it, and the worker.
+/// Returns the line of a slow request: all data of the access log about it, and the worker.
 fn line(entry: &AccessEntry<'_>, worker: Option<u32>) -> String {
     let Parts { queue, first, app, send } = entry.parts.unwrap_or_default();
     let request =
@@ -130,7 +130,7 @@ fn line(entry: &AccessEntry<'_>, worker: Option<u32>) -> String {
 fn quoted(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len());
     append_quoted(bytes, &mut text);
-    // All of it is ASCII.
+    // The text is ASCII.
     String::from_utf8(text).unwrap_or_default()
 }
 

@@ -22,7 +22,7 @@ pub struct Stamp {
     common: String,
     /// `2026-11-21T03:00:00`
     iso: String,
-    /// `Sat, 21 Nov 2026 03:00:00 GMT`, from which the other forms are made.
+    /// `Sat, 21 Nov 2026 03:00:00 GMT`, from which the other forms are derived.
     date: String,
 }
 
@@ -102,7 +102,7 @@ impl Stamp {
 
     /// Updates the texts for `time`, and returns its milliseconds.
     fn turn_to(&mut self, time: SystemTime) -> u32 {
-        // A clock before 1970 is wrong anyway; it is shown as 1970.
+        // A clock before 1970 is wrong anyway; it is displayed as 1970.
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = since.as_secs().min(LAST_SECOND);
         if second != self.second {

@@ -32,7 +32,7 @@ mod tests {
             &names[number as usize][..]
         };
         assert_eq!(equal_names(&mut numbers, name).count(), 0);
-        // Two reads of a name for each comparison, of which there are about n * log n.
+        // Two reads of a name for each comparison, with about n * log n comparisons.
         assert!(looks.get() < 65536 * 16 * 4, "{}", looks.get());
     }
 }

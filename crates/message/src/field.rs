@@ -130,7 +130,7 @@ impl KnownField {
 
 /// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change
 /// small letters, digits and the hyphen; it turns no other byte of a token into a letter or a hyphen. Eight bytes are
-/// compared at a time; if the length is no multiple of eight, the last eight overlap those before them.
+/// compared at a time; if the length is not a multiple of eight, the last eight overlap those before them.
 #[inline]
 fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     const FOLD: u64 = 0x2020_2020_2020_2020;

@@ -34,7 +34,7 @@ pub struct Variable {
     pub name: Span,
     /// The value, as sent.
     pub value: Span,
-    /// The well-known variable of this name; `None`: another one.
+    /// The well-known variable of this name; `None` for others.
     pub known: Option<KnownVariable>,
 }
 
@@ -48,10 +48,10 @@ macro_rules! known_variables {
         }
 
         impl KnownVariable {
-            /// All of them.
+            /// All well-known variables.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name.
+            /// The name of the variable.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

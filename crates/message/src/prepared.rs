@@ -13,7 +13,7 @@ pub struct PreparedFields {
 }
 
 impl PreparedFields {
-    /// Renders `fields`. `None`: one of them is invalid, or only the server may set it.
+    /// Renders `fields`. `None` if one of them is invalid, or only the server may set it.
     #[must_use]
     pub fn new(fields: &[FieldPair<'_>]) -> Option<Self> {
         let (mut lines, mut places) = (Vec::new(), Vec::new());

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 /// A range of bytes of a head. 32 bits are enough: no limit for a head may exceed 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte.
+    /// The index of the first byte.
     pub start: u32,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end: u32,
 }
 
@@ -89,7 +89,7 @@ pub struct FieldLayout {
     pub name: Span,
     /// The value, without white space around it.
     pub value: Span,
-    /// The well-known name; `None`: another one.
+    /// The well-known name; `None` for others.
     pub known: Option<KnownField>,
 }
 
@@ -104,7 +104,7 @@ pub struct HeadLayout {
     pub form: TargetForm,
     /// The path of the target (empty for the authority form; `*` for the asterisk form), still percent-encoded.
     pub path: Span,
-    /// The query, behind the first `?`; `None` without one.
+    /// The query, after the first `?`; `None` without one.
     pub query: Option<Span>,
     /// The authority of an absolute-form or authority-form target.
     pub authority: Option<Span>,

@@ -1,4 +1,4 @@
-//! Trailers: fields behind content (RFC 9110, section 6.5).
+//! Trailers: fields after content (RFC 9110, section 6.5).
 
 use crate::{FieldPair, Span};
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// Copies these fields; `None`: there are none.
+    /// Copies these fields; `None` without any.
     #[must_use]
     pub fn of<'a>(fields: impl IntoIterator<Item = FieldPair<'a>>) -> Option<Box<Self>> {
         let (mut text, mut places) = (Vec::new(), Vec::new());

@@ -31,7 +31,7 @@ impl Account {
     }
 
     pub(crate) fn refused(&mut self, spans: u64, why: String) {
-        // The number comes from the collector, and may be any.
+        // The collector chooses the number, and may send any.
         self.refused = self.refused.saturating_add(spans);
         self.why = Some(why);
     }
@@ -48,7 +48,7 @@ impl Account {
         [self.crowded, self.undelivered, self.refused, self.broken] == [0; 4] && self.why.is_none()
     }
 
-    /// The time until the next message may be logged; `None`: there is nothing to log.
+    /// The time until the next message may be logged; `None` if there is nothing to log.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         if self.is_empty() {
             return None;

@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
     Taken(Partial),
     /// To be sent again later, perhaps after the time that the collector has asked for.
     Later { asked: Option<Duration>, why: String },
-    /// Refused for good.
+    /// Refused permanently.
     Refused(String),
 }
 
@@ -99,13 +99,13 @@ fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
 /// Describes an error, and the remedy if there is one.
 fn words(error: &Error) -> String {
     match error {
-        Error::HostNotFound => "the name of this host is not known to DNS".to_owned(),
+        Error::HostNotFound => "DNS does not know the name of this host".to_owned(),
         Error::Timeout(_) => "no answer in time".to_owned(),
         Error::Rustls(error) => of_tls(error),
         // rustls's errors come through the sockets.
         Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => of_tls(error),
-            None if error.kind() == io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+            None if error.kind() == io::ErrorKind::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
             None => printable(&error.to_string()),
         },
         error => printable(&error.to_string()),
@@ -114,9 +114,7 @@ fn words(error: &Error) -> String {
 
 fn of_tls(error: &rustls::Error) -> String {
     let advice = match error {
-        rustls::Error::InvalidCertificate(_) => {
-            "; if its authority is your own, name the file that vouches for it by --trace-export-ca"
-        }
+        rustls::Error::InvalidCertificate(_) => "; if its authority is your own, give its CA certificate by --trace-export-ca",
         _ => "",
     };
     format!("{}{advice}", printable(&error.to_string()))

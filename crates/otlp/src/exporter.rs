@@ -38,7 +38,7 @@ struct Desk {
 struct State {
     queue: Queue,
     account: Account,
-    /// The end of the last delivery. Once it is set, no more records come.
+    /// The end of the last delivery. Once it is set, no more records arrive.
     end_by: Option<Instant>,
     /// Whether the courier has ended.
     done: bool,
@@ -73,7 +73,7 @@ impl Exporter {
     /// Queues the records of a message.
     ///
     /// # Errors
-    /// The thread has died, and nothing is delivered any more.
+    /// The thread has died, and nothing more is delivered.
     pub fn take(&self, message: &[u8]) -> Result<(), String> {
         let Message { lost, records, is_broken } = Message::read(message);
         let now = Instant::now();
@@ -88,7 +88,7 @@ impl Exporter {
         if self.courier.is_finished() { Err("the thread that delivers spans has died".to_owned()) } else { Ok(()) }
     }
 
-    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records come.
+    /// Delivers the queued records as far as possible until `end_by`, and returns. No more records arrive.
     pub fn finish(self, end_by: Instant) {
         let mut state = self.desk.lock();
         state.end_by = Some(end_by);
@@ -125,7 +125,7 @@ impl Courier {
         self.desk.changed.notify_all();
     }
 
-    /// Waits for the next records to deliver; `None`: there will be none.
+    /// Waits for the next records to deliver; `None` if there will be none.
     fn next(&self) -> Option<Vec<Box<[u8]>>> {
         let mut state = self.desk.lock();
         loop {
@@ -157,7 +157,7 @@ impl Courier {
             let (asked, why) = match outcome {
                 Outcome::Taken(partial) => {
                     if partial.spans > 0 || !partial.why.is_empty() {
-                        state.account.refused(partial.spans, format!("the collector says: {}", partial.why));
+                        state.account.refused(partial.spans, format!("the collector's message: {}", partial.why));
                     }
                     return;
                 }
@@ -165,7 +165,7 @@ impl Courier {
                 Outcome::Later { asked, why } => (asked, why),
             };
             state.account.trouble(why);
-            // At the end there is no second try: the collector has just failed.
+            // At the end, nothing is tried twice: the collector has just failed.
             if ends.is_some() {
                 let waiting = state.queue.clear();
                 return state.account.undelivered(records.len() + waiting);
@@ -178,7 +178,7 @@ impl Courier {
             while state.end_by.is_none() {
                 let now = Instant::now();
                 if let Some(message) = state.account.message(now, false) {
-                    log::warn!("{message}; what waits is tried again");
+                    log::warn!("{message}; retrying with what waits");
                 }
                 let left = until.saturating_duration_since(now);
                 if left.is_zero() {

@@ -24,7 +24,7 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// Whether there are no records.
+    /// Whether it has no records.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -15,12 +15,12 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     records: VecDeque<Box<[u8]>>,
-    /// The arrival of the oldest record that waits for others; `None`: none does.
+    /// The arrival of the oldest record that waits for others; `None` if none waits.
     since: Option<Instant>,
 }
 
 impl Queue {
-    /// Adds a record; `false`: there is no room.
+    /// Adds a record; `false` without room.
     pub(crate) fn add(&mut self, record: &[u8], now: Instant) -> bool {
         if self.records.len() >= ROOM {
             return false;
@@ -30,7 +30,7 @@ impl Queue {
         true
     }
 
-    /// The time until a batch is to be taken; `None`: there are no records.
+    /// The time until a batch is to be taken; `None` without records.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         if self.records.len() >= BATCH { Some(Duration::ZERO) } else { Some((since + WAIT).saturating_duration_since(now)) }

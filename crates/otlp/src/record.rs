@@ -1,6 +1,6 @@
 //! The description of one request for the exporter, and its bytes.
 //!
-//! A record has numbers at fixed offsets, followed by texts, each behind its length. Reading checks all of it.
+//! A record has numbers at fixed offsets, followed by texts, each after its length. Reading checks all of it.
 
 /// The most bytes of a text; the rest is cut. No route has a longer path.
 const LONGEST_TEXT: usize = 1024;
@@ -48,7 +48,7 @@ pub struct Record<'a> {
     pub trace: [u8; 16],
     /// The id of this request's span; not all zero.
     pub span: [u8; 8],
-    /// The id of the caller's span; all zero: there is none.
+    /// The id of the caller's span; all zero without one.
     pub parent: [u8; 8],
     /// The time since 1970 at which the request was complete.
     pub begin: u64,
@@ -62,13 +62,13 @@ pub struct Record<'a> {
     pub send: u64,
     /// Bytes of content that were sent.
     pub sent: u64,
-    /// The process that ran the app; 0: unknown.
+    /// The process that ran the app; 0 if unknown.
     pub worker: u32,
-    /// The status of the response; 0: there was none.
+    /// The status of the response; 0 without one.
     pub status: u16,
     /// The version of HTTP.
     pub version: Version,
-    /// Whether the request came by https.
+    /// Whether the request arrived by https.
     pub https: bool,
     /// Whether the client left before the response was complete.
     pub gone: bool,
@@ -76,11 +76,11 @@ pub struct Record<'a> {
     pub method: &'a [u8],
     /// The path, without the query.
     pub path: &'a [u8],
-    /// The name of the route; empty: the request is on none.
+    /// The name of the route; empty if the request is on none.
     pub route: &'a [u8],
     /// The host of the request, perhaps with a port.
     pub host: &'a [u8],
-    /// The address of the client; empty: unknown.
+    /// The address of the client; empty if unknown.
     pub client: &'a [u8],
     /// The address of the peer, if it is not that of the client.
     pub peer: &'a [u8],
@@ -106,7 +106,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Parses a record; `None`: the bytes are not exactly one record.
+    /// Parses a record; `None` if the bytes are not exactly one record.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;

@@ -12,11 +12,11 @@ const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT, of a col
 /// The settings of an exporter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The URL of the collector; `None`: spans are not exported.
+    /// The URL of the collector; `None` if spans are not exported.
     pub endpoint: Option<String>,
-    /// A PEM file with the authorities that may sign the collector's certificate; `None`: the system's.
+    /// A PEM file with the authorities that may sign the collector's certificate; `None` for the system's.
     pub authorities: Option<PathBuf>,
-    /// The name of the service; empty: that of the app.
+    /// The name of the service; empty if that of the app.
     pub service: String,
 }
 
@@ -33,7 +33,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err("expected no user in the URL: fields that prove who you are stand in OTEL_EXPORTER_OTLP_HEADERS".to_owned());
+        return Err("expected no user in the URL: give credentials as fields in OTEL_EXPORTER_OTLP_HEADERS".to_owned());
     }
     let after = authority.rfind(']').unwrap_or(0);
     let (host, port) = match authority[after..].rfind(':') {
@@ -48,7 +48,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     Ok(format!("{scheme}://{authority}{path}"))
 }
 
-/// The URL from the variables that all exporters of OpenTelemetry read; `None`: they name none.
+/// The URL from the variables that all exporters of OpenTelemetry read; `None` if they are not set.
 ///
 /// # Errors
 /// Says which variable is wrong, and which form is expected.

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// About as long as the request of a browser.
+/// About the size of a browser's request.
 const REQUEST: &[u8] = &[b'r'; 400];
 const HEAD: &[u8] = &[b'h'; 120];
 const CONTENT: &[u8] = &[b'c'; 80];

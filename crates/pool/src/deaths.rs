@@ -78,8 +78,8 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
     edge.wake_workers();
 }
 
-/// Runs `child` in a process of its own that dies before its step number `last`, and `meanwhile` in this process until the
-/// child has ended. Returns whether it was killed.
+/// Runs `child` in a child process that dies before step number `last`, and `meanwhile` in this process until the child has
+/// ended. Returns whether the child was killed.
 #[allow(unsafe_code)]
 fn run_until_step(last: u64, child: impl FnOnce(), mut meanwhile: impl FnMut()) -> bool {
     // SAFETY: the child touches shared memory and memory of its own, and ends without running anything of this process; the C
@@ -432,7 +432,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     collect(&mut edge, &mut outcomes);
     assert_eq!(outcomes.len(), 3);
 
-    // Another worker takes the requests that this one has seen.
+    // Another worker takes the requests that this worker has seen.
     let _ = ["four", "five"].map(|text| submit(&mut edge, text));
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     assert!(answer_whole(&mut workers[0], false) && !is_rung(edge.descriptor()));
@@ -449,7 +449,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
 
-    // A nap is a doze of its own length.
+    // A nap is a doze with its own length.
     edge.awake();
     collect(&mut edge, &mut outcomes);
     let _ = ["seven", "eight"].map(|text| submit(&mut edge, text));
@@ -541,7 +541,7 @@ fn workers_are_woken_for_what_the_active_ones_do_not_take() {
         submit(&mut edge, "more");
         edge.prepare_to_rest();
         edge.awake();
-        // Nobody takes them.
+        // No worker takes them.
         assert_eq!(rings(&workers)[1], round == 1, "round {round}");
     }
 }

@@ -1,13 +1,13 @@
-//! The edge's notes about a request, for the survey of a pool. No decision depends on them. The notes are in a file of their
-//! own, which workers do not have.
+//! The edge's notes about a request, for the survey of a pool. No decision depends on them. They are in a separate file that
+//! workers do not have.
 //!
 //! | word | holds |
 //! |---|---|
-//! | since | when the request came into the pool, in nanoseconds of the edge's clock |
+//! | since | when the request entered the pool, in nanoseconds of the edge's clock |
 //! | diary | low half: milliseconds from the arrival to the last sign of progress; high half: the app's own deadline |
 //!
-//! An edge passes the time to its pool once a turn ([`crate::Edge::tell_time`]), so a note costs a store and no read of a
-//! clock.
+//! An edge passes the time to its pool once a turn ([`crate::Edge::tell_time`]), so a note costs one store and does not read
+//! a clock.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ const LIFTED: u32 = u32::MAX;
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diary {
-    /// The time from its arrival to the last sign of progress from its worker; `None`: no worker was seen to have it.
+    /// The time from its arrival to the last sign of progress from its worker; `None` if no worker was seen to have it.
     pub(crate) progress: Option<Duration>,
-    /// The deadline that its app has asked for, counted from then; `Some(None)`: none at all.
+    /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
     pub(crate) asked: Option<Option<Duration>>,
 }
 

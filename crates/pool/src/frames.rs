@@ -18,10 +18,10 @@ pub(crate) const ROOM_TO_BEGIN: usize = 8;
 /// The most bytes of the head of a response.
 pub const HEAD_BYTES: usize = 1 << 20;
 
-/// Bytes before the head of a whole response.
+/// Bytes of the numbers before the head of a whole response.
 const WHOLE: usize = 2 * WORD;
 
-/// Words before these bytes.
+/// Words before the head of a whole response.
 const BEFORE_WHOLE: usize = 1 + WHOLE / WORD;
 
 /// The kind of a frame.
@@ -42,9 +42,9 @@ pub(crate) enum Kind {
     /// exchange.
     Whole = 10,
     Deadline = 11,
-    /// The trailers; an end follows.
+    /// The trailers; `End` follows.
     Trailers = 12,
-    /// A part of a head that does not fit into an area. More follows in another frame of this kind or in `Head`.
+    /// A part of a head that does not fit into an area. The next frame of this kind, or `Head`, continues it.
     MoreHead = 13,
 }
 
@@ -88,7 +88,7 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
-    /// The number of bytes of the head and the content of a frame with a whole response; `None`: it is another kind of frame.
+    /// The number of bytes of the head and the content of a frame with a whole response; `None` for another kind of frame.
     #[inline]
     pub(crate) const fn bytes_of_whole(self) -> Option<usize> {
         if matches!(self.kind, Kind::Whole) { self.length.checked_sub(WHOLE) } else { None }
@@ -106,7 +106,7 @@ impl Header {
         1 + self.length.div_ceil(WORD)
     }
 
-    /// `None` if these bits do not begin a frame of at most that many words.
+    /// `None` if these bits do not begin a frame of at most `most` words.
     #[inline(always)]
     fn from_bits(bits: u64, most: usize) -> Option<Self> {
         let length = usize::try_from(bits >> 8).ok()?;
@@ -150,7 +150,7 @@ impl Circle<'_> {
         joint.end()
     }
 
-    /// The position of the bytes of a whole response of `words` words in a circle of `size` words; `None`: it is in two
+    /// The position of the bytes of a whole response of `words` words in a circle of `size` words; `None` if they are in two
     /// pieces.
     #[inline]
     pub(crate) fn bytes_of_whole(position: u64, size: usize, words: usize) -> Option<Range<usize>> {
@@ -180,7 +180,7 @@ impl Circle<'_> {
     }
 
     /// Copies head and content of the whole response at `position` into `bytes`, and returns the two numbers before them;
-    /// `None`: the frame is too short for these.
+    /// `None` if the frame is too short for these.
     #[inline]
     pub(crate) fn read_whole(self, position: u64, header: Header, bytes: &mut Vec<u8>) -> Option<[u64; 2]> {
         let length = header.length.checked_sub(WHOLE)?;
@@ -242,11 +242,11 @@ fn copy_words(words: &[AtomicU64], copies: &mut [[u8; WORD]]) {
     }
 }
 
-/// Writes bytes from several places one behind the other into whole words.
+/// Writes bytes from several slices one after the other into whole words.
 struct Joint<'a> {
     circle: Circle<'a>,
     position: u64,
-    /// Bytes of a word that is not full yet, and how many of them there are.
+    /// The bytes of the incomplete word, and their number.
     begun: [u8; WORD],
     count: usize,
 }
@@ -284,7 +284,7 @@ impl<'a> Joint<'a> {
         self.count = rest.len();
     }
 
-    /// Writes the bytes of the last, incomplete word and returns the position behind it.
+    /// Writes the bytes of the last, incomplete word and returns the position after it.
     #[inline]
     fn end(self) -> u64 {
         if self.count == 0 {

@@ -21,38 +21,38 @@
 //! to another client.
 //!
 //! # Who owns a slot
-//! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, nobody (queued), or a worker.
-//! States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are kept in the
-//! edge's own memory. The edge also owns a request that it keeps out of the queue for a while ([`Edge::set_aside`]); the word
-//! of its slot says that it waits, for the survey. The worker's frames show how much of an answer there is. Each use of a
-//! slot has a serial number, so a process that comes too late finds a word that does not match.
+//! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, no process (queued), or a
+//! worker. States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are
+//! kept in the edge's own memory. The edge also owns a request that it keeps out of the queue for a while
+//! ([`Edge::set_aside`]); the word of its slot marks it as waiting, for the survey. The worker's frames show how much of an
+//! answer there is. Each use of a slot has a serial number, so a late process finds a word that does not match.
 //!
 //! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies,
-//! and the head of the queue is a mere hint, which the next worker corrects. (If workers claimed positions of the queue, each
-//! would need a word "taking position n" for others to resolve.) Before a worker takes a request, it notes the request in its
-//! own memory: if a stranger overwrites a slot's word, this note distinguishes a request that may have been run from one that
-//! has not.
+//! and the head of the queue is only a hint, which the next worker corrects. (If workers claimed positions of the queue,
+//! each would need a word "taking position n" for others to resolve.) Before a worker takes a request, it notes the request
+//! in its own memory: if a stranger overwrites a slot's word, this note distinguishes a request that may have run from one
+//! that has not.
 //!
 //! # The death of a process
 //! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads the frames that the
 //!   worker had published; a complete response is sent as usual. All other requests of the worker are [lost](Event::Lost),
-//!   and its place is free for another ([`Edge::bury`]). Requests that it had not taken wait on.
+//!   and its place is free for another ([`Edge::bury`]). Requests that it had not taken keep waiting.
 //! * **A worker that executes another program** no longer has this memory. The process that forked the worker
 //!   [reports](Memory::report_executed) it, and the edge [buries](Edge::bury) its place.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
-//!   because their clients are gone. It orders the workers to throw away those that they are answering.
+//!   because their clients have lost their connections. It orders the workers to discard those that they are answering.
 //!
 //! # The survey
 //! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and
-//! stops no process: it copies the words that it needs, and looks twice. The edge's notes for it are in `diary.rs`.
+//! stops no process: it copies the words that it needs, and reads them twice. The edge's notes for it are in `diary.rs`.
 //!
 //! # Sleeping and waking
-//! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],
-//! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleepers. The bell of each side is an
-//! eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex costs as
-//! many system calls but cannot be watched together with descriptors, and a worker watches more than requests: commands of
-//! its supervisor, a waker, a timer, and the descriptors that its app watches.
+//! Both sides announce that they will sleep and check once more before they do ([`Edge::prepare_to_sleep`],
+//! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleeping ones. The bell of each side is
+//! an eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex
+//! costs as many system calls but cannot be watched together with descriptors, and a worker watches more than requests:
+//! commands of its supervisor, a waker, a timer, and the descriptors that its app watches.
 #![deny(unsafe_code)]
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-/// Memory that this process may only read: a stray write ends the process before it does harm.
+/// Memory that this process may only read: a stray write crashes the process before it does harm.
 #[derive(Debug)]
 pub(crate) struct Readable(Mapping);
 
@@ -105,8 +105,8 @@ impl Readable {
     /// No process writes to these words while the result lives.
     pub(crate) unsafe fn bytes(&self, range: Range<usize>, length: usize) -> &[u8] {
         let words = &self.0.words()[range];
-        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives; the caller promises that
-        // the bytes stand still.
+        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives; the caller guarantees
+        // that the bytes do not change.
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), length.min(words.len() * WORD)) }
     }
 }

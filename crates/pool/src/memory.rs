@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as
-/// an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. To a program that forks workers, a process
-/// passes the [descriptors](Memory::descriptors) before it executes it. The memory exists as long as one process keeps it.
+/// an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. A process passes the
+/// [descriptors](Memory::descriptors) to a program that forks workers before executing it. The memory exists as long as one
+/// process keeps it.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) layout: Layout,
     pub(crate) file: OwnedFd,
-    /// The file with the edge's notes. `None` in adopted memory: workers do not use them.
+    /// The file with the edge's notes; `None` in adopted memory, because workers do not use them.
     pub(crate) notes: Option<OwnedFd>,
     pub(crate) edge_bell: Arc<Bell>,
     pub(crate) places: Vec<Place>,
@@ -37,7 +38,8 @@ impl Memory {
     /// Creates memory of that shape.
     ///
     /// # Errors
-    /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and three more.
+    /// The shape is out of range, or the operating system refuses memory or descriptors: three for each worker and three
+    /// more.
     pub fn new(shape: Shape) -> io::Result<Self> {
         let layout = Layout::new(shape)?;
         let file = sealed_file("oribi-pool", layout.size())?;
@@ -57,7 +59,7 @@ impl Memory {
         [self.file.as_fd(), self.edge_bell.as_fd()].into_iter().chain(places)
     }
 
-    /// Opens the memory of another process, for its workers: no edge can be made of it.
+    /// Opens the memory of another process for its workers; an edge cannot be created from it.
     ///
     /// # Errors
     /// These are not the [descriptors](Memory::descriptors) of memory of that shape.
@@ -89,7 +91,7 @@ impl Memory {
     /// [`Edge::take_executed`](crate::Edge::take_executed) then returns its place.
     ///
     /// # Errors
-    /// The system refuses the memory.
+    /// The operating system refuses the memory.
     pub fn report_executed(&self, process: u32) -> io::Result<()> {
         for worker in 0..self.layout.shape.workers {
             let answers = Shared::map(self.as_fd(), self.layout.answers(worker))?;
@@ -98,19 +100,19 @@ impl Memory {
                 words[Layout::EXECUTED].store(u64::from(process), SeqCst);
             }
         }
-        // The count of arrivals makes the edge look at all places.
+        // The count of arrivals makes the edge check all places.
         Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
         self.edge_bell.ring();
         Ok(())
     }
 
-    /// The bytes of the file that all processes write.
+    /// The bytes of the file that all processes may write.
     #[must_use]
     pub fn claims(&self) -> Range<usize> {
         self.layout.claims()
     }
 
-    /// The bytes of the file that a worker and the edge write.
+    /// The bytes of the file that a worker and the edge may write.
     #[must_use]
     pub fn answers(&self, worker: u32) -> Range<usize> {
         self.layout.answers(worker)
@@ -124,7 +126,7 @@ impl AsFd for Memory {
     }
 }
 
-/// A file in memory whose size stays.
+/// Creates a file in memory with a fixed size.
 fn sealed_file(name: &str, size: usize) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size as u64)?;

@@ -12,11 +12,11 @@ pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 /// The edge's orders to the worker that has taken a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// The client is gone: the response is thrown away.
+    /// The client has disconnected: the response is discarded.
     pub gone: bool,
-    /// The app has taken too long and must be interrupted.
+    /// The app has exceeded its deadline and must be interrupted.
     pub interrupted: bool,
-    /// The app takes long: the worker should log where it is.
+    /// The app takes long: the worker should log its position.
     pub warned: bool,
 }
 
@@ -26,7 +26,7 @@ impl Orders {
         serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED) | flag(self.warned, WARNED)
     }
 
-    /// The orders in `bits` for the use of a slot with this serial number; none, if they are for another use.
+    /// The orders in `bits` for the use of a slot with this serial number; none if the orders are for another use.
     pub(crate) fn from_bits(bits: u64, serial: Serial) -> Self {
         if bits >> 24 != serial.bits() {
             return Self::default();
@@ -49,7 +49,7 @@ impl Orders {
 pub enum Wish {
     /// The file with the content of the request.
     Content,
-    /// The client's socket.
+    /// The client's socket, for an app that hijacks it.
     Socket,
     /// The file with the data for a filter.
     Data,

@@ -1,8 +1,9 @@
 //! Passes descriptors from one process to another: files with content, and sockets that an app takes over.
 //!
 //! A descriptor is sent, with a tag, before the frame or the answer that refers to it by that tag. Several exchanges share a
-//! line. The edge reads the frames of several areas in an order of its own, so it keeps a descriptor for a later frame until
-//! it reads that frame. A worker waits for one descriptor at a time, so it drops all others: no exchange will ask for them.
+//! line. The edge chooses the order in which it reads the frames of several areas, so it keeps a descriptor for a later
+//! frame until it reads that frame. A worker waits for one descriptor at a time, so it drops all others, because no exchange
+//! will ask for them.
 
 use crate::shape::MOST_AREAS;
 use rustix::io::Errno;
@@ -31,11 +32,11 @@ pub(crate) struct Line {
     kept: Vec<(u64, Passed)>,
 }
 
-/// The descriptor of a message.
+/// The descriptor in a message.
 #[derive(Debug)]
 enum Passed {
     Descriptor(OwnedFd),
-    /// The descriptor was closed by the kernel, because this process may have no more.
+    /// The kernel closed the descriptor, because this process may not have more of them.
     Lost,
 }
 
@@ -72,11 +73,11 @@ impl Line {
         let _ = send(&self.socket, &tag.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Returns the descriptor with that tag; `None` if it has not come yet. Other descriptors that have come are kept.
+    /// Returns the descriptor with that tag; `None` if it has not arrived yet. Other descriptors that arrived are kept.
     ///
     /// # Errors
-    /// The peer sends more descriptors than frames refer to, the process may have no more descriptors ([`Errno::MFILE`]), or
-    /// the system refuses.
+    /// The peer sent more descriptors than frames refer to, the process may not have more descriptors ([`Errno::MFILE`]), or
+    /// the operating system refuses.
     pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
             return self.kept.swap_remove(place).1.received().map(Some);
@@ -94,7 +95,7 @@ impl Line {
         Ok(None)
     }
 
-    /// Like [`Line::take`], but drops all others that have come before it.
+    /// Like [`Line::take`], but drops all descriptors that arrived earlier.
     pub(crate) fn take_only(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         while let Some((found, passed)) = self.receive()? {
             if let Some(passed) = passed.filter(|_| found == tag) {
@@ -104,7 +105,7 @@ impl Line {
         Ok(None)
     }
 
-    /// Whether it keeps descriptors for later frames.
+    /// Whether descriptors are kept for later frames.
     pub(crate) fn keeps(&self) -> bool {
         !self.kept.is_empty()
     }
@@ -114,7 +115,7 @@ impl Line {
         self.kept.clear();
     }
 
-    /// Drops all descriptors that have come.
+    /// Drops all descriptors that have arrived.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
         while let Ok(Some(_)) = self.receive() {}
@@ -137,7 +138,8 @@ impl Line {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         };
-        // If the process may have no more descriptors, the kernel closes this one, and reports only that the message is cut.
+        // If the process may not have more descriptors, the kernel closes this one, and reports only that the message is
+        // cut.
         let passed = control.drain().find_map(rights).map(Passed::Descriptor).or_else(|| is_cut.then_some(Passed::Lost));
         Ok(Some((u64::from_ne_bytes(bytes), passed)))
     }
@@ -180,7 +182,7 @@ mod tests {
     fn who_waits_for_one_descriptor_keeps_no_other() {
         let (one, other) = line().expect("a line");
         let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
-        // More than may be kept, one after the other: each of them comes too late.
+        // More than may be kept, one after the other: each of them arrives too late.
         for tag in 0..2 * MOST_KEPT as u64 {
             sender.pass(tag, sender.as_fd()).expect("room");
             assert!(receiver.take_only(u64::MAX).expect("a line that works").is_none());
@@ -199,7 +201,7 @@ mod tests {
         edge.submit(reserved, 0);
     }
 
-    /// Reads all frames of a worker, and counts the files that have come with them.
+    /// Reads all frames of a worker, and counts the files that arrived with them.
     fn files(edge: &mut Edge) -> usize {
         let mut bytes = Vec::new();
         edge.gather();
@@ -216,7 +218,7 @@ mod tests {
         submit(&mut edge);
         submit(&mut edge);
         let (mut one, two) = (worker.take().expect("a request"), worker.take().expect("a request"));
-        // A worker that forgets the frame.
+        // The worker does not send the frame.
         worker.passing().pass(u64::MAX - 1, worker_file().as_fd()).expect("room");
         worker.file(&mut one, worker_file().as_fd(), 0, 1).expect("room");
         worker.finish(one);
@@ -236,7 +238,7 @@ mod tests {
         let (one, other) = line().expect("a line");
         let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
         for tag in 0..=MOST_KEPT as u64 {
-            // The line itself may hold fewer than that.
+            // The line itself may hold fewer.
             while sender.pass(tag, sender.as_fd()).is_err() {
                 assert!(receiver.take(u64::MAX).expect("not so many yet").is_none());
             }

@@ -2,9 +2,8 @@
 //!
 //! The edge writes an entry and then moves the tail. A worker takes a request by one compare-and-swap of the word of the
 //! entry's slot. The swap also writes the worker's number, so no request is taken without an owner, whenever a process dies.
-//! The head only says where a search begins: an entry before it has been taken or withdrawn, and stays so, because each use
-//! of a slot has a serial number of its own. So any worker that has seen this may move the head, and forgetting to move it
-//! does no harm.
+//! The head is only the start of a search: an entry before it has been taken or withdrawn, and stays so, because each use of
+//! a slot has its own serial number. So any worker that sees this may move the head, and an old head does no harm.
 
 use crate::mapping::Readable;
 use crate::shape::Layout;
@@ -58,7 +57,7 @@ impl Queue<'_> {
         None
     }
 
-    /// Whether [`Queue::take`] would find no entry to look at.
+    /// Whether [`Queue::take`] would find no entry to check.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.load(Layout::TAIL, SeqCst) == self.claims[Layout::HEAD].load(Acquire)
@@ -76,7 +75,7 @@ impl Queue<'_> {
         if ownership.load(Relaxed) != queued {
             return false;
         }
-        // Written before the swap. If a stranger overwrites the slot's word, the edge can still distinguish a request that a
+        // Written before the swap: if a stranger overwrites the slot's word, the edge can still distinguish a request that a
         // worker has taken from one that no worker has; only the second may go to another worker.
         step();
         holding.store(entry.bits(), SeqCst);
@@ -90,7 +89,7 @@ impl Queue<'_> {
         outcome.is_ok()
     }
 
-    /// Moves the head to `position`: all entries before it were seen to be taken or withdrawn.
+    /// Moves the head to `position`: all entries before it are taken or withdrawn.
     fn advance(&self, head: u64, position: u64) {
         if head != position {
             step();

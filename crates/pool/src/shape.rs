@@ -12,17 +12,17 @@ const LINE: usize = 8;
 /// The alignment of mappings: the largest page size of the systems on which Linux runs with the kernel's usual options.
 const PAGE: usize = 65_536;
 
-/// The most areas of a worker: an answer that another thread feeds, or that is put off, keeps one for as long as its client
-/// stays.
+/// The most areas of a worker: an answer that another thread writes, or that is deferred, keeps one while its client stays
+/// connected.
 pub(crate) const MOST_AREAS: u32 = 512;
 
 /// Areas that share the bits of the word for news: area `n` has bit `n % NEWS_BITS`.
 pub(crate) const NEWS_BITS: u32 = 64;
 
-/// The number of areas of full size. A worker that uses more has mostly clients that follow a stream, a few bytes at a time.
+/// The number of areas of full size. A worker that uses more mostly has clients that follow a stream, a few bytes at a time.
 const LARGE_AREAS: u32 = 64;
 
-/// The other areas have this fraction of the full size.
+/// The divisor of the full size for all other areas.
 const PART_OF_AREA: usize = 8;
 
 /// The smallest area: it has room for a response with a few fields and for the reserve of [`crate::frames`].
@@ -31,7 +31,7 @@ const LEAST_AREA: u32 = 512;
 /// The sizes of a pool. All of its memory is reserved at once and never grows; pages that are not touched cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Requests that are in the pool at once, waiting or with a worker: up to 65,535.
+    /// Requests that may be in the pool at once, waiting or with a worker: up to 65,535.
     pub slots: u32,
     /// The most bytes of a request in memory.
     pub request_bytes: u32,
@@ -40,13 +40,13 @@ pub struct Shape {
     pub workers: u32,
     /// Exchanges that one worker may have unfinished at once: up to 512.
     pub areas: u32,
-    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th area
-    /// and those behind it have an eighth of that.
+    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512. The 65th
+    /// area and later ones have an eighth of that.
     pub area_bytes: u32,
 }
 
 impl Shape {
-    /// The bytes of the file that all its processes share; 0: the shape is out of range.
+    /// The bytes of the file that all its processes share; 0 if the shape is out of range.
     #[must_use]
     pub fn size(self) -> usize {
         Layout::new(self).map_or(0, |layout| layout.size())
@@ -61,7 +61,7 @@ pub(crate) struct Layout {
     pub(crate) queue: usize,
     /// Words of one of the first areas: a power of two.
     pub(crate) area: usize,
-    /// Words of each of the others: a power of two, too.
+    /// Words of each of the other areas: also a power of two.
     small_area: usize,
     /// The first words of [`Layout::holding`] and [`Layout::area`].
     first_holding: usize,
@@ -81,7 +81,7 @@ impl Layout {
     pub(crate) const TAIL: usize = 0;
     /// The last serial number that was used.
     pub(crate) const SERIAL: usize = 1;
-    /// The process of the edge; 0: there is none.
+    /// The process of the edge; 0 without one.
     pub(crate) const EDGE: usize = 2;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
@@ -107,13 +107,13 @@ impl Layout {
         self.length(slot) + 1
     }
 
-    /// The process that uses a place, as far as the edge has noticed; 0: none.
+    /// The process that uses a place, as far as the edge has noticed; 0 for none.
     #[inline]
     pub(crate) fn occupant(&self, worker: u32) -> usize {
         self.length(self.shape.slots) + worker as usize
     }
 
-    /// The number of a place's areas, from the first one on, that edges have ever looked at: the others are unused.
+    /// The number of a place's areas, from the first one on, that edges have ever read; the others are unused.
     #[inline]
     pub(crate) fn looked_at(&self, worker: u32) -> usize {
         self.occupant(self.shape.workers) + worker as usize
@@ -132,7 +132,7 @@ impl Layout {
         self.consumed(worker, area) + 1
     }
 
-    /// Not zero while the edge deliberately does not read an area.
+    /// Nonzero while the edge deliberately does not read an area.
     #[inline]
     pub(crate) fn paused(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 2
@@ -156,7 +156,7 @@ impl Layout {
     }
 }
 
-/// The edge's notes for the process that has made the memory, in a file of their own: see [`crate::diary`].
+/// The edge's notes for the process that created the memory, in a separate file: see [`crate::diary`].
 impl Layout {
     /// The arrival of the request in a slot, in nanoseconds.
     #[inline]
@@ -178,7 +178,7 @@ impl Layout {
 
 /// The part that all processes write.
 impl Layout {
-    /// The position where workers begin to look for requests that no worker has taken.
+    /// The position at which workers begin to look for requests that no worker has taken.
     pub(crate) const HEAD: usize = 0;
     /// The number of times that a worker has taken a place.
     pub(crate) const ARRIVALS: usize = LINE;
@@ -189,9 +189,9 @@ impl Layout {
         2 * LINE + slot as usize * 2
     }
 
-    /// The time at which the request in a slot was taken, in nanoseconds, as its worker says. It is beside the word by which
-    /// that worker has claimed the slot, and not with the worker's answers: the worker takes its next request before this
-    /// one's answer is read.
+    /// The time at which the request in a slot was taken, in nanoseconds, as its worker reports. It is beside the word by
+    /// which that worker has claimed the slot, and not with the worker's answers: the worker takes its next request before
+    /// this one's answer is read.
     #[inline]
     pub(crate) fn taken_at(&self, slot: u32) -> usize {
         self.ownership(slot) + 1
@@ -202,10 +202,10 @@ impl Layout {
 impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const WORKER_SLEEP: usize = 0;
-    /// The process of the worker that uses the place; 0: none.
+    /// The process of the worker that uses the place; 0 for none.
     pub(crate) const ATTACHED: usize = LINE;
-    /// The process of the worker that uses the place, if the process that forked it has seen it execute another program;
-    /// otherwise another number.
+    /// The process of the worker that uses the place, if its parent saw it execute another program; otherwise another
+    /// number.
     pub(crate) const EXECUTED: usize = LINE + 1;
     /// Bits for the areas that have something to read: see [`NEWS_BITS`].
     pub(crate) const NEWS: usize = 2 * LINE;

@@ -1,14 +1,16 @@
 //! The announcement of sleep, and the wake-up of sleepers.
 //!
-//! A process that is about to sleep announces it in a word of its own, looks once more for something to do, and only then
+//! A process that is about to sleep announces it in its own word, checks once more for something to do, and only then
 //! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses
-//! are sequentially consistent: in any order, either the sleeper sees the publication or the publisher sees the sleeper. Only
-//! the position up to which the edge has read an area is written with less, because that happens for each frame; a fence
-//! follows before the edge looks for sleepers. Each sleep has a number, and a process rings for it at most once.
+//! are sequentially consistent: in any order, either the sleeper sees the publication or the publisher sees the sleeper.
+//! Only the position up to which the edge has read an area is written with a weaker order, because that happens for each
+//! frame; a fence follows before the edge looks for sleepers. Each sleep has a number, and a process rings for it at most
+//! once.
 //!
 //! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another
-//! one takes that instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more to
-//! take, it rings. If the next app takes long, the edge wakes by itself and then sleeps for good, and each answer rings.
+//! one takes that one instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more
+//! to take, it rings. If the next app takes long, the edge wakes by itself and then sleeps without a limit, and each answer
+//! rings.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -17,13 +19,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The events that end a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Nothing: it is awake.
+    /// Nothing: the process is awake.
     No,
-    /// Something to do. For the edge: any publication of a worker.
+    /// Something to do; for the edge, any publication of a worker.
     Work,
-    /// Room for more of its answer; it takes no request.
+    /// Room for more of an answer; the worker takes no request.
     Room,
-    /// Either.
+    /// Work or room.
     WorkOrRoom,
     /// Any publication, but for a short time only: a worker that has more to do need not ring. Only the edge dozes.
     Dozes,
@@ -49,12 +51,12 @@ pub(crate) struct Sleep {
 impl Sleep {
     pub(crate) const AWAKE: Self = Self { number: 0, waits: Waits::No };
 
-    /// The next sleep.
+    /// The word of the next sleep.
     pub(crate) const fn next(self, waits: Waits) -> Self {
         Self { number: self.number.wrapping_add(1) & (u64::MAX >> 3), waits }
     }
 
-    /// The word after this sleep has ended.
+    /// The word at the end of this sleep.
     pub(crate) const fn ended(self) -> Self {
         Self { number: self.number, waits: Waits::No }
     }
@@ -87,8 +89,8 @@ impl Sleep {
     }
 }
 
-/// The doorbell of a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not be
-/// read: each ring makes a new event.
+/// The doorbell of a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not
+/// be read, because each ring is a new event.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 #[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of the step before which this process ends itself; exists only in tests.
+/// The step before which this process kills itself, for tests only.
 #[cfg(test)]
 pub(crate) static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The step of this thread before which it is interrupted, and the action of another process at that point.
+/// The step before which this thread is interrupted, and the action of another process at that point.
 #[cfg(test)]
 type Meanwhile = (u64, Box<dyn FnOnce()>);
 
@@ -31,7 +31,7 @@ pub(crate) fn step() {
 #[cfg(test)]
 fn die_if_told() {
     if LAST.load(Ordering::Relaxed) != u64::MAX && LAST.fetch_sub(1, Ordering::Relaxed) == 0 {
-        // SIGKILL ends the process wherever it is, and nothing more runs.
+        // SIGKILL stops the process at any point, and nothing more runs.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         loop {
             std::thread::park();

@@ -1,10 +1,10 @@
 //! Lists the requests in a pool, for the process that made the memory.
 //!
-//! That process is neither the edge nor a worker, and waits for neither. It copies words by reading the file, and looks twice
-//! to make sure that a copy is of one moment: the word of a slot's owner has the serial number of its use, and changes before
-//! the slot is used again. Any process that may write to the memory may have written anything there: every number is checked,
-//! and senseless ones are left out. A stranger that marks a slot as taken can at worst make an ended request appear in the
-//! list.
+//! That process is neither the edge nor a worker, and waits for neither. It copies words by reading the file, and reads them
+//! twice to ensure that a copy is of one moment: the word of a slot's owner has the serial number of its use, and changes
+//! before the slot is used again. Any process that may write to the memory may have written anything there: every number is
+//! checked, and invalid ones are left out. A stranger that marks a slot as taken can at worst make an ended request appear
+//! in the list.
 
 use crate::diary::Diary;
 use crate::memory::Memory;
@@ -21,13 +21,13 @@ use std::time::Duration;
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for a worker behind this many other requests.
+    /// It waits for a worker after this many other requests.
     Queued(usize),
-    /// A worker has it.
+    /// A worker has the request.
     Taken {
-        /// The worker's place.
+        /// The place of the worker that has it.
         place: u32,
-        /// The worker's process, as the edge has noted it; `None`: it has not yet.
+        /// The worker's process, as the edge has noted it; `None` if it has not noted one yet.
         process: Option<u32>,
         /// The worker has begun to answer.
         begun: bool,
@@ -40,19 +40,19 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     entry: Entry,
-    /// Its progress.
+    /// The progress of the request.
     pub stage: Stage,
     /// The time of its arrival, on the clock of the edge.
     pub since: Duration,
-    /// The time at which its worker was first seen to have it, or last made progress; `None`: neither was seen.
+    /// The time at which its worker was first seen to have it, or last made progress; `None` if neither was seen.
     pub progress: Option<Duration>,
-    /// The deadline that its app has asked for, counted from then; `Some(None)`: none at all.
+    /// The deadline that its app asked for, counted from then; `Some(None)` for none at all.
     pub asked: Option<Option<Duration>>,
     /// The edge's orders about it.
     pub orders: Orders,
 }
 
-/// Copied words.
+/// A copy of words of shared memory.
 struct Words(Vec<u8>);
 
 impl Words {
@@ -62,10 +62,10 @@ impl Words {
 }
 
 impl Memory {
-    /// Lists the requests that are in the pool, in no order.
+    /// Lists the requests that are in the pool, in arbitrary order.
     ///
     /// # Errors
-    /// The system refuses, or the memory was adopted.
+    /// The operating system refuses a read, or the memory was adopted.
     pub fn survey(&self) -> io::Result<Vec<Sighting>> {
         let before = self.owners()?;
         let part = self.layout.before_areas();
@@ -101,10 +101,10 @@ impl Memory {
         Ok((0..self.layout.shape.slots).filter_map(see).collect())
     }
 
-    /// Returns the first bytes of a request of the survey, at most `most`; `None`: it has ended.
+    /// Returns the first bytes of a request of the survey, at most `most`; `None` if it has ended.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system refuses a read.
     pub fn look_at(&self, sighting: &Sighting, most: usize) -> io::Result<Option<Vec<u8>>> {
         let slot = sighting.entry.slot;
         let start = self.layout.requests().start;
@@ -137,7 +137,7 @@ impl Memory {
         places
     }
 
-    /// Counts the requests that are aside as if they came behind all others, in the order of their age.
+    /// Counts the requests set aside as if they followed all others, in the order of their age.
     fn add_places_aside(&self, places: &mut HashMap<u64, usize>, notes: &Words, owners: &Words) {
         let aside = |slot: u32| match Ownership::from_bits(owners.at(self.layout.ownership(slot))) {
             Ownership::Aside(serial) => Some((notes.at(Layout::since(slot)), Entry { slot, serial }.bits())),
@@ -315,7 +315,7 @@ mod tests {
         submit(&mut edge, "a long text", SECOND);
         let sighting = memory.survey().expect("it can be read")[0];
         assert_eq!(memory.look_at(&sighting, 6).expect("it can be read").as_deref(), Some(&b"a long"[..]));
-        // The edge's words are not trusted, either.
+        // Overwrites words of the edge, which are not trusted either.
         let words = Shared::map(memory.as_fd(), memory.layout.requests()).expect("memory");
         words.words()[memory.layout.length(sighting.entry.slot)].store(u64::MAX, SeqCst);
         let all = memory.look_at(&sighting, usize::MAX).expect("it can be read").expect("it is there");

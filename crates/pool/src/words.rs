@@ -1,5 +1,5 @@
-//! The meaning of the shared words. A stranger may write any bits into a word, so reading one never fails: it gives an expected
-//! value, or one that means "senseless".
+//! The meaning of the shared words. A stranger may write any bits into a word, so reading one never fails: it returns an
+//! expected value, or `Senseless`.
 
 /// Bits of a serial number. Each use of a slot has the next number: at a million requests a second they last for twelve days.
 /// After that, two uses are confused only if the older one is still in the pool.
@@ -36,7 +36,7 @@ impl Entry {
         self.serial.0 << 24 | (self.slot as u64) << 8 | 1
     }
 
-    /// `None`: these bits are no entry. The slot may be out of range.
+    /// `None` if these bits are not an entry. The slot may be out of range.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         if bits & 0xFF != 1 {
             return None;
@@ -52,9 +52,9 @@ pub(crate) enum Ownership {
     Edge(Serial),
     /// The edge: the request waits, but not in the queue.
     Aside(Serial),
-    /// None: a worker that takes the request becomes the owner.
+    /// No process: a worker that takes the request becomes the owner.
     Queued(Serial),
-    /// A worker, until it reports that it has finished, or is gone.
+    /// A worker, until it reports the end of the request, or has ended itself.
     Taken(Serial, u32),
     /// A stranger has written here.
     Senseless,

@@ -21,8 +21,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-/// The most answers, or pieces of them, for which a worker does not ring for an edge that dozes: the edge must be able to
-/// send some while the worker answers more.
+/// The most answers, or pieces of them, for which a worker does not ring while the edge dozes: the edge must be able to send
+/// some while the worker answers more.
 const MOST_UNRUNG: u32 = 16;
 
 /// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
@@ -38,9 +38,9 @@ pub struct Taken {
 /// The reason why a part of a response was not written.
 #[derive(Debug)]
 pub enum Unfit {
-    /// There is no room now: the edge must first read what was written. See [`Worker::prepare_to_wait_for_room`].
+    /// There is no room now: the edge must first read the written part. See [`Worker::prepare_to_wait_for_room`].
     Full,
-    /// It would not fit even into an empty area, or the system has refused a descriptor.
+    /// It would not fit even into an empty area, or the operating system refused a descriptor.
     Never(io::Error),
 }
 
@@ -53,7 +53,7 @@ struct Area {
     written: u64,
     published: u64,
     busy: bool,
-    /// Its number of words.
+    /// The number of words of the area.
     size: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Worker {
     areas: Vec<Area>,
     /// The number of areas that have an exchange.
     busy: u32,
-    /// The number of areas that have ever had something to read.
+    /// The number of areas that have ever had frames.
     used: u32,
     /// The process of the edge at the last look, and its descriptor.
     edge: (u64, Option<OwnedFd>),
@@ -91,7 +91,7 @@ impl Worker {
     /// reach.
     ///
     /// # Errors
-    /// All places are in use ([`io::ErrorKind::AddrInUse`]), or the system refuses the memory.
+    /// All places are in use ([`io::ErrorKind::AddrInUse`]), or the operating system refuses the memory.
     pub fn attach_free(memory: &Memory) -> io::Result<Self> {
         for number in 0..memory.shape().workers {
             match Self::attach(memory, number) {
@@ -107,14 +107,15 @@ impl Worker {
     /// of reach.
     ///
     /// # Errors
-    /// There is no such place, another worker uses it ([`io::ErrorKind::AddrInUse`]), or the system refuses the memory.
+    /// The place does not exist, another worker uses it ([`io::ErrorKind::AddrInUse`]), or the operating system refuses the
+    /// memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
         let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-        // A stranger may have overwritten the word of a place whose worker lives; the edge's own word is checked as well.
+        // A stranger may have overwritten the word of a place whose worker is alive; the edge's own word is checked as well.
         let is_free = requests.load(layout.occupant(number), SeqCst) == 0;
         let process = u64::from(std::process::id());
         if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
@@ -156,21 +157,22 @@ impl Worker {
         })
     }
 
-    /// Whether no edge is left that could put another request into the queue.
+    /// Whether every edge that could put requests into the queue has ended.
     pub fn edge_is_gone(&mut self) -> bool {
         let number = self.requests.load(Layout::EDGE, SeqCst);
         if number != self.edge.0 {
             let process = i32::try_from(number).ok().and_then(Pid::from_raw);
             self.edge = (number, process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
         }
-        // Without a descriptor there is no such process, or the system has none for processes (Linux before 5.3): then its
-        // end cannot be noticed, and waiting for it makes no sense.
+        // Without a descriptor there is no such process, or the kernel has no descriptors for processes (Linux before 5.3):
+        // then the end of the edge cannot be noticed, so it counts as gone.
         let Some(process) = &self.edge.1 else { return true };
         let mut polled = [PollFd::new(process, PollFlags::IN)];
         !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
-    /// Sets the time, in nanoseconds of a clock that the edge has, too. Until the next call, requests are taken at this time.
+    /// Sets the time, in nanoseconds of a clock that the edge also uses. Until the next call, requests are taken at this
+    /// time.
     #[inline]
     pub fn tell_time(&mut self, nanoseconds: u64) {
         self.now = nanoseconds;
@@ -188,7 +190,7 @@ impl Worker {
 
     #[inline]
     fn take_oldest(&mut self) -> Option<Taken> {
-        // Most looks find nothing, and need no area for it.
+        // Most calls find nothing, and need no area for it.
         if self.queue().is_empty() {
             return None;
         }
@@ -237,11 +239,11 @@ impl Worker {
         Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), SeqCst), taken.entry.serial)
     }
 
-    /// Reads the messages on the [line](Self::line): calls, whose meaning is in [`Worker::orders`], and descriptors that came
-    /// too late and are dropped. Call it when the line is readable and no exchange waits for [`Worker::fulfilled`].
+    /// Reads the messages on the [line](Self::line): calls, whose meaning is in [`Worker::orders`], and late descriptors,
+    /// which are dropped. Call it when the line is readable and no exchange waits for [`Worker::fulfilled`].
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system refuses to receive.
     pub fn hear(&mut self) -> io::Result<()> {
         // No exchange has this tag.
         self.line.take_only(u64::MAX).map(drop)
@@ -251,7 +253,7 @@ impl Worker {
     /// request may belong to another one. This is the cheapest way to answer: the edge reads it in one piece.
     ///
     /// # Errors
-    /// There is no room for it now: nothing was written, and the exchange goes on.
+    /// There is no room for it now: nothing was written, and the exchange continues.
     #[inline]
     pub fn respond(&mut self, taken: Taken, head: &[u8], parts: &[&[u8]]) -> Result<(), Taken> {
         let bytes = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
@@ -270,7 +272,7 @@ impl Worker {
     /// and fills all of it.
     ///
     /// # Errors
-    /// There is no room for it now, or not in one piece: nothing was written, and the exchange goes on.
+    /// There is no room for it now, or not in one piece: nothing was written, and the exchange continues.
     #[inline]
     #[allow(unsafe_code)]
     pub fn respond_in_place(
@@ -290,7 +292,7 @@ impl Worker {
         }
         step();
         // SAFETY: only this worker writes into its areas, and an edge reads there only published words. There is room, so
-        // these words were read before, and they are published below.
+        // these words were read before, and they are published later.
         let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
         write(&mut room[..bytes]);
         let circle = Circle(&self.answers.words()[area]);
@@ -369,11 +371,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the descriptor that was asked for, if it has come; [`Worker::line`] is readable then. Descriptors for other
-    /// exchanges are dropped: a worker waits for one descriptor at a time.
+    /// Returns the descriptor that was asked for, if it has arrived; [`Worker::line`] is readable then. Descriptors for
+    /// other exchanges are dropped: a worker waits for one descriptor at a time.
     ///
     /// # Errors
-    /// The process may have no more descriptors (`EMFILE`), or the system refuses.
+    /// The process may not have more descriptors (`EMFILE`), or the operating system refuses.
     pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
         self.line.take_only(taken.entry.bits())
     }
@@ -398,7 +400,7 @@ impl Worker {
     /// Passes a part of a file to the edge, which sends it.
     ///
     /// # Errors
-    /// There is no room, or the system refuses.
+    /// There is no room, or the operating system refuses to send the descriptor.
     pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), Unfit> {
         if self.room(taken.area) < Self::needed(taken, 3 * WORD) {
             return Err(Unfit::Full);
@@ -434,7 +436,7 @@ impl Worker {
         self.publish(taken.area, true);
     }
 
-    /// Like [`Worker::flush`], for a worker that will wait for the edge.
+    /// Like [`Worker::flush`], for a worker that then waits for the edge.
     fn flush_before_waiting(&mut self, taken: &Taken) {
         self.publish(taken.area, false);
         if self.unrung > 0 {
@@ -500,7 +502,7 @@ impl Worker {
         }
         area.published = area.written;
         if number >= self.used {
-            // Written before the frames can be read: when this worker has died, the edge reads only the used areas.
+            // Written before the frames can be read, because the edge reads only the used areas of a dead worker.
             self.used = number + 1;
             step();
             self.answers.words()[Layout::USED].fetch_max(u64::from(self.used), Release);
@@ -512,7 +514,7 @@ impl Worker {
         self.wake_edge(can_wait);
     }
 
-    /// Rings for the edge if it sleeps. `can_wait`: if it only dozes, it need not be woken at once.
+    /// Rings for the edge if it sleeps. With `can_wait`, the edge need not be woken at once if it only dozes.
     #[inline]
     fn wake_edge(&mut self, can_wait: bool) {
         let edge = Sleep::from_bits(self.requests.load(Layout::EDGE_SLEEP, SeqCst));
@@ -545,7 +547,7 @@ impl Worker {
         self.area_with(|area| area.size / 2).or_else(|| self.area_with(|_| ROOM_TO_BEGIN))
     }
 
-    /// The first area for another exchange that has at least so many words free.
+    /// The first area for another exchange that has at least that many free words.
     #[inline]
     fn area_with(&self, room: impl Fn(&Area) -> usize) -> Option<u32> {
         // A response in a paused area would wait for the slow client of the response before it.
@@ -557,7 +559,7 @@ impl Worker {
 
 #[cfg(test)]
 impl Worker {
-    /// The line, for tests that send messages no honest worker sends.
+    /// The line, for tests that send messages that a correct worker never sends.
     pub(crate) fn passing(&self) -> &Line {
         &self.line
     }

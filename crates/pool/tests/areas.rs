@@ -1,4 +1,4 @@
-//! Unfinished answers: many of them at once, and their fate when their clients go.
+//! Unfinished answers: many of them at once, and their end when their clients disconnect.
 
 use oribi_pool::{Edge, Event, HEAD_BYTES, Memory, Shape, Taken, Ticket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,7 +60,7 @@ fn a_worker_has_as_many_answers_unfinished_as_there_are_areas() {
     assert_eq!(heard.remove(0), format!("{:?}", Event::Finished(tickets[511])));
     assert_eq!(heard.len(), 511);
     assert!(heard.iter().all(|event| event.starts_with("Lost")), "{heard:?}");
-    // The place is as good as new.
+    // The place is like a new one.
     let mut worker = Worker::attach(&memory, 1).expect("the place is free");
     let taken = worker.take().expect("the one that waited");
     worker.finish(taken);

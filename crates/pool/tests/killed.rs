@@ -14,7 +14,7 @@ fn fork_worker(memory: &Memory, number: u32) -> Pid {
     // after a fork. It ends without running anything of this process.
     match unsafe { libc::fork() } {
         0 => {
-            // A test that fails ends its workers as well.
+            // A test that fails kills its workers as well.
             set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal that there is");
             serve(&mut Worker::attach(memory, number).expect("a free place"));
             unreachable!("a worker serves until it is killed")
@@ -43,7 +43,7 @@ fn serve(worker: &mut Worker) {
                 Err(unfit) => taken = unfit,
             }
         }
-        // The area may be full of the response before it.
+        // The area may be full of the previous response.
         while worker.head(&mut taken, &text).is_err() {
             if worker.prepare_to_wait_for_room(&taken, text.len()) {
                 wait(worker);
@@ -66,7 +66,7 @@ fn wait(worker: &mut Worker) {
     worker.awake();
 }
 
-/// Lets the edge sleep until it is rung. `false`: a process with something to publish or to take stayed asleep.
+/// Lets the edge sleep until a worker rings; `false` if a process with something to publish or to take stayed asleep.
 fn rest(edge: &mut Edge) -> bool {
     let most = match edge.prepare_to_rest() {
         Rest::No => return true,
@@ -148,7 +148,7 @@ impl Play {
         self.edge.wake_workers();
     }
 
-    /// Kills a worker, wherever it is, and puts another one in its place.
+    /// Kills a worker at any point of its work, and puts another one in its place.
     fn kill(&mut self) {
         let number = self.random(self.pids.len() as u64) as usize;
         kill_process(self.pids[number], Signal::KILL).expect("it is our child");
@@ -174,7 +174,7 @@ fn workers_killed_at_any_moment_cost_what_they_had_and_nothing_else() {
         play.collect();
         let ended = play.finished + play.lost;
         if ended > killed * REQUESTS as usize / KILLED {
-            // Not always right after something was read.
+            // Adds a random delay after a read.
             (0..play.random(30_000)).for_each(|_| std::hint::spin_loop());
             play.kill();
             killed += 1;

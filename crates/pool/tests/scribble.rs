@@ -1,5 +1,5 @@
-//! The invariants that hold whatever a stranger writes to the memory of a pool: tried with many random plays, and with the
-//! seeds of the fuzz target, so that every test run tries again every input that a fuzzer has found.
+//! Invariants that hold even if a stranger writes to the memory of a pool, tried with many random plays and with the seeds
+//! of the fuzz target, so that every test run repeats each input that a fuzzer has found.
 
 #[path = "../../../fuzz/bodies/pool_scribble.rs"]
 mod pool_scribble;
@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-/// Plays at random, in a pool to which strangers write as `options` say.
+/// Plays at random, in a pool to which strangers write according to `options`.
 fn play(options: u8) -> Seen {
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15 + u64::from(options));
     let mut all = Seen::default();

@@ -23,7 +23,7 @@
 //! `!` sets a limit; with `! hold` no request is answered, otherwise each is answered when it is complete. The `>` lines are
 //! records: type, id, `+` and the length of the padding if there is any, and the content with the escapes `\r`, `\n`, `\t`,
 //! `\\`, `\xHH`, and `{N*text}` for N times the text. A record may be given by the number of its type; `raw` marks bytes that
-//! are no record. `|` lines are name-value pairs of the record before them. The `<` lines are the expected events; see
+//! are not a record. `|` lines are name-value pairs of the record before them. The `<` lines are the expected events; see
 //! `fastcgi_transcript`. `target`, `field` and `variable` lines are compared if a case has them.
 
 mod cases;
@@ -84,7 +84,7 @@ fn check(case: &Case) {
     let limits = limits_of(case);
     let hold = case.lines("! ").any(|line| line == "hold");
     let bytes = records::encode(case.lines("> "), unescape);
-    // Only repetitions are written in another way than they come.
+    // Only repetitions are not written as they are sent.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();

@@ -13,9 +13,9 @@
 //! < kept
 //! ```
 //!
-//! `!` sets a limit. The `>` lines are the bytes that arrive, one behind the other, with the escapes `\r`, `\n`, `\t`, `\\`,
+//! `!` sets a limit. The `>` lines are the bytes that arrive, one after the other, with the escapes `\r`, `\n`, `\t`, `\\`,
 //! `\xHH`, and `{N*text}` for N times the text. The `<` lines are the expected events; see `transcript`. `target` and `field`
-//! lines and the reason behind a status are compared where a case has them.
+//! lines and the reason after a status are compared where a case has them.
 
 mod cases;
 mod transcript;

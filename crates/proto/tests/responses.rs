@@ -18,8 +18,8 @@
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
 //! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a
-//! Strict-Transport-Security is) and `until-close` (no chunks); the `field` lines behind it are the app's, and so are those
-//! behind `trailers`. `invalid`: the head or trailers before it must be refused and leave no trace. `refuse NAME` is the
+//! Strict-Transport-Security is) and `until-close` (no chunks); the `field` lines after it are the app's, and so are those
+//! after `trailers`. `invalid`: the head or trailers before it must be refused and leave no trace. `refuse NAME` is the
 //! server's own answer. The `>` lines are all expected bytes, `=` is the expected fate of the connection.
 
 mod cases;
@@ -57,7 +57,7 @@ struct Run {
     head: Option<Head>,
     refused: bool,
     finish: Option<Finish>,
-    /// The preset has the beginning of a 200 in one piece, too.
+    /// The preset also has the beginning of a 200 in one piece.
     ok: bool,
 }
 

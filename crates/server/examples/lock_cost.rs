@@ -1,5 +1,5 @@
-//! A spike that is kept: what it would cost to guard an engine by a lock, so that another thread may drive it while its lane's
-//! app is busy. `lock_cost mutex|cell`: run both under callgrind and compare; a request borrows its engine three times.
+//! A kept spike: the cost of guarding an engine with a lock, so that another thread may drive it while its lane's app is
+//! busy. `lock_cost mutex|cell`: run both under callgrind and compare; a request borrows its engine three times.
 
 use std::cell::RefCell;
 use std::hint::black_box;

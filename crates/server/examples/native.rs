@@ -1,4 +1,4 @@
-//! A native lane without a supervisor: what profilers look at. `native PORT [epoll|io_uring|libevent]`
+//! A native lane without a supervisor, for profilers. `native PORT [epoll|io_uring|libevent]`
 use oribi_host::{After, Host, Native, Runtime};
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};

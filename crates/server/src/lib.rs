@@ -20,12 +20,12 @@ pub mod scoreboard {
     pub use oribi_stats::scoreboard::{Bell, Presence, WorkerCommand, WorkerSlot};
 }
 
-/// Listening sockets.
+/// Listening sockets, and their addresses.
 pub mod listen {
     pub use oribi_listen::{Listener, Seat, doors, open};
 }
 
-/// The logs.
+/// The error log and the access log.
 pub mod log {
     pub use oribi_log::{is_plain, prepare};
 }

@@ -1,5 +1,5 @@
-//! A lane that the kernel has told of a connection, and that does not take it, tells another lane by the bell. Two engines over epoll
-//! wait at one listener in two threads; the kernel wakes one thread for a connection.
+//! A lane that the kernel has woken for a connection, and that does not take it, wakes another lane by the bell. Two engines
+//! over epoll wait at one listener in two threads; the kernel wakes one thread for a connection.
 
 use oribi_io::{Epoll, Waiter};
 use oribi_server::config::{ListenAddress, Settings};
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 type OverEpoll<'a> = Engine<'a, Epoll>;
 
-/// More than any machine needs to wake a thread. Only a test that fails waits for so long.
+/// More than any machine needs to wake a thread. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits in this thread, and then says which lane has woken up, with its waiter.
+/// Waits in this thread, and then sends the number of the lane that has woken up, and its waiter.
 fn sleep<W: Waiter>(lane: usize, mut waiter: W, identity: &Sender<u32>, woken: &Sender<(usize, W)>) {
     identity.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("the test listens");
     waiter.wait(Some(PATIENCE * 2)).expect("epoll works");
@@ -37,7 +37,8 @@ fn wait_until_asleep(thread: u32) {
     }
 }
 
-/// Has one of two idle lanes be told of a connection and then `leave` it. The other lane must wake up and take it.
+/// The kernel wakes one of two idle lanes for a connection, which that lane then leaves by `leave`. The other lane must wake
+/// up and take the connection.
 fn another_lane_takes_what_this_one_leaves(leave: impl Fn(&mut OverEpoll<'_>)) {
     let settings = Settings { listen: vec![ListenAddress::tcp("127.0.0.1", 0)], ..Settings::default() };
     let listeners = open(&settings).expect("loopback is there");

@@ -1,4 +1,4 @@
-//! What connections cost: counted by the allocator, not estimated from the process's size.
+//! The memory of connections, counted by the allocator, not estimated from the process's size.
 
 use oribi_host::Reply;
 use oribi_io::{Backend, Client, Epoll, Sim, World};
@@ -22,7 +22,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that is ending has no counter any more, and nobody asks for it.
+    // A thread that is ending no longer has a counter, and needs none.
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
 }
 
@@ -30,11 +30,11 @@ fn held() -> isize {
     HELD.with(Cell::get)
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: every call is passed on unchanged to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller gives the guarantees that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -61,7 +61,7 @@ fn listeners() -> Vec<Listener> {
     open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
 }
 
-/// Answers everything that can be answered without waiting.
+/// Answers all requests that can be answered without waiting.
 fn serve<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, listeners: &[Listener]) {
     loop {
         let Some(exchange) = lane.source().next_exchange().expect("waiting works") else {
@@ -88,7 +88,7 @@ fn serve_world(world: &World, lane: &Lane<'_, Engine<'_, Sim>>, listeners: &[Lis
     }
 }
 
-/// What each of `count` connections costs that has been answered these requests and is now idle.
+/// The memory of each of `count` connections whose requests were answered and which are now idle.
 fn cost(requests: &[&[u8]], count: usize) -> f64 {
     let settings = Settings::default();
     let listeners = listeners();
@@ -106,7 +106,7 @@ fn cost(requests: &[&[u8]], count: usize) -> f64 {
             }
         }
     };
-    // The first ones pay for what all share: pools, queues, buffers.
+    // The first connections allocate the shared pools, queues and buffers.
     let first: Vec<Client> = (0..100).map(|_| world.connect()).collect();
     converse(&first);
     let clients: Vec<Client> = (0..count).map(|_| world.connect()).collect();
@@ -114,7 +114,7 @@ fn cost(requests: &[&[u8]], count: usize) -> f64 {
     converse(&clients);
     let bytes = held() - before;
     assert_eq!(lane.source().connections(), count + first.len());
-    // A simulated socket is a number; a real one is more.
+    // A simulated socket is a number; a real one is larger.
     let socket = size_of::<<Epoll as Backend>::Socket>() - size_of::<<Sim as Backend>::Socket>();
     bytes as f64 / count as f64 + socket as f64
 }
@@ -134,7 +134,7 @@ fn what_a_connection_did_before_makes_it_no_dearer() {
     assert!(bytes <= 512.0, "{bytes} bytes");
 }
 
-/// Pools keep their memory for the next requests as long as requests come.
+/// Pools keep their memory for the next requests as long as requests arrive.
 #[test]
 fn pools_are_emptied_when_a_burst_is_over() {
     let settings = Settings::default();
@@ -161,7 +161,7 @@ fn pools_are_emptied_when_a_burst_is_over() {
     assert_eq!(held(), before, "there was no burst");
     (0..10).for_each(|_| converse(&content));
     let pooled = held();
-    // The burst came to light before its last requests.
+    // The burst was noticed before its last requests.
     pass(Duration::from_secs(1));
     pass(Duration::from_millis(999));
     assert_eq!(held(), pooled, "more requests may come at any moment");

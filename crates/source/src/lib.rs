@@ -35,7 +35,7 @@ pub enum Next<X> {
     Exchange(X),
     /// Check [`Source::take_wake`] and [`Source::finished`].
     Command,
-    /// Wait at most this long for events; `None`: without limit.
+    /// Wait at most this long for events; `None` for no limit.
     Nothing(Option<Duration>),
 }
 
@@ -52,10 +52,11 @@ pub trait Source {
     /// Announces that the lane has one thread, which waits in [`Source::next_exchange`]. `prompt`: its host answers at once.
     fn serve_alone(&mut self, prompt: bool);
 
-    /// Waits for the next complete request. `None`: check [`Source::take_wake`] and [`Source::finished`], then call again.
+    /// Waits for the next complete request. After `None`, check [`Source::take_wake`] and [`Source::finished`], then call
+    /// again.
     ///
     /// # Errors
-    /// The source cannot wait any more.
+    /// The source can no longer wait.
     fn next_exchange(&mut self) -> io::Result<Option<Self::Exchange>>;
 
     /// Returns the next complete request, if there is one without waiting.
@@ -64,7 +65,7 @@ pub trait Source {
     /// The same as for [`Source::next_exchange`].
     fn next_exchange_now(&mut self) -> io::Result<Next<Self::Exchange>>;
 
-    /// Takes back a request whose host has returned. Its answer may come later.
+    /// Takes back a request whose host has returned. Its answer may arrive later.
     fn give_back(&mut self, exchange: Self::Exchange);
 
     /// The number of complete requests that wait for an answer.
@@ -75,7 +76,7 @@ pub trait Source {
         Duration::ZERO
     }
 
-    /// The time that the request of an exchange had waited when the lane took it; `None`: unknown.
+    /// The time that the request of an exchange had waited when the lane took it; `None` if unknown.
     fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration>;
 
     /// The number of exchanges that were lent and whose responses are not finished.
@@ -120,7 +121,7 @@ pub trait Source {
     /// [`ReplyError::Gone`]: the exchange is over, or its client has gone.
     fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError>;
 
-    /// The most bytes of a response that may wait for a slow client before its app must wait, too.
+    /// The most bytes of a response that may wait for a slow client before its app must also wait.
     fn output_limit(&self) -> usize;
 
     /// Whether apps have written so much without waiting that the lane should look for events of clients. Resets the answer
@@ -158,7 +159,7 @@ pub trait Source {
     /// See [`ReplyError`].
     fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
-    /// Passes a message on to the log of the web server that sent the request; `false`: there is none.
+    /// Passes a message on to the log of the web server that sent the request; `false` without one.
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool;
 
     /// Returns a descriptor of the client's connection for a host that uses the socket itself.
@@ -179,20 +180,20 @@ pub trait Source {
     /// Sends the response to an exchange that was given back, before its host does anything else.
     fn send_now(&mut self, exchange: ExchangeId);
 
-    /// Updates the clock before a response, for a lane whose app may have taken long. With `stopping`, the worker has been
-    /// told to stop, but [`Source::stop`] has not been called yet.
+    /// Updates the clock before a response, for a lane whose app may have taken long. With `stopping`, the worker has the
+    /// order to stop, but [`Source::stop`] has not been called yet.
     fn catch_up(&mut self, stopping: bool);
 
     /// Waits for events and handles them without lending a request: for a lane whose app waits for its client.
     ///
     /// # Errors
-    /// The source cannot wait any more.
+    /// The source can no longer wait.
     fn turn(&mut self) -> io::Result<()>;
 
     /// Handles everything that needs no waiting, without lending a request; returns the time until something else is due.
     ///
     /// # Errors
-    /// The source cannot look for events any more.
+    /// The source can no longer look for events.
     fn attend(&mut self) -> io::Result<Option<Duration>>;
 
     /// Whether there is work that needs no waiting.
@@ -250,10 +251,10 @@ pub trait Source {
     /// Goes on, but each response is the last on its connection, because the server is about to end.
     fn part(&mut self) {}
 
-    /// Whether the source was told to stop.
+    /// Whether the source has the order to stop.
     fn stops(&self) -> bool;
 
-    /// Whether the source was told to stop and has answered everything.
+    /// Whether the source has the order to stop and has answered everything.
     fn finished(&self) -> bool;
 
     /// Reopens the log files.

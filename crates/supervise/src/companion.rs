@@ -125,7 +125,7 @@ impl Companion {
         while let Ok(None) | Err(rustix::io::Errno::INTR) = waitpid(Some(*pid), WaitOptions::NOHANG) {
             let left = end_by.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                log::error!("{} (pid {pid}) does not end, and is ended", self.what);
+                log::error!("{} (pid {pid}) does not end, and is killed", self.what);
                 return self.end();
             }
             match descriptor {

@@ -417,7 +417,7 @@ impl<'a> Edges<'a> {
             if !successors.is_empty()
                 && let Err(error) = process.pleas.name_successor(&successors[number % successors.len()])
             {
-                log::error!("{} cannot be told where its connections are to go: {error}", self.name(number));
+                log::error!("{} cannot be sent the destination of its connections: {error}", self.name(number));
             }
         }
         let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
@@ -482,7 +482,7 @@ impl<'a> Edges<'a> {
             }
         }
         if connections > 0 {
-            log::warn!("{reason}: ended the edges with {}", counted(connections as usize, "open connection"));
+            log::warn!("{reason}: killed the edges with {}", counted(connections as usize, "open connection"));
         }
         let closing = Closing::default();
         let deadline = Instant::now() + AFTER_KILL;

@@ -131,7 +131,7 @@ fn work(life: &Life, receiver: &OwnedFd, settings: &Settings, privileges: &Privi
                 Ok((_, 0)) => {
                     // Another process with a copy of the socket has shut it down.
                     log::error!(
-                        "spans: the socket for them was shut down, and nothing more is exported until the server is started anew"
+                        "spans: the socket for them was shut down, and nothing more is exported until the server is restarted"
                     );
                     is_open = false;
                     break;

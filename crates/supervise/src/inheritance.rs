@@ -440,7 +440,7 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
 /// Takes over the metrics listeners of the previous server, with the name of their address.
 pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
     let (address, listeners) = metrics_left()?;
-    let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened anew")).ok()?;
+    let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened again")).ok()?;
     Some((address, adopted))
 }
 

@@ -26,7 +26,7 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         IoModel::Auto if shares_connections => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
             Ok(_) => {
-                "I/O by epoll: io_uring is available, too, and mostly takes more CPU below full load (--io io_uring takes it)"
+                "I/O by epoll: io_uring is also available, and mostly takes more CPU below full load (--io io_uring takes it)"
                     .to_owned()
             }
             Err(refusal) => format!("I/O by epoll: {refusal}"),

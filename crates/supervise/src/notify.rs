@@ -90,7 +90,7 @@ impl Notifier {
     pub(super) fn reloading(&mut self) {
         if self.served {
             self.reloading = true;
-            self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=loading the app anew", monotonic_microseconds()));
+            self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading the app", monotonic_microseconds()));
         }
     }
 

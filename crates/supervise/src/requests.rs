@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The error if the requests are not known.
 const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
-                       --request-warning: each worker would have to say for each request what it runs";
+                       --request-warning: each worker would have to publish each request";
 
 /// The number of bytes of a request that are copied at first. The heads of most requests are shorter.
 const FIRST_LOOK: usize = 4096;

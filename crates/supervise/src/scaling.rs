@@ -132,7 +132,7 @@ impl Change {
             Outcome::UnderWay => Progress::Pending,
             Outcome::Done => Progress::Done(String::new()),
             Outcome::Failed(why) => {
-                Progress::Failed(format!("{why}; the server goes on trying to have {workers}, unless another number is set"))
+                Progress::Failed(format!("{why}; the server keeps trying to start {workers}, unless another number is set"))
             }
         }
     }

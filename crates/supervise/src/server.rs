@@ -170,7 +170,7 @@ impl Server<'_> {
                     edges.give_certificates(&self.listeners);
                 }
             }
-            Err(why) => log::error!("{why}; the present certificates stay"),
+            Err(why) => log::error!("{why}; keeping the current certificates"),
         }
     }
 

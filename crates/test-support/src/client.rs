@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// Where a client connects to.
+/// The address of the server.
 #[derive(Clone, Debug)]
 pub enum Target {
     Tcp(SocketAddr),
@@ -28,7 +28,7 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Target {
-    /// A connection; `None` when the server takes none any more.
+    /// A connection; `None` when the server no longer accepts any.
     fn connect(&self) -> Option<Box<dyn Stream>> {
         match self {
             Self::Tcp(address) => {
@@ -48,7 +48,7 @@ impl Target {
 /// A whole response.
 pub struct Response {
     pub text: String,
-    /// Whether the server wants to go on with this connection.
+    /// Whether the server keeps this connection open.
     pub keep_alive: bool,
 }
 
@@ -88,7 +88,7 @@ fn parse(bytes: &[u8]) -> Option<Response> {
     (content.len() == length).then(|| Response { text: text.to_owned(), keep_alive: !head.contains("connection: close") })
 }
 
-/// How clients use connections.
+/// The use of connections by clients.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
     /// One after the other on each, as long as the server likes.
@@ -97,7 +97,7 @@ pub enum Manner {
     ConnectionPerRequest,
 }
 
-/// What clients have done, which may be asked for after their end.
+/// The clients' results, which are also available after their end.
 pub struct Done(Arc<Shared>);
 
 impl Done {
@@ -125,7 +125,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts `clients` that go on until told to stop or until the server takes no connection any more.
+    /// Starts `clients` that continue until they are stopped or until the server no longer accepts connections.
     pub fn start(target: &Target, clients: usize, manner: Manner) -> Self {
         let shared = Arc::new(Shared::default());
         let clients = (0..clients).map(|_| {
@@ -135,17 +135,17 @@ impl Load {
         Self { clients: clients.collect(), shared }
     }
 
-    /// How many requests have been answered so far.
+    /// The number of requests answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Relaxed)
     }
 
-    /// What these clients do.
+    /// The work of these clients.
     pub fn counts(&self) -> Done {
         Done(Arc::clone(&self.shared))
     }
 
-    /// How many connections the clients have made so far.
+    /// The number of connections that the clients have made so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Relaxed)
     }

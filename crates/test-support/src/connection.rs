@@ -1,4 +1,4 @@
-//! One client with one connection, who waits for each of its answers.
+//! A client with one connection, which waits for each of its answers.
 
 use crate::response::{self, Response};
 use crate::wire::Wire;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Connection {
     stream: Wire,
-    /// What has been received and not yet been taken.
+    /// Bytes that were received and not yet taken.
     bytes: Vec<u8>,
     asked: Instant,
 }
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Receives what is there, at most so many bytes; 0 at the end.
+    /// Receives the available bytes, at most so many; 0 at the end.
     pub fn receive(&mut self, most: usize) -> Result<usize, String> {
         let mut buffer = vec![0; most];
         match self.stream.read(&mut buffer) {
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Receives until `text` has come, which is thrown away with all before it.
+    /// Receives until `text` has arrived, which is thrown away with all before it.
     pub fn receive_until(&mut self, text: &str) -> Result<(), String> {
         loop {
             if let Some(at) = self.bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
@@ -100,7 +100,7 @@ impl Connection {
         response
     }
 
-    /// Whether the server keeps this connection and says nothing. What it has said is there to be taken.
+    /// Whether the server keeps this connection open and silent. Received bytes can be taken.
     pub fn is_quiet(&mut self) -> bool {
         self.stream.socket().set_nonblocking(true).expect("it is ours");
         let mut buffer = [0; 4096];
@@ -126,7 +126,7 @@ impl Connection {
     }
 }
 
-/// A request. The content is told by its length.
+/// A request. The content is framed by its length.
 pub fn request(method: &str, target: &str, content: &[u8]) -> Vec<u8> {
     let length = if content.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", content.len()) };
     [format!("{method} {target} HTTP/1.1\r\nHost: test\r\n{length}\r\n").as_bytes(), content].concat()

@@ -1,5 +1,5 @@
-//! A deadline for tests that wait for threads, sockets or memory that they share: one that hangs ends all tests of its process, with
-//! its name and what it waited for. A runner of tests alone would wait for ever, and say nothing.
+//! A deadline for tests that wait for threads, sockets or memory that they share: one that hangs ends all tests of its process,
+//! with its name and the condition that it waited for. A test runner alone would wait for ever without a message.
 
 use std::io::Write;
 use std::panic::Location;
@@ -18,7 +18,7 @@ pub struct Deadline {
     _end: Sender<()>,
 }
 
-/// Gives the calling test a deadline. `what`: what it waits for.
+/// Gives the calling test a deadline. `what` names the condition that it waits for.
 ///
 /// # Panics
 /// The system has no thread for it.

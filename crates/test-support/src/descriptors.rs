@@ -6,7 +6,7 @@ use std::process::Command;
 /// Set in a process that has few descriptors.
 const FEW: &str = "ORIBI_TEST_FEW_DESCRIPTORS";
 
-/// Runs the test of that name in a process with few descriptors; `false`: this is that process.
+/// Runs the test of that name in a process with few descriptors; `false` if this is that process.
 ///
 /// # Panics
 /// The test has failed there.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// How many of each kind a process has open beside the three standard ones. Several descriptors for the same end of a pipe count once:
-/// each signal handler has one of its own.
+/// The number of descriptors of each kind that a process has open beside the three standard ones. Several descriptors for the
+/// same end of a pipe count once: each signal handler has one of its own.
 pub fn held(process: u32) -> BTreeMap<String, usize> {
     let (mut counts, mut ends) = (BTreeMap::new(), BTreeSet::new());
     let (foreign, mut sockets) = (foreign(), None);
@@ -34,18 +34,18 @@ pub fn held(process: u32) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What a process is expected to hold.
+/// The descriptors that a process is expected to have.
 pub fn holding(kinds: &[(&str, usize)]) -> BTreeMap<String, usize> {
     kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
 }
 
-/// What this process has from those who have started it, by number. It passes these on to whatever it starts.
+/// The descriptors that this process has inherited, by number. It passes these on to its children.
 pub fn foreign() -> BTreeMap<u32, String> {
     const O_CLOEXEC: u32 = 0o2_000_000;
     open_in("self").into_iter().filter(|(number, _)| flags("self", *number) & O_CLOEXEC == 0).collect()
 }
 
-/// The open descriptors of a process, and what they are.
+/// The open descriptors of a process, with their kinds.
 fn open_in(process: &str) -> BTreeMap<u32, String> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let named = |path: std::path::PathBuf| {

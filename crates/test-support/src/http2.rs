@@ -21,7 +21,7 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// SETTINGS_INITIAL_WINDOW_SIZE, and what it is before anything is agreed upon.
+/// SETTINGS_INITIAL_WINDOW_SIZE, and its default.
 const INITIAL_WINDOW: u16 = 4;
 pub const DEFAULT_WINDOW: i64 = 65_535;
 /// The largest window.
@@ -33,14 +33,14 @@ pub const NOT_TAKEN: ErrorKind = ErrorKind::ConnectionRefused;
 /// The largest frame that every peer takes.
 pub const FRAME: usize = 16_384;
 
-/// The stream of the present request.
+/// The stream of the current request.
 struct Stream {
     number: u32,
     /// Content that the server takes no more of at present.
     waiting: VecDeque<u8>,
     window: i64,
     is_head: bool,
-    /// Whether the head of the final response has come, and whether its content is passed on in chunks.
+    /// Whether the head of the final response has arrived, and whether its content is passed on in chunks.
     begun: bool,
     chunked: bool,
 }
@@ -48,19 +48,19 @@ struct Stream {
 pub struct Http2 {
     below: Box<dyn Layer>,
     scheme: &'static str,
-    /// What has been written of a request that is not whole.
+    /// The written bytes of an incomplete request.
     asked: Vec<u8>,
-    /// What has come of a frame that is not whole.
+    /// The received bytes of an incomplete frame.
     received: Vec<u8>,
-    /// What has not been read of the responses.
+    /// The unread bytes of the responses.
     answers: VecDeque<u8>,
     stream: Option<Stream>,
     next: u32,
     window: i64,
     initial_window: i64,
-    /// The server has said GOAWAY.
+    /// The server has sent GOAWAY.
     leaving: bool,
-    /// It does not take the present request.
+    /// It does not take the current request.
     refused: bool,
     ended: bool,
 }
@@ -123,7 +123,7 @@ impl Http2 {
         self.send_content()
     }
 
-    /// Sends of the content what the server has room for.
+    /// Sends as much of the content as the server has room for.
     fn send_content(&mut self) -> io::Result<()> {
         let mut frames = Vec::new();
         if let Some(stream) = &mut self.stream {
@@ -147,7 +147,7 @@ impl Http2 {
 
     /// Receives once, and handles the frames that are whole then.
     fn receive(&mut self) -> io::Result<()> {
-        // What was written before the socket had room for it.
+        // Bytes that were written before the socket had room for them.
         self.below.flush()?;
         let Some(frames) = receive_frames(&mut *self.below, &mut self.received)? else {
             self.ended = true;
@@ -228,7 +228,7 @@ impl Http2 {
         if ends && is_head && stream.chunked {
             text.push_str("0\r\n\r\n");
         }
-        // Trailers have no place behind content whose length was told.
+        // Trailers have no place after content with a Content-Length.
         if is_head || stream.chunked {
             self.answers.extend(text.as_bytes());
         }
@@ -272,7 +272,7 @@ impl Read for Http2 {
 impl Write for Http2 {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.leaving && self.stream.is_none() {
-            // Who reads the answer is told.
+            // A later read of the answer reports it.
             self.refused = true;
             return Ok(bytes.len());
         }
@@ -281,7 +281,8 @@ impl Write for Http2 {
         }
         self.asked.extend_from_slice(bytes);
         self.ask()?;
-        // Long content needs room, which the server makes bit by bit. Who does not wait for sockets reads soon, and goes on then.
+        // Long content needs room, which the server makes bit by bit. A client that does not wait for sockets reads soon, and
+        // then continues.
         while !self.ended && self.stream.as_ref().is_some_and(|stream| !stream.waiting.is_empty()) {
             match self.receive() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -306,7 +307,7 @@ impl Layer for Http2 {
     }
 }
 
-/// A frame that has come.
+/// A frame that has arrived.
 pub struct Frame {
     pub kind: u8,
     pub flags: u8,
@@ -315,9 +316,9 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// Receives once behind what was `received` before, and returns the frames that are whole then; `None` at the end of the connection.
+/// Receives once, appends to `received`, and returns the frames that are then complete; `None` at the end of the connection.
 pub fn receive_frames(below: &mut dyn Layer, received: &mut Vec<u8>) -> io::Result<Option<Vec<Frame>>> {
-    // All that TLS has decrypted at once: what it still had would not show at the socket.
+    // All bytes that TLS has decrypted at once: a rest in it would not show at the socket.
     let mut bytes = vec![0; 65_536];
     match below.read(&mut bytes)? {
         0 => return Ok(None),
@@ -344,7 +345,7 @@ pub fn number_of(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, byte| (number << 8) | u32::from(*byte))
 }
 
-/// SETTINGS_INITIAL_WINDOW_SIZE, if SETTINGS tell it.
+/// SETTINGS_INITIAL_WINDOW_SIZE, if SETTINGS have it.
 pub fn initial_window(settings: &[u8]) -> Option<i64> {
     let told = settings.chunks_exact(6).rfind(|setting| setting[..2] == INITIAL_WINDOW.to_be_bytes())?;
     Some(i64::from(number_of(&told[2..])))
@@ -421,7 +422,7 @@ pub fn decoded(mut block: &[u8]) -> Vec<(String, String)> {
     fields
 }
 
-/// An integer in the last `bits` of the first byte and, if need be, behind it (RFC 7541, section 5.1).
+/// An integer in the last `bits` of the first byte and, if need be, after it (RFC 7541, section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> usize {
     let most = (1 << bits) - 1;
     let (mut value, mut shift) = (usize::from(block[0]) & most, 0);
@@ -446,7 +447,7 @@ fn text(block: &mut &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// What HTTP/1 says besides, as far as tests compare it.
+/// The reason phrases of HTTP/1, as far as tests compare them.
 fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -1,5 +1,6 @@
-//! A client of HTTP/2 that has several requests open at once on its connection. What it knows of RFC 9113 and RFC 7541 is what
-//! `http2.rs` knows. It makes room for responses bit by bit, as real clients do, so that the server has to share the connection out.
+//! A client of HTTP/2 that has several requests open at once on its connection. It supports the same part of RFC 9113 and RFC
+//! 7541 as `http2.rs`. It makes room for responses bit by bit, as real clients do, so that the server has to share the
+//! connection out.
 
 use crate::http2::{
     ACK, DATA, DEFAULT_WINDOW, END_HEADERS, END_STREAM, FRAME, Frame, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW,
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// The response is whole.
@@ -32,14 +33,14 @@ pub enum Outcome {
 pub struct Done {
     pub number: u32,
     pub asked: Instant,
-    /// The longest time in which nothing came for this request.
+    /// The longest time in which nothing arrived for this request.
     pub wait: Duration,
     pub outcome: Outcome,
 }
 
 struct Stream {
     asked: Instant,
-    /// When something came for it last.
+    /// The time at which data for it arrived last.
     moved: Instant,
     wait: Duration,
     /// Content that the server has no room for at present.
@@ -59,7 +60,7 @@ impl Stream {
 pub struct Streams {
     below: Box<dyn Layer>,
     scheme: &'static str,
-    /// What has come of a frame that is not whole.
+    /// The received bytes of an incomplete frame.
     received: Vec<u8>,
     open: BTreeMap<u32, Stream>,
     done: VecDeque<Done>,
@@ -93,12 +94,12 @@ impl Streams {
         self.below.socket()
     }
 
-    /// How many requests wait for their responses.
+    /// The number of requests that wait for their responses.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether the server has said that it leaves (GOAWAY), so that further requests belong on another connection.
+    /// Whether the server has announced its end (GOAWAY), so that further requests belong on another connection.
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }
@@ -108,7 +109,7 @@ impl Streams {
         self.ended
     }
 
-    /// The longest time for which a request has been waiting for anything to come.
+    /// The longest time for which a request has been waiting for data.
     pub fn longest_silence(&self) -> Duration {
         self.open.values().map(|stream| stream.moved.elapsed()).max().unwrap_or_default()
     }
@@ -237,7 +238,7 @@ impl Streams {
         let ends = flags & END_STREAM != 0;
         let mut room = Vec::new();
         if !payload.is_empty() {
-            // The connection's window counts as well what comes for a request that was given up.
+            // The connection's window also counts data for a request that was given up.
             let length = u32::try_from(payload.len()).expect("a frame is short").to_be_bytes();
             room.extend(frame(WINDOW, 0, 0, &length));
             if !ends && self.open.contains_key(&number) {
@@ -262,7 +263,7 @@ impl Streams {
         }
     }
 
-    /// Sends of all contents what the server has room for, a frame of each in turn.
+    /// Sends as much of all contents as the server has room for, a frame of each in turn.
     fn send_content(&mut self) -> io::Result<()> {
         let mut frames = Vec::new();
         loop {

@@ -43,7 +43,7 @@ impl Language {
     }
 }
 
-/// Who starts the server.
+/// The program that starts the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
     Oribi,
@@ -94,13 +94,13 @@ pub fn program() -> OsString {
     std::env::var_os("ORIBI").unwrap_or_else(|| built().join("oribi").into())
 }
 
-/// An address that nobody listens on.
+/// An address without a listener.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener.local_addr().expect("it listens")
 }
 
-/// What `--edge` shall be: on, unless somebody wants to see these tests fail.
+/// The value of `--edge`: on, unless these tests are to be seen failing.
 pub fn edge() -> String {
     std::env::var("ORIBI_TEST_EDGE").unwrap_or_else(|_| "on".into())
 }
@@ -123,7 +123,7 @@ impl Site {
         for (name, length) in FILES {
             std::fs::write(files.join(name), content_of_file(length)).expect("the folder is writable");
         }
-        // Nobody writes to it, so that it keeps waiting who reads it.
+        // Nothing is ever written to it, so that its reader keeps waiting.
         mknodat(CWD, inside.join(".fifo"), FileType::Fifo, Mode::RWXU, 0).expect("the folder is writable");
         let mut options = vec!["--static".to_owned(), format!("/files={}", files.display())];
         if !arguments.contains(&"--edge") {
@@ -172,7 +172,8 @@ impl Site {
         self.folder.file(name)
     }
 
-    /// Has the answers to boot requests go like this from now on: `die`, `hang`, a status or, for Lua, `slow`; `None`: well.
+    /// Sets the way in which boot requests are answered from now on: `die`, `hang`, a status or, for Lua, `slow`; `None` for
+    /// well.
     pub fn set_boot(&self, word: Option<&str>) {
         let file = self.folder.file("inside").join("boot");
         match word {
@@ -186,7 +187,7 @@ impl Site {
         let _ = std::fs::remove_file(self.folder.file("inside").join(number.to_string()));
     }
 
-    /// Lets one app that reads (/read) go on.
+    /// Lets one app that reads (/read) continue.
     pub fn release(&self) {
         let fifo = File::options().read(true).write(true).open(self.folder.file("inside").join(".fifo"));
         fifo.and_then(|mut fifo| fifo.write_all(b"\n")).expect("an app reads it");

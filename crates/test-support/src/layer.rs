@@ -7,7 +7,7 @@ use std::net::TcpStream;
 /// Bytes to and from a server, by way of a socket.
 pub trait Layer: Read + Write + Send {
     fn socket(&self) -> &TcpStream;
-    /// Announces to the server the end of what is sent.
+    /// Announces the end of the client's output to the server.
     fn finish(&mut self) -> io::Result<()>;
 }
 

@@ -15,19 +15,19 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// An answer that has not come for so long will not come.
+/// An answer that has not arrived for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a server that ends waits for the next request of an idle client, less what answers take on their way.
+/// The time for which a server that ends waits for the next request of an idle client, less the time of answers on their way.
 const IDLE: Duration = Duration::from_millis(900);
 
 /// Content that differs from time to time: only its length is checked.
 pub const ANYTHING: &[u8] = b"anything";
 
-/// A request and the answer that it shall have.
+/// A request and its expected answer.
 pub struct Question {
     pub target: String,
-    /// What a POST sends; if it is empty, the request is a GET.
+    /// The content of a POST; if it is empty, the request is a GET.
     pub sent: Vec<u8>,
     pub content: Vec<u8>,
 }
@@ -41,7 +41,7 @@ impl Question {
         Self::new(format!("/fast?{number}"), format!("fast {number}\n"))
     }
 
-    /// Costs the app a mebibyte for good.
+    /// Costs the app a mebibyte permanently.
     pub fn leak(number: u64) -> Self {
         Self::new(format!("/leak?{number}"), format!("leak {number}\n"))
     }
@@ -67,48 +67,48 @@ impl Question {
     }
 }
 
-/// What becomes of a connection behind an answer.
+/// The state of a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// It stays: an end is a fault.
     Kept,
-    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a client
-    /// that has asked for nothing for the second that a server gives to idle ones before it ends, and whose next request comes behind
-    /// that end. A reset is always a fault.
+    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a
+    /// client that has sent no request for the second that a server gives to idle ones before it ends, and whose next request
+    /// arrives after that end. A reset is always a fault.
     Parting,
     /// The client closes it: each request has a connection of its own.
     Short,
 }
 
-/// What a load does.
+/// The work of a load.
 pub struct Plan {
     pub connections: usize,
-    /// The time between two requests, over all connections; `None`: each connection has always one under way.
+    /// The time between two requests, over all connections; with `None` each connection always has one under way.
     pub pace: Option<Duration>,
-    /// How many requests; `None`: until told to stop.
+    /// The number of requests; `None` for no limit.
     pub requests: Option<u64>,
     pub question: fn(u64) -> Question,
 }
 
-/// What a load has found.
+/// The results of a load.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many answers had which status.
+    /// The number of answers by status.
     pub statuses: BTreeMap<u16, usize>,
-    /// How long the answers took, shortest first.
+    /// The times of the answers, shortest first.
     pub times: Vec<Duration>,
-    /// The processes whose apps have answered and that have not been told to [`Load::workers`].
+    /// The processes whose apps have answered and that [`Load::workers`] has not returned yet.
     workers: BTreeSet<u32>,
     /// Connections that the server has closed or reset, whether they were waiting for an answer or not.
     pub closed: usize,
     /// Connections whose end the server has announced, where it may.
     pub parted: usize,
-    /// What else was wrong: answers that are not what was asked for, or that never came.
+    /// Other faults: wrong answers, and missing ones.
     pub faults: Vec<String>,
 }
 
 impl Report {
-    /// How many answers there were.
+    /// The number of answers.
     pub fn answers(&self) -> usize {
         self.times.len()
     }
@@ -156,7 +156,7 @@ pub struct Load {
     shared: Arc<Shared>,
 }
 
-/// What is told of a load while it is at work, and whether it is to stop.
+/// The state of a load while it is at work, and whether it is to stop.
 #[derive(Default)]
 pub struct Shared {
     pub stop: AtomicBool,
@@ -180,12 +180,12 @@ impl Load {
         Self { thread: std::thread::spawn(move || work(&of_thread)), shared }
     }
 
-    /// How many requests have been answered so far.
+    /// The number of requests answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Relaxed)
     }
 
-    /// How many faults and closed connections there were so far.
+    /// The number of faults and closed connections so far.
     pub fn faults(&self) -> usize {
         self.shared.faults.load(Relaxed)
     }
@@ -202,7 +202,7 @@ impl Load {
         std::mem::take(&mut self.shared.workers.lock().expect("nobody panicked"))
     }
 
-    /// Lets the requests that are under way be answered, and gives what was found.
+    /// Waits for the answers to the requests under way, and returns the results.
     pub fn stop(self) -> Report {
         self.shared.stop.store(true, Relaxed);
         self.wait()
@@ -216,7 +216,7 @@ impl Load {
     }
 }
 
-/// Connections that wait for what is asked.
+/// Connections that wait for the requests of a load.
 pub struct Opened {
     address: SocketAddr,
     lines: Vec<Line>,
@@ -242,7 +242,7 @@ impl Opened {
         opened
     }
 
-    /// What is to become of the connections from now on.
+    /// The use of the connections from now on.
     pub fn behave(mut self, manner: Manner) -> Self {
         self.manner = manner;
         self
@@ -261,7 +261,7 @@ struct Line {
     stream: Wire,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
-    /// When it was opened, or had its last answer.
+    /// The time at which it was opened, or had its last answer.
     idle_since: Instant,
 }
 
@@ -269,7 +269,7 @@ struct Waiting {
     number: u64,
     question: Question,
     sent: Instant,
-    /// When it had been sent, the server's end of the connection was there: the server had ended it before.
+    /// It was sent after the server's end of the connection had arrived: the server had ended it before.
     too_late: bool,
 }
 
@@ -297,7 +297,7 @@ impl Line {
         }
     }
 
-    /// What tells this connection from others in lists of sockets, and the time.
+    /// The part that distinguishes this connection from others in lists of sockets, and the time.
     fn here_and_now(&self) -> String {
         let port = self.stream.socket().local_addr().map_or(0, |own| own.port());
         format!("{} port {port}", clock())
@@ -313,13 +313,14 @@ impl Line {
         self.waiting = Some(Waiting { number, question, sent, too_late: self.has_been_ended() });
     }
 
-    /// Whether the server's end has come. Over the loopback what has been sent arrives before the call returns, in both directions.
+    /// Whether the end of the server's output has arrived. Over the loopback what has been sent arrives before the call
+    /// returns, in both directions.
     fn has_been_ended(&self) -> bool {
         let mut polled = [PollFd::new(self.stream.socket(), PollFlags::RDHUP)];
         matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
-    /// Takes what has come; true when that is a whole answer, or the end.
+    /// Takes the received bytes; true when they are a whole answer, or at the end.
     fn receive(&mut self, address: SocketAddr, manner: Manner, report: &mut Report) -> bool {
         let mut buffer = [0; 65_536];
         match self.stream.read(&mut buffer) {
@@ -334,7 +335,7 @@ impl Line {
                 }
                 return false;
             }
-            // HTTP/2 has a word for the end (GOAWAY), which comes to those as well who have just been answered.
+            // HTTP/2 has a frame for the end (GOAWAY), which also reaches clients that have just been answered.
             Ok(_) if over_http2() && self.waiting.is_none() && manner != Manner::Kept => {
                 report.parted += 1;
                 self.renew(address, report);
@@ -378,7 +379,7 @@ impl Line {
         }
     }
 
-    /// Compares a response with what was asked for. Returns whether this client closes the connection.
+    /// Compares a response with the expected one. Returns whether this client closes the connection.
     fn check(&mut self, response: &Response, manner: Manner, report: &mut Report) -> bool {
         let here = self.here_and_now();
         let Some(waiting) = self.waiting.take() else {

@@ -16,7 +16,7 @@ impl Response {
         field(&self.head, name)
     }
 
-    /// Whether the server ends the connection behind it.
+    /// Whether the server closes the connection after it.
     pub fn ends(&self) -> bool {
         self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
@@ -36,7 +36,7 @@ fn field<'a>(head: &'a [String], name: &str) -> Option<&'a str> {
 /// Takes the first response out of `bytes`, if it is whole. `bodiless`: it answers a HEAD.
 ///
 /// # Errors
-/// When the bytes are no response.
+/// If the bytes are not a response.
 pub fn take(bytes: &mut Vec<u8>, bodiless: bool) -> Result<Option<Response>, String> {
     let Some(end) = find(bytes, b"\r\n\r\n") else { return Ok(None) };
     let text = std::str::from_utf8(&bytes[..end]).map_err(|_| format!("a head beyond ASCII: {:?}", &bytes[..end]))?;

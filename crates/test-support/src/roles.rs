@@ -26,8 +26,8 @@ pub fn start(role: &str, variables: &[(&str, &str)]) -> Server {
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests that the command line asks for in the words of other test programs, says how they went as these do, and ends the
-/// process.
+/// Runs the tests that the command line selects in the syntax of other test programs, reports their results in the same format,
+/// and ends the process.
 pub fn run(tests: &[Test]) -> ! {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let exactly = arguments.iter().any(|argument| argument == "--exact");

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where metrics are.
+/// The address of the metrics.
 #[derive(Clone, Debug)]
 pub enum Place {
     Tcp(SocketAddr),
@@ -26,7 +26,7 @@ impl Place {
         self.ask(request).expect("it answers")
     }
 
-    /// The same; `None`: nobody answers.
+    /// The same; `None` without an answer.
     fn ask(&self, request: &str) -> Option<String> {
         let (mut answer, patience) = (String::new(), Some(Duration::from_secs(30)));
         match self {
@@ -62,17 +62,17 @@ impl Place {
     }
 }
 
-/// What was told at one moment: the values of all series.
+/// The metrics of one moment: the values of all series.
 #[derive(Clone, Debug)]
 pub struct Scrape(BTreeMap<String, f64>);
 
 impl Scrape {
-    /// The metrics at a place where somebody answers.
+    /// The metrics from an address that must answer.
     pub fn of(place: &Place) -> Self {
         Self::ask(place).expect("it answers")
     }
 
-    /// The same; `None`: nobody answers.
+    /// The same; `None` without an answer.
     pub fn ask(place: &Place) -> Option<Self> {
         place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n").map(|answer| Self::read(&answer))
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up: far longer than it takes on a busy machine.
+/// The time after which a test gives up a wait: far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` gives something.
@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process and what it writes to standard error. It does not outlive its test.
+/// A process and its standard error. It does not outlive its test.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -90,12 +90,12 @@ impl Server {
         String::from_utf8_lossy(&std::fs::read(&self.log).expect("the log is there")).into_owned()
     }
 
-    /// How much it has written so far.
+    /// The size of the log so far.
     pub fn log_length(&self) -> u64 {
         std::fs::metadata(&self.log).expect("the log is there").len()
     }
 
-    /// What it has written since it had written `length` bytes.
+    /// The log after its first `length` bytes.
     pub fn log_since(&self, length: u64) -> String {
         let mut file = File::open(&self.log).expect("the log is there");
         let mut bytes = Vec::new();
@@ -136,7 +136,7 @@ impl Server {
         send(self.pid(), signal);
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it is a child")
     }
@@ -149,7 +149,7 @@ impl Server {
 
     /// Its workers, or its molds if it is a master, in no order.
     pub fn workers(&self) -> Vec<u32> {
-        // What is logged before a fork is in the log when the child has been seen.
+        // Messages that are logged before a fork are in the log when the child has been seen.
         let (children, edges) = (children(self.pid()), self.edges());
         let wanted = self.log().split_once("connections belong to ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
         if self.edges_started().len() < wanted.unwrap_or(0) {
@@ -160,7 +160,7 @@ impl Server {
         children.into_iter().filter(|child| !edges.contains(child)).collect()
     }
 
-    /// Its edges, by what lists of processes show and by what it has logged: a new process has the title of its parent.
+    /// Its edges, by lists of processes and by its log: a new process has the title of its parent.
     pub fn edges(&self) -> Vec<u32> {
         let started = self.edges_started();
         let is_edge = |child: &u32| started.contains(child) || title(*child).starts_with("oribi: edge");
@@ -222,7 +222,7 @@ pub fn descendants(process: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// What lists of processes show.
+/// The process's entry in lists of processes.
 pub fn title(process: u32) -> String {
     let shown = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&shown).trim_end_matches('\0').replace('\0', " ")
@@ -233,7 +233,7 @@ pub fn runs(process: u32) -> bool {
     state_and_parent(process).is_some_and(|(state, _)| state != 'Z')
 }
 
-/// How much time the processors have spent on a process, in hundredths of a second; 0 for one that has ended.
+/// The processor time of a process, in hundredths of a second; 0 for one that has ended.
 pub fn cpu_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // Fields 14 and 15, the first two being the number and the name in parentheses: stat(5).

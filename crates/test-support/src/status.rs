@@ -1,11 +1,11 @@
-//! What a server says about itself at its control socket.
+//! The status of a server, from its control socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The answer to an order; `None`: nobody listens, or whoever did has ended.
+/// The answer to an order; `None` if there is no listener, or if it has ended.
 pub fn order(path: &Path, order: &str) -> Option<String> {
     let mut stream = UnixStream::connect(path).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
@@ -25,7 +25,7 @@ impl Counters {
         Self::ask(path).expect("it answers")
     }
 
-    /// The same; `None`: nobody answers.
+    /// The same; `None` without an answer.
     pub fn ask(path: &Path) -> Option<Self> {
         let answer = order(path, "status")?;
         let (_, counters) = answer.split_once("\"counters\":{").unwrap_or_else(|| panic!("there are none: {answer}"));
@@ -42,7 +42,7 @@ impl Counters {
         found.unwrap_or_else(|| panic!("{name} is no counter: {self:?}")).1
     }
 
-    /// How much each of these has grown since `before`, as whole numbers.
+    /// The growth of each of these since `before`, as whole numbers.
     pub fn since<const COUNT: usize>(&self, before: &Self, names: [&str; COUNT]) -> [u64; COUNT] {
         names.map(|name| (self.get(name) - before.get(name)) as u64)
     }

@@ -52,7 +52,7 @@ impl Terminal {
         text.chars().skip(text.chars().count().saturating_sub(4000)).collect()
     }
 
-    /// Forgets what has been written so far.
+    /// Forgets the output so far.
     pub fn forget(&self) {
         self.written.lock().expect("no other has panicked").clear();
     }

@@ -1,5 +1,6 @@
-//! How clients reach a server. They write requests of HTTP/1 and read responses of HTTP/1; what carries these is told by the environment:
-//! TLS (`ORIBI_TEST_TLS=on`) at addresses that the server says to encrypt, and HTTP/2 (`ORIBI_TEST_HTTP2=on`) at all addresses.
+//! The transport between clients and a server. Clients write requests of HTTP/1 and read responses of HTTP/1; the environment
+//! sets the protocols that carry these: TLS (`ORIBI_TEST_TLS=on`) at addresses that the server reports as encrypted, and HTTP/2
+//! (`ORIBI_TEST_HTTP2=on`) at all addresses.
 
 use crate::built;
 use crate::http2::Http2;
@@ -26,7 +27,7 @@ pub fn over_http2() -> bool {
     is_on("ORIBI_TEST_HTTP2")
 }
 
-/// What a server is told besides, so that it encrypts where that is wanted.
+/// Additional options of a server, so that it encrypts if that is wanted.
 pub fn options() -> Vec<String> {
     if !is_on("ORIBI_TEST_TLS") {
         return Vec::new();
@@ -40,7 +41,7 @@ pub fn certificate() -> &'static PathBuf {
     FILE.get_or_init(|| {
         let file = |what| temporary().join(format!("wire-{}-{what}", std::process::id()));
         let (both, key, words) = (file("certificate"), file("key"), file("words"));
-        // What OpenSSL makes by itself is the certificate of an authority, which rustls does not take for that of a server.
+        // OpenSSL makes the certificate of an authority by default, which rustls does not accept for a server.
         let own = "[req]\ndistinguished_name=name\nx509_extensions=own\n[name]\n[own]\nsubjectAltName=IP:127.0.0.1\n";
         std::fs::write(&words, own).expect("the folder is ours");
         let mut openssl = Command::new("openssl");
@@ -54,7 +55,7 @@ pub fn certificate() -> &'static PathBuf {
     })
 }
 
-/// The folder for files that stay behind tests.
+/// The folder for files that remain after tests.
 fn temporary() -> PathBuf {
     let folder = built().with_file_name("tmp");
     std::fs::create_dir_all(&folder).expect("the folder of cargo is ours");
@@ -64,7 +65,7 @@ fn temporary() -> PathBuf {
 /// The addresses at which servers encrypt.
 static ENCRYPTED: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
 
-/// Notes what a server says of its address: its protocol stands in front. Another one may have had the same address before.
+/// Records the protocol of a server's address, which precedes it. Another server may have had the same address before.
 pub fn note(address: &str) {
     let mut known = ENCRYPTED.lock().unwrap_or_else(PoisonError::into_inner);
     match address.split_once("://").map(|(protocol, address)| (protocol, address.parse())) {
@@ -74,7 +75,7 @@ pub fn note(address: &str) {
     }
 }
 
-/// A client that believes our certificate alone, and wants this protocol.
+/// A client that trusts our certificate alone, and wants this protocol.
 fn client(protocol: &[u8]) -> Arc<ClientConfig> {
     static CLIENT: OnceLock<ClientConfig> = OnceLock::new();
     let config = CLIENT.get_or_init(|| {
@@ -116,7 +117,7 @@ impl Wire {
         Self::open(address, over_http2())
     }
 
-    /// One of HTTP/1 in any case, for those who send less than whole requests.
+    /// A client of HTTP/1 in any case, for tests that send incomplete requests.
     pub fn of_http1(address: SocketAddr) -> io::Result<Self> {
         Self::open(address, false)
     }
@@ -136,7 +137,7 @@ impl Wire {
         self.layer.socket()
     }
 
-    /// Tells the server that no more will come.
+    /// Announces the end of the output to the server.
     pub fn finish(&mut self) -> io::Result<()> {
         self.layer.finish()
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 const SYSTEMS: [&str; 4] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 
-/// Reads the certificates of authorities from `file`; `None`: from the system's file. `option` names the option for another
+/// Reads the certificates of authorities from `file`; `None` for the system's file. `option` names the option for another
 /// file, in messages.
 ///
 /// # Errors

@@ -30,18 +30,18 @@ const OF_FILE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Tls<B> {
     backend: B,
-    /// For each listener its rules and the start of encryption; `None`: it is not encrypted.
+    /// For each listener its rules and the start of encryption; `None` if it is not encrypted.
     speakers: Vec<Option<(Speaker, Start)>>,
     incoming: Vec<u8>,
     outgoing: Outgoing,
     of_file: Vec<u8>,
-    /// Events of which the backend below does not know.
+    /// Events that are unknown to the backend below.
     news: Vec<Event>,
     /// Connections whose handshake messages or alerts wait for room.
     stalled: Vec<Token>,
     /// Hijacked connections, which hosts have taken.
     passages: Passages,
-    /// The receiver of the outcomes of handshakes; `None`: there is none.
+    /// The receiver of the outcomes of handshakes; `None` without one.
     listener: Option<Listener>,
 }
 
@@ -50,7 +50,7 @@ pub struct Tls<B> {
 pub enum Start {
     /// With its first byte.
     AtOnce,
-    /// With the call of [`Backend::encrypt`]: bytes in clear text come first.
+    /// For a call of [`Backend::encrypt`]: bytes in clear text arrive first.
     WhenAsked,
 }
 
@@ -191,7 +191,7 @@ impl<B: Backend> Tls<B> {
         }
         match session.over {
             _ if filled > 0 => {
-                // A short result means that nothing more comes, so the end needs an event of its own.
+                // A short result means that nothing more follows, so the end needs an event of its own.
                 if session.over.is_some()
                     && filled < buffer.len()
                     && let (Some(token), true) = (*token, *opened)

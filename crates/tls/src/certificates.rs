@@ -66,7 +66,7 @@ impl Certificates {
     /// The index of the certificate for a client: the first one for the requested name whose key the client supports;
     /// otherwise, or if the client sends no name, the first one whose key it supports. If it supports none, the first of all:
     /// then the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, demand, and not with
-    /// access_denied. `None`: there is no certificate.
+    /// access_denied. `None` without a certificate.
     pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
@@ -82,7 +82,7 @@ impl Certificates {
         self.all[place].certified.clone()
     }
 
-    /// The aim of a connection whose client has sent `name` and got the certificate at `place`. `None`: there is only one
+    /// The aim of a connection whose client has sent `name` and got the certificate at `place`. `None` if there is only one
     /// certificate, so the connection is for any server.
     pub(crate) fn aim(&self, name: &str, place: usize) -> Option<Aim> {
         (self.all.len() > 1).then(|| Aim { name: name.into(), place })
@@ -122,10 +122,9 @@ impl Certificate {
         let validity = Validity::of(first);
         let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
         let key = pem::private_key(&pair.key_bytes).map_err(|error| match error {
-            // The traditional form says so in a line of the section.
+            // A line of the section in the traditional form shows it.
             PemError::NoItemsFound | PemError::Base64Decode(_) if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
-                "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
-                 openssl pkey -in KEY -out NEWKEY",
+                "it is encrypted, and the server cannot ask for its passphrase; decrypt it: openssl pkey -in KEY -out NEWKEY",
             ),
             PemError::NoItemsFound => {
                 refused("there is no private key in this file; it must have lines that say BEGIN PRIVATE KEY (PEM)")
@@ -155,7 +154,7 @@ impl Certificate {
         })
     }
 
-    /// A warning for the operator; `None`: nothing is wrong.
+    /// A warning for the operator; `None` if nothing is wrong.
     fn trouble(&self, now: u64) -> Option<String> {
         const WEEK: u64 = 7 * 24 * 3600;
         let validity = self.validity?;
@@ -211,12 +210,12 @@ impl fmt::Display for Certificates {
 /// Returns an OCSP response to be stapled, if it is a successful one (RFC 6960, section 4.2.1). Clients check its content.
 fn status(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     const SUCCESSFUL: &[u8] = &[0x0a, 1, 0];
-    let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is no OCSP response in DER, as of openssl ocsp -respout FILE")?;
+    let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is not an OCSP response in DER (openssl ocsp -respout FILE)")?;
     if !behind.is_empty() {
-        return Err("there is something behind the response");
+        return Err("something follows the response");
     }
     if !answer.starts_with(SUCCESSFUL) {
-        return Err("the authority has answered with an error in place of a status");
+        return Err("the authority has answered with an error instead of a status");
     }
     Ok(bytes.to_vec())
 }

@@ -18,7 +18,7 @@ pub(crate) const ACME: &[u8] = b"acme-tls/1";
 /// The largest file, in bytes. One with a key and a certificate for one name has less than 2 KiB.
 const LARGEST: usize = 8 << 10;
 
-/// The file with the present proof; empty: no authority asks for any.
+/// The file with the current proof; empty if no authority asks for any.
 #[derive(Debug)]
 pub struct Challenges(OwnedFd);
 
@@ -35,7 +35,7 @@ impl Challenges {
         &self.0
     }
 
-    /// The certificate for the client; `None`: no proof of that name is expected from this server.
+    /// The certificate for the client; `None` if this server has no proof for that name.
     pub(crate) fn proof(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // RFC 8737, section 3: an authority offers this protocol alone, and names the domain.
         let is_alone = hello.alpn().is_some_and(|offered| offered.count() == 1);

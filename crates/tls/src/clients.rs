@@ -129,7 +129,7 @@ pub(crate) fn words(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
-        CertificateError::UnknownIssuer => "none of the authorities that are trusted here vouches for it".to_owned(),
+        CertificateError::UnknownIssuer => "no trusted authority has signed it".to_owned(),
         CertificateError::BadEncoding => "it cannot be understood, or it is too large".to_owned(),
         other => format!("{other:?}"),
     }
@@ -143,7 +143,7 @@ struct Names {
 }
 
 impl Names {
-    /// `None`: a name or number is too long, or the certificate makes no sense.
+    /// `None` if a name or number is too long, or the certificate makes no sense.
     fn of(certificate: &[u8]) -> Option<Self> {
         let outline = Outline::of(certificate)?;
         let name = |bytes| distinguished_name(bytes).filter(|text| text.len() <= LONGEST_NAME);

@@ -17,7 +17,7 @@ pub(crate) struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// `None`: the bytes are not a certificate.
+    /// `None` if the bytes are not a certificate.
     pub(crate) fn of(certificate: &'a [u8]) -> Option<Self> {
         let signed = expect(SEQUENCE, expect(SEQUENCE, certificate)?.0)?.0;
         let rest = match element(signed)? {
@@ -33,12 +33,12 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The content of the first element, if it has this tag, and the bytes behind it.
+/// The content of the first element, if it has this tag, and the bytes after it.
 pub(crate) fn expect(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|(found, _, _)| *found == tag).map(|(_, content, behind)| (content, behind))
 }
 
-/// The first element: its tag, its content, and the bytes behind it.
+/// The first element: its tag, its content, and the bytes after it.
 pub(crate) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (size, rest) = match first {

@@ -38,7 +38,7 @@ const ASCII: u8 = 0x16;
 const UNIVERSAL: u8 = 0x1c;
 const BMP: u8 = 0x1e;
 
-/// The text of a name, from the content of its sequence. `None`: the bytes are not a name.
+/// The text of a name, from the content of its sequence. `None` if the bytes are not a name.
 pub(crate) fn distinguished_name(mut name: &[u8]) -> Option<String> {
     let mut parts = Vec::new();
     while !name.is_empty() {

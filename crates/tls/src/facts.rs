@@ -8,8 +8,8 @@ use oribi_io::Encryption;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 
-/// The facts about a connection whose handshake is done. `told`: the client's hello; `asked`: whether the client was asked
-/// for a certificate.
+/// The facts about a connection whose handshake is done. `told` is the client's hello; `asked` is whether the client was
+/// asked for a certificate.
 pub(crate) fn facts(connection: &UnbufferedServerConnection, told: Option<Told>, asked: bool) -> Encryption {
     let protocol = match connection.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",

@@ -100,14 +100,16 @@ impl Passages {
         let living = self.0.iter().filter_map(Weak::upgrade);
         let courses: Vec<_> = living.map(|course| (course.read.load(SeqCst), course)).collect();
         let (begun, mut moved, mut left) = (Instant::now(), Instant::now(), 0);
-        // An app in another process may go on sending; bytes that it sends from now on are not waited for.
+        // An app in another process may continue to send; this does not wait for bytes that it sends from now on.
         while courses.iter().any(|(before, course)| !course.has_left(*before)) {
             let now: u64 = courses.iter().map(|(_, course)| course.left.load(SeqCst)).sum();
             if now != left {
                 (left, moved) = (now, Instant::now());
             }
             if moved.elapsed() > STALLED || begun.elapsed() > LONGEST_END {
-                log::info!("the end of this process cuts connections that apps have taken, whose clients take nothing");
+                log::info!(
+                    "this process ends and cuts off connections taken over by apps, because their clients have stopped reading"
+                );
                 return;
             }
             thread::sleep(Duration::from_millis(2));
@@ -156,7 +158,7 @@ struct Passage {
     incoming: Vec<u8>,
     /// The app has ended its sending side.
     app_ended: bool,
-    /// The app does not read any more, either.
+    /// The app also no longer reads.
     app_gone: bool,
     /// The end of the client's bytes was passed on to the app.
     client_told: bool,
@@ -175,7 +177,7 @@ impl Passage {
         self.course.state.store(ENDED, SeqCst);
     }
 
-    /// Passes bytes on in both directions, and waits once; `false`: the passage has ended.
+    /// Passes bytes on in both directions, and waits once; `false` if the passage has ended.
     fn turn(&mut self) -> bool {
         let room = self.plain.len();
         while self.to_app.len() < MOST_WAITING && self.session.has_decrypted() {
@@ -225,8 +227,8 @@ impl Passage {
     }
 
     /// Waits until one side has bytes, or room for waiting bytes. A side is not watched while neither matters, because poll
-    /// would report its end again and again; an app that has ended its sending side is still watched, because it may close
-    /// the other side, too.
+    /// would report its end again and again; an app that has ended its sending side is still watched, because it may also
+    /// close the other side.
     fn wait(&self) -> Result<(PollFlags, PollFlags), Errno> {
         let (mut of_client, mut of_app) = (PollFlags::empty(), PollFlags::empty());
         of_client.set(PollFlags::IN, self.hears_client());
@@ -288,7 +290,7 @@ impl Passage {
     }
 }
 
-/// Writes as many bytes as there is room for; `false`: the reader has gone.
+/// Writes as many bytes as there is room for; `false` if the reader has gone.
 fn write(to: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> bool {
     let mut written = 0;
     while written < bytes.len() {

@@ -11,7 +11,7 @@ pub struct CertificateFiles {
     pub certificate: Pem,
     /// The private key.
     pub key: Pem,
-    /// An OCSP response in DER, by which the authority confirms that the certificate is not revoked; `None`: none is stapled.
+    /// An OCSP response in DER, by which the authority confirms that the certificate is not revoked; `None` if none is stapled.
     pub status: Option<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Pair {
     pub(crate) key: String,
     pub(crate) certificate_bytes: Vec<u8>,
     pub(crate) key_bytes: Vec<u8>,
-    /// The file with the OCSP response; empty: there is none.
+    /// The file with the OCSP response; empty without one.
     pub(crate) status: String,
     pub(crate) status_bytes: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl Material {
         Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
     }
 
-    /// Reads the certificates of the authorities for clients, too; `None`: there are none.
+    /// Also reads the certificates of the authorities for clients; `None` without any.
     ///
     /// # Errors
     /// Says why the file cannot be read.
@@ -92,7 +92,7 @@ impl Material {
         bytes
     }
 
-    /// `None`: the bytes make no sense.
+    /// `None` if the bytes are invalid.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let (name, authorities) = (text(&mut bytes)?, part(&mut bytes)?);
@@ -132,10 +132,10 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
     let failed = |why: String| format!("cannot read the {what} {}: {why}", path.display());
     let found = fs::metadata(path).map_err(|error| failed(words(&error)))?;
     if !found.is_file() {
-        return Err(failed("it is no file".to_owned()));
+        return Err(failed("it is not a file".to_owned()));
     }
     if found.len() > LARGEST_FILE {
-        return Err(failed(format!("it has {} bytes, which no file with certificates has", found.len())));
+        return Err(failed(format!("it has {} bytes, more than any file with certificates", found.len())));
     }
     fs::read(path).map_err(|error| failed(words(&error)))
 }

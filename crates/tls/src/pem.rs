@@ -31,10 +31,10 @@ pub(crate) fn of_pem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
         pem::Error::IllegalSectionStart { .. } => {
-            "it is no PEM file: on a line that says BEGIN nothing may stand behind the five hyphens".to_owned()
+            "it is not a PEM file: on a line that says BEGIN nothing may follow the five hyphens".to_owned()
         }
-        pem::Error::Base64Decode(_) => "it is no PEM file: what stands between BEGIN and END is not base64".to_owned(),
-        _ => "it is no PEM file".to_owned(),
+        pem::Error::Base64Decode(_) => "it is not a PEM file: the text between BEGIN and END is not base64".to_owned(),
+        _ => "it is not a PEM file".to_owned(),
     }
 }
 
@@ -60,7 +60,7 @@ fn replaced(mut text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The certificate without the trust settings behind it.
+/// The certificate without the trust settings after it.
 fn without_trust(certificate: CertificateDer<'static>) -> CertificateDer<'static> {
     let Some((_, _, behind)) = element(&certificate) else { return certificate };
     let size = certificate.len() - behind.len();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn certificates_are_found_in_every_form() {
-        // A sequence of one number stands for a certificate here; another one follows it.
+        // A sequence of one number represents a certificate here; another one follows it.
         let (alone, followed) = ("MAMCAQE=", "MAMCAQEwAwIBAg==");
         let certificate = vec![0x30, 3, 2, 1, 1];
         for label in ["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"] {

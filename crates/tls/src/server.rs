@@ -83,7 +83,7 @@ impl Server {
         self.edition.fetch_add(1, Release);
     }
 
-    /// The contents of the files of the present certificates, with the keys.
+    /// The contents of the files of the current certificates, with the keys.
     #[must_use]
     pub fn material(&self) -> Material {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
@@ -100,7 +100,7 @@ impl Server {
         let _ = self.challenges.set(challenges);
     }
 
-    /// The source of proofs for authorities; `None`: this listener gives none.
+    /// The source of proofs for authorities; `None` if this listener gives none.
     #[must_use]
     pub fn challenges(&self) -> Option<&Arc<Challenges>> {
         self.challenges.get()
@@ -126,7 +126,7 @@ impl Server {
 fn check(material: Material, options: &Options) -> Result<Checked, String> {
     let certificates = Certificates::of(&material)?;
     if options.clients != Verify::None && certificates.authorities.is_none() {
-        return Err("clients are asked for certificates, and it is not said who may vouch for them".to_owned());
+        return Err("clients are asked for certificates, but no CA for them is given".to_owned());
     }
     Ok(Checked(Arc::new(certificates), material))
 }
@@ -217,7 +217,7 @@ impl Speaker {
         Ok(Self { server, edition, http2, config, witness })
     }
 
-    /// The configuration and the witness for the next connection, with the present certificates.
+    /// The configuration and the witness for the next connection, with the current certificates.
     pub(crate) fn present(&mut self) -> (Arc<ServerConfig>, Arc<Witness>) {
         let edition = self.server.edition.load(Acquire);
         if edition != self.edition
@@ -255,7 +255,7 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
     config.send_tls13_tickets = TICKETS;
     // No process could look up a session that another one has stored; a ticket contains its session.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    // A request in early data may be repeated by anyone who has seen it (RFC 8470).
+    // A request in early data may be repeated by anyone that has seen it (RFC 8470).
     config.max_early_data_size = 0;
     Ok((Arc::new(config), witness))
 }

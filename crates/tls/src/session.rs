@@ -32,7 +32,7 @@ const SPOKE_PLAINLY: &[u8] =
 /// missing. Nothing is encrypted yet when a certificate is chosen.
 const NO_PROOF: &[u8] = &[21, 3, 3, 0, 2, 2, 120];
 
-/// The reason why no more bytes come from the client.
+/// The reason why the client sends no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The client has announced the end (close_notify).
@@ -44,10 +44,10 @@ pub(crate) enum Over {
 /// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// Nothing has come from the client.
+    /// The client has sent nothing.
     Nothing,
     Begun,
-    /// The outcome; `None`: it was reported, or there is none to report.
+    /// The outcome; `None` if it was reported, or there is none to report.
     Over(Option<Outcome>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Session {
     aim: Option<Box<Aim>>,
     said_goodbye: bool,
     progress: Progress,
-    /// There was a panic: rustls is not called any more, and nothing is sent.
+    /// rustls has panicked: it is not called again, and nothing is sent.
     failed: bool,
 }
 
@@ -111,7 +111,7 @@ impl Session {
         self.facts.is_some() && !self.said_goodbye
     }
 
-    /// The outcome of the handshake, if it has one that was not returned before.
+    /// The outcome of the handshake, unless it was returned before.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         if let Progress::Over(outcome) = &mut self.progress { outcome.take() } else { None }
     }
@@ -132,8 +132,7 @@ impl Session {
         self.conclude(Some(Outcome::Failed(failure)));
     }
 
-    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go behind
-    /// it.
+    /// Copies the kept part of an incomplete record to the front of `buffer`, and returns its size: received bytes go after it.
     pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
         let kept = self.incomplete.len();
         if buffer.len() < kept + room {
@@ -216,7 +215,7 @@ impl Session {
         }
         self.keep(received);
         if self.facts.is_none() {
-            // Takes the hello before the handshake of another client goes on.
+            // Takes the hello before the handshake of another client continues.
             self.told = self.witness.take().or(self.told.take());
             if !self.connection.is_handshaking() && self.connection.alpn_protocol() == Some(ACME) {
                 self.end_proof();
@@ -242,9 +241,9 @@ impl Session {
     }
 
     /// Ends the session with an authority, which has seen its proof in the handshake. Its protocol has no application data
-    /// (RFC 8737, section 4), so bytes that came with the end of the handshake are dropped.
+    /// (RFC 8737, section 4), so bytes that arrived with the end of the handshake are dropped.
     fn end_proof(&mut self) {
-        log::debug!("an authority has asked for proof that a domain is this server's, and was given it");
+        log::debug!("an authority has asked for proof that a domain belongs to this server, and got it");
         self.conclude(None);
         self.decrypted = Vec::new();
         if self.over.is_none() {
@@ -297,7 +296,7 @@ impl Session {
         }
         self.over = Some(Over::Broken);
         self.incomplete = Vec::new();
-        // Otherwise the hello would be taken for that of the next client.
+        // Otherwise the hello would be used for the next client.
         let is_refused = self.witness.take().is_some_and(|told| told.is_refused);
         let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();
         self.conclude_failed(if plain { Failure::NotTls } else { Failure::of(error) });
@@ -345,7 +344,7 @@ impl Session {
         count
     }
 
-    /// Encrypts `bytes`, at most those of one record, and appends them to `out`. `false`: this connection encrypts nothing
+    /// Encrypts `bytes`, at most those of one record, and appends them to `out`. `false` if this connection encrypts nothing
     /// more.
     pub(crate) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         self.write(out, |traffic, room| traffic.encrypt(bytes, room))
@@ -406,7 +405,7 @@ type Traffic<'a> = rustls::unbuffered::WriteTraffic<'a, rustls::server::ServerCo
 /// The room for a message whose size is not known yet, in bytes: most are smaller.
 const FIRST_GUESS: usize = 512;
 
-/// Appends the output of `write` to `out`, with as much room as `write` asks for. `None`: it has failed.
+/// Appends the output of `write` to `out`, with as much room as `write` asks for. `None` if it has failed.
 fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     let mut room = FIRST_GUESS;

@@ -2,7 +2,7 @@
 //!
 //! All processes of a server, also those that start later, derive their keys from one secret, which the first process has
 //! made. So a client may come back to any of them, and processes need not communicate. Each period has its own key. The
-//! secret of a period is derived from that of the period before, which is forgotten: an attacker who reads the memory of a
+//! secret of a period is derived from that of the period before, which is forgotten: an attacker that reads the memory of a
 //! process cannot open sessions whose tickets are older than two periods.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -53,7 +53,7 @@ impl Secret {
         Ok(Self(Arc::new(Mutex::new(Chain { period, seed, now, before: None }))))
     }
 
-    /// Restores the secret of another process; `None`: the bytes are not a secret.
+    /// Restores the secret of another process; `None` if the bytes are not a secret.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (period, seed) = bytes.split_first_chunk::<NUMBER>()?;
@@ -119,7 +119,7 @@ impl Secret {
     }
 }
 
-/// The number of the present period; zero if the clock is before 1970.
+/// The number of the current period; zero if the clock is before 1970.
 fn present() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / PERIOD.as_secs())
 }

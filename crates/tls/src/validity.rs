@@ -14,7 +14,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const DAY: u64 = 24 * 3600;
 
 impl Validity {
-    /// Parses the period of a certificate; `None`: there is none.
+    /// Parses the period of a certificate; `None` without one.
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         let times = Outline::of(certificate)?.times;
         let (kind, start, behind) = element(times)?;

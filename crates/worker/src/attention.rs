@@ -1,11 +1,11 @@
 //! The event sources of a lane beside its connections: commands for its worker, its waker, its timer, and the descriptors
 //! that its app watches.
 //!
-//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A lane
-//! behind an edge has no backend: it waits for this instance itself, which then contains its pools, too.
+//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A
+//! lane behind an edge has no backend: it waits for this instance itself, which then also contains its pools.
 //!
-//! The timer, the watched descriptors and the waker, which any thread and any signal handler may use, make the lane call
-//! `Host::attend` between two exchanges. The waker also interrupts an `Outlet::write` that waits for a slow client, so that a
+//! The timer, the watched descriptors and the waker make the lane call `Host::attend` between two exchanges. Any thread and
+//! any signal handler may use the waker. It also interrupts an `Outlet::write` that waits for a slow client, so that a
 //! language's own signal handlers run at once.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -34,7 +34,7 @@ const LINE: u64 = 4;
 /// Sockets on which another process of the server answers.
 const ANSWER: u64 = 5;
 
-/// The number of events taken at once.
+/// The number of events read at once.
 const EVENTS: usize = 8;
 
 /// The event sources of a lane. Each reports a change once, whether or not it is read.
@@ -45,7 +45,7 @@ pub struct Attention {
     timer: OnceCell<OwnedFd>,
 }
 
-/// The sources as one descriptor. A thread may wait for them while another one has the lane.
+/// The sources as one descriptor. A thread may wait for them while another one uses the lane.
 #[derive(Debug)]
 pub(crate) struct Sources {
     epoll: OwnedFd,
@@ -65,10 +65,10 @@ pub(crate) struct Found {
 }
 
 impl Sources {
-    /// Waits for at most `timeout` (`None`: without limit). May return without any event.
+    /// Waits for at most `timeout` (`None` without a limit). May return without any event.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<Found> {
         let mut events = [MaybeUninit::uninit(); EVENTS];
         let timeout = timeout.map(Timespec::try_from).transpose().map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -100,7 +100,7 @@ impl Wake for LaneWaker {
     /// Signal handlers may call this: it uses an atomic, and a system call that preserves errno.
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, SeqCst) {
-            // It never blocks, because the counter has room for 2^64 - 2; beyond that a lost wake-up would not matter.
+            // It never blocks, because the counter goes up to 2^64 - 2; beyond that a lost wake-up would not matter.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
@@ -112,7 +112,7 @@ pub(crate) struct Nudge(Arc<LaneWaker>);
 
 impl Nudge {
     pub(crate) fn nudge(&self) {
-        // As in `wake_by_ref`.
+        // Does not block: see `wake_by_ref`.
         let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
     }
 }
@@ -121,7 +121,7 @@ impl Attention {
     /// Creates the sources `command`, the read end of the worker's pipe, and a waker.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
         let sources = Arc::new(Sources { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -135,7 +135,7 @@ impl Attention {
     /// Adds the eventfd and the socket of a pool.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(crate) fn listen_to_pool(&self, bell: BorrowedFd<'_>, line: BorrowedFd<'_>) -> io::Result<()> {
         self.add(bell, POOL)?;
         self.add(line, LINE)
@@ -182,7 +182,7 @@ impl Attention {
     /// Watches a descriptor: see [`oribi_host::Outlet::watch`].
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.add(descriptor, APP)
     }
@@ -190,7 +190,7 @@ impl Attention {
     /// Wakes the lane, without a call of the host, when data arrives on `socket`, until [`Attention::unwatch`].
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(crate) fn await_answer(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.add(socket, ANSWER)
     }
@@ -198,7 +198,7 @@ impl Attention {
     /// Stops watching a descriptor: see [`oribi_host::Outlet::unwatch`].
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.sources.epoll, descriptor)?)
     }
@@ -265,7 +265,7 @@ mod tests {
                 waker.wake();
             });
             assert!(is_woken(&mut backend, None));
-            // Its second wake-up, too, comes before the lane looks.
+            // The thread's second wake-up also arrives before the lane looks.
             thread.join().expect("the thread ends");
             attention.look();
             assert!(attention.take() && !attention.take());

@@ -1,5 +1,5 @@
-//! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and makes
-//! the app load the parts that it loads with its first request. The answer is not sent anywhere.
+//! The boot request, which a new worker answers to itself before any other: it shows whether the app can answer, and loads
+//! the parts of the app that are loaded with the first request. The answer is not sent anywhere.
 
 use crate::attention::{Attention, Nudge, Sources};
 use oribi_config::{Settings, SocketAddress};
@@ -16,24 +16,24 @@ use std::time::Duration;
 /// The id of the only exchange.
 const EXCHANGE: ExchangeId = ExchangeId(u64::MAX);
 
-/// The interval after which the app is asked again for deferred work: Ruby runs some of its work only then.
+/// The interval at which the app is asked again for deferred work: Ruby runs some of its work only then.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The progress of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// It has not begun.
+    /// The answer has not begun.
     Waiting,
-    /// Its content has begun.
+    /// The content has begun, after a head with this status.
     Started(u16),
-    /// It is complete.
+    /// The answer, with this status, is complete.
     Done(u16),
-    /// The app has given it up.
+    /// The app has abandoned the answer.
     GivenUp,
 }
 
-/// The boot request of a lane, and the outlet of its answer. If a host may have kept the outlet's address, this must live
-/// until the host is gone; every call for the exchange then comes too late.
+/// The boot request of a lane, and the outlet of its answer. A host may keep the outlet's address, so this must live as long
+/// as the host; late calls for the exchange are refused.
 pub struct Boot<'a> {
     settings: &'a Settings,
     target: &'a str,
@@ -43,26 +43,26 @@ pub struct Boot<'a> {
 }
 
 impl<'a> Boot<'a> {
-    /// Creates the boot request of `settings`; `None`: there is none. A write to `wake` makes it read the command in `slot`.
+    /// Creates the boot request of `settings`; `None` without one. After a write to `wake` it reads the command in `slot`.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn new(settings: &'a Settings, slot: &'a WorkerSlot, wake: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         let Some(target) = settings.life.boot_request.as_deref() else { return Ok(None) };
         let attention = Attention::new(wake)?;
         Ok(Some(Self { settings, target, slot, attention, progress: Cell::new(Progress::Waiting) }))
     }
 
-    /// Makes `host`, which nobody else uses, answer, and waits for the end of the answer; without `lock`, if the language has
-    /// one. No deadline applies here: the supervisor ends a worker that takes too long.
+    /// Makes `host`, which no other thread uses, answer, and waits for the end of the answer; without `lock`, if the
+    /// language has one. No deadline applies here: the supervisor kills a worker that takes too long.
     ///
     /// # Errors
-    /// The app is not fit to serve; the message says why.
+    /// The app is not fit to serve; the message contains the reason.
     pub fn ask(&self, host: &mut dyn Host, lock: Option<&dyn GlobalLock>) -> Result<(), String> {
         host.enter();
         host.begin(self);
         let outcome = self.answer(host, lock);
-        // The exchange is over from here on, whatever the app does.
+        // The exchange is over: further calls of the app for it are refused.
         self.progress.set(Progress::GivenUp);
         host.leave();
         outcome.map_err(|why| format!("the boot request, GET {}, {why}", self.target))
@@ -107,7 +107,7 @@ impl<'a> Boot<'a> {
                 Progress::Waiting | Progress::Started(_) if retire => return Err("was not answered".to_owned()),
                 Progress::Waiting | Progress::Started(_) => {}
             }
-            // The app answers later.
+            // The app continues the answer later.
             self.wait(lock);
             if self.slot.command() != WorkerCommand::Serve {
                 return Err("was not answered before the worker was told to stop".to_owned());
@@ -158,7 +158,7 @@ struct News<'a> {
 
 impl Wait for News<'_> {
     fn wait(&self) {
-        // An error would occur again, and the supervisor ends a worker without progress.
+        // An error would occur again, and the supervisor kills a worker without progress.
         let _ = self.sources.wait(Some(LONGEST_WAIT));
     }
 
@@ -240,7 +240,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsFd;
 
-    /// An app with this function as its answer, which records the calls.
+    /// An app that answers with this function, and records the calls.
     struct App<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send>(F, Vec<&'static str>);
 
     impl<F: FnMut(&Request<'_>, Reply<'_>) -> After + Send> Host for App<F> {

@@ -43,27 +43,28 @@ use std::time::Duration;
 /// The parameters of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSetup<'a> {
-    /// All settings.
+    /// The settings of the server.
     pub settings: &'a Settings,
-    /// The listeners.
+    /// The listeners of all addresses.
     pub listeners: &'a [Listener],
     /// The sockets from which this lane accepts: the result of [`doors`](oribi_listen::doors).
     pub doors: &'a [Door<'a>],
     /// The worker's slot in the scoreboard.
     pub slot: &'a WorkerSlot,
-    /// Lines on which the supervisor sees the apps that the threads of the lane run; empty: apps are not watched.
+    /// Lines on which the supervisor sees the apps that the threads of the lane run; empty if apps are not watched.
     pub running: &'static [RunningLine],
-    /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
+    /// The read end of a pipe: after a write to it, the lane reads its command in `slot`.
     pub wake: BorrowedFd<'a>,
-    /// Whether an access log that cannot be opened prevents the start. A server that serves already continues without it.
+    /// Whether an access log that cannot be opened prevents the start. A server that is already serving continues without
+    /// it.
     pub must_log: bool,
 }
 
 impl<'a> LaneSetup<'a> {
-    /// Creates an engine over `backend`, one of `lanes` in all workers, and its event sources.
+    /// Creates an engine over `backend`, for one of `lanes` lanes in all workers, and its event sources.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
         let (settings, account) = (self.settings, self.slot.account);
         let speakers = self.doors.iter().map(|door| {
@@ -97,7 +98,7 @@ impl<'a> LaneSetup<'a> {
     /// Creates the source for the requests of `pools`, and its event sources.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
         let attention = Attention::new(self.wake)?;
         let intake = Intake::new(self.settings, pools, &attention)?;
@@ -116,10 +117,10 @@ pub trait ContextSupply {
     /// Returns the number of requests after which to call [`ContextSupply::renew`] for the first time.
     fn due(&self) -> u64;
 
-    /// Renews a context that no thread uses, after that many requests, or when the context has asked to be retired.
+    /// Renews a context that no thread uses, after that many requests, or when the context has asked for its replacement.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
-    /// Whether a context that asks to be retired ends its process.
+    /// Whether the process ends with a context that asks for its replacement.
     fn ends_with_context(&self) -> bool {
         false
     }
@@ -139,7 +140,7 @@ pub enum Renewal {
 /// Answers requests until the worker is commanded to end and everything that was accepted has been answered.
 ///
 /// # Errors
-/// The system refuses something essential, or there is no context.
+/// The operating system refuses an essential call, or there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     match setup.settings.io {
         IoModel::Uring => run_on(Uring::new()?, setup, supply),
@@ -199,7 +200,7 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
-                    // This does nothing for the old context, which had nothing left to answer.
+                    // This has no effect for the old context, which had nothing left to answer.
                     lane.source().abandon_all();
                     host = next;
                     due = until;
@@ -224,17 +225,17 @@ fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut d
 /// A lane as the outlet of its host. Every call borrows the source only for its duration.
 pub struct Lane<'a, S: Source> {
     source: RefCell<S>,
-    /// The event sources that the source watches; declared after the source. `None`: the source watches the worker's pipe
-    /// itself, and there is no waker.
+    /// The event sources that the source watches; declared after the source. `None` if the source watches the worker's pipe
+    /// itself, without a waker.
     attention: Option<Attention>,
     slot: &'a WorkerSlot,
-    /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None`: another process reopens them.
+    /// The value of [`WorkerSlot::log_opening`] when the log files were opened; `None` if another process reopens them.
     logs_opened: Cell<Option<u32>>,
-    /// The apps that the supervisor watches; `None`: it watches none.
+    /// The apps that the supervisor watches, if it watches any.
     running: Option<RunningApps>,
-    /// Passes orders to apps that take too long; `None`: apps have no deadlines.
+    /// Passes orders to apps that exceed their deadlines; `None` without deadlines.
     deadlines: Option<Deadlines>,
-    /// The state of threads that share the lane; `None`: there is one thread.
+    /// The state of threads that share the lane; `None` for a single thread.
     aside: Option<Aside<'a, S>>,
     /// Handlers that answer without the host.
     front: Front<S>,
@@ -259,12 +260,12 @@ struct Aside<'a, S: Source> {
     nudge: Nudge,
     /// The number of threads that run an app.
     busy: Cell<usize>,
-    /// The exchanges with which the host is being called. Any other exchange was kept, and is answered by a thread that has
-    /// no turn.
+    /// The exchanges for which the host is being called. Any other exchange was kept, and a thread without a turn answers
+    /// it.
     called: RefCell<Vec<ExchangeId>>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
-    /// The next deadline when a thread last began to wait, which the waiting thread observes.
+    /// The next deadline, recorded when a thread last began to wait; the waiting thread observes it.
     foreseen: Cell<Option<Duration>>,
 }
 
@@ -289,8 +290,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Applies `settings` to the lane: files in front of its host, files that the host may name, the fields that the host
-    /// gets, and deadlines of apps.
+    /// Applies `settings` to the lane: files in front of its host, files that the host may name, the fields for the host,
+    /// and deadlines of apps.
     ///
     /// # Errors
     /// A folder of files cannot be opened.
@@ -313,7 +314,7 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Shares the lane between `least` and `most` threads of a language with this `lock`.
     ///
     /// # Errors
-    /// The lane has no event sources, or an error of the system.
+    /// The lane has no event sources, or the operating system refused a call.
     pub fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
@@ -333,7 +334,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.aside.as_ref().map(|aside| &aside.roster)
     }
 
-    /// Makes the calling thread, which is idle, wait or rest. `false`: it is not needed any more.
+    /// Makes the calling thread, which is idle, wait or rest. `false` if it is no longer needed.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
         self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
     }
@@ -369,7 +370,7 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Makes `host` answer; returns whether it asks to be retired.
+    /// Makes `host` answer; returns whether it asks for its replacement.
     pub fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
         if let Some(named) = &self.named {
@@ -406,7 +407,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.run_deferred(host, after)
     }
 
-    /// Calls `host` if the lane was woken for it; returns whether the host asks to be retired.
+    /// Calls `host` if the lane was woken for it; returns whether the host asks for its replacement.
     pub fn attend(&self, host: &mut dyn Host) -> bool {
         if !self.attention.as_ref().is_some_and(Attention::take) {
             return false;
@@ -485,8 +486,8 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Resumes the apps whose clients have caught up or gone. Must be called whenever events have been handled, because
-    /// another thread may have handled them.
+    /// Resumes the apps whose clients have caught up or disconnected. Call it whenever events were handled, because another
+    /// thread may have handled them.
     pub fn resume_held_apps(&self) {
         let Some(aside) = &self.aside else { return };
         let mut held = aside.held.borrow_mut();
@@ -502,7 +503,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` bytes of its output
-    /// wait for its client. `None`: interrupt the app.
+    /// wait for its client. `None` to interrupt the app.
     fn wait_for_client<'e>(
         &'e self,
         mut source: RefMut<'e, S>,
@@ -536,16 +537,16 @@ impl<'a, S: Source> Lane<'a, S> {
         Ok(go_on.then(|| self.source()))
     }
 
-    /// Sends pending output before an app continues, which may take long.
+    /// Sends pending output before an app continues, which may take a long time.
     #[inline]
     fn send_pending(&self, exchange: ExchangeId) {
         self.source.borrow_mut().submit();
         self.tell_of_use(exchange);
     }
 
-    /// Wakes another thread after something was sent for `exchange`. If the exchange was kept, the calling thread may have no
-    /// turn of its own soon, and there may be work now: the client's next request may have arrived, a deadline may have been
-    /// set for a slow client, or the lane may be finished.
+    /// Wakes another thread after something was sent for `exchange`. If the exchange was kept, the calling thread may have
+    /// no turn soon, and there may be work now: the client's next request may have arrived, a deadline may have been set for
+    /// a slow client, or the lane may be finished.
     #[inline]
     fn tell_of_use(&self, exchange: ExchangeId) {
         if let Some(aside) = &self.aside
@@ -563,14 +564,14 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Sends the file that the head of a response names; `None`: it names none.
+    /// Sends the file that the head of a response names; `None` without such a file.
     #[inline]
     fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
         self.named.as_ref()?.respond(self, exchange, head)
     }
 
-    /// Returns the source, for a response that begins. The app may have taken long, and a command may have arrived in the
-    /// meantime.
+    /// Returns the source, for a response that begins. The app may have taken a long time, and a command may have arrived
+    /// meanwhile.
     #[inline]
     fn source_after_app(&self, exchange: ExchangeId) -> RefMut<'_, S> {
         self.note_progress(exchange);

@@ -1,4 +1,4 @@
-//! The inside of a worker: a [`lane`] is a source of requests with a host's context, which the threads of a [`crew`] may
+//! The core of a worker: a [`lane`] is a source of requests with a host's context, which the threads of a [`crew`] may
 //! share.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
--- An app as luafcgid has them: the global function `main`. It shows what the web server and the client have sent.
+-- An app as luafcgid has them: the global function `main`. It shows the data of the web server and the client.
 local luafcgid = require "luafcgid"
 local oribi = require "oribi"
 

@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p oribi-lua --example popularity -- target/release/oribi 60`
 //!
-//! Two runs of so many seconds: hot scripts alone, then hot and cold ones together. Prints the response times of the hot ones, and
-//! what the server says of its pool at the end. Exits with 1 if a hot script was evicted in the second run.
+//! Two runs of so many seconds: hot scripts alone, then hot and cold ones together. Prints the response times of the hot ones,
+//! and the server's statistics of its pool at the end. Exits with 1 if a hot script was evicted in the second run.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,8 @@ const STATES: usize = 20;
 const THREADS: usize = HOT_CLIENTS + COLD_CLIENTS;
 const HOT_CLIENTS: usize = 8;
 const COLD_CLIENTS: usize = 2;
-/// Each client asks so often, whatever the answers take: a client that waited for a slow answer would ask less when it matters.
+/// Each client sends requests at a fixed rate, however slow the answers are: a client that waited for a slow answer would ask
+/// less when it matters.
 const HOT_EVERY: Duration = Duration::from_millis(8);
 const COLD_EVERY: Duration = Duration::from_millis(100);
 
@@ -78,7 +79,7 @@ fn start(oribi: &str, folder: &Path) -> Outcome<Child> {
     Ok(command.stderr(Stdio::piped()).spawn()?)
 }
 
-/// The port that the server has told, and the rest of its log.
+/// The port that the server has logged, and the rest of its log.
 fn listen_to(server: &mut Child) -> Outcome<(u16, BufReader<std::process::ChildStderr>)> {
     let mut log = BufReader::new(server.stderr.take().ok_or("no log")?);
     let mut line = String::new();
@@ -163,7 +164,7 @@ fn read_answer(connection: &mut BufReader<TcpStream>) -> Outcome<()> {
     Ok(())
 }
 
-/// How many evictions a line of the log tells of a hot script.
+/// The evictions of a hot script in a line of the log.
 fn evictions_of_hot(line: &str, folder: &Path) -> u64 {
     let hot = (0..HOT).any(|number| line.contains(&format!("{}/{number}.lua:", folder.display())));
     let before = line.split(" evictions").next().and_then(|text| text.rsplit(' ').next());

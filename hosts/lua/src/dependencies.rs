@@ -3,7 +3,7 @@
 //! A file is identified by its times in nanoseconds, its size, its inode number and its content. But times are coarse: a file
 //! system gives all writes within a few milliseconds the same time. So the time proves nothing until a tick has passed since
 //! the file was written; until then every check compares the content. The content is also compared if only the time of change
-//! differs (which nobody can set): the file may have been renamed, or written by a program that resets times.
+//! differs (which no program can set): the file may have been renamed, or written by a program that resets times.
 //!
 //! A file may also be written while a script is being loaded. The loaded content is certain if it was the same before and
 //! after the load, or if the file has not been written since. Otherwise the file counts as changed, and the script is loaded
@@ -81,7 +81,7 @@ impl Dependencies {
         read
     }
 
-    /// The present state of a script that is about to be loaded, and of other files that it may load.
+    /// The current state of a script that is about to be loaded, and of other files that it may load.
     pub(crate) fn before_load(script: &Path, others: Vec<PathBuf>, now: SystemTime) -> Self {
         let others = others.into_iter().filter(|file| file != script);
         let files = std::iter::once(script.to_owned()).chain(others);
@@ -122,7 +122,7 @@ impl Dependencies {
         self.files.iter().find(|(known, _)| known == file).map(|(_, fingerprint)| *fingerprint)
     }
 
-    /// Their names.
+    /// The paths of the files.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.files.iter().map(|(file, _)| file.clone()).collect()
     }

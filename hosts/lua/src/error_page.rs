@@ -49,12 +49,12 @@ impl Fault {
     }
 }
 
-/// A page.
+/// A page for an error, in HTML.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage<'a> {
     /// 404, 500, 503 or 504; any other status has a page without an explanation.
     pub status: u16,
-    /// The kind of failure, and its message; `None`: the page shows only the status.
+    /// The kind of failure, and its message; `None` for a page that shows only the status.
     pub detail: Option<(Fault, &'a str)>,
 }
 

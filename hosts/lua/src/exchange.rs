@@ -72,15 +72,15 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Sends a head whose content follows. While this waits for a client, the script's time limit does not run. `false`: stop
-    /// sending.
+    /// Sends a head whose content follows. While this waits for a client, the script's time limit does not run. After
+    /// `false`, stop sending.
     pub(crate) fn start(&self, head: ResponseHead<'_>) -> bool {
         self.progress.set(Progress::Started);
         let sent = self.slot.rest(|| self.outlet.start(self.id, head));
         self.goes_on(sent)
     }
 
-    /// Sends a piece of content. `false`: stop sending.
+    /// Sends a piece of content. After `false`, stop sending.
     pub(crate) fn write(&self, piece: &[u8]) -> bool {
         if self.progress.get() != Progress::Started {
             return false;
@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Changes the deadline of the script, from now on; `None`: it has none.
+    /// Changes the deadline of the script, from now on; `None` removes it.
     pub(crate) fn extend_deadline(&self, time: Option<Duration>) {
         self.slot.allow(time);
         self.outlet.extend_deadline(self.id, time);

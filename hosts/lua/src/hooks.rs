@@ -126,7 +126,7 @@ impl Hooks {
     }
 }
 
-/// Makes `print` write to the log, because nobody reads a server's standard output.
+/// Makes `print` write to the log, because a server's standard output is not read.
 fn speak_to_log(state: &Lua) -> mlua::Result<()> {
     let print = |_: &Lua, values: Variadic<Value>| {
         let texts: Vec<String> = values.iter().map(Value::to_string).collect::<mlua::Result<_>>()?;
@@ -228,7 +228,7 @@ impl ScriptHooks {
     }
 }
 
-/// If there are hooks, replaces the handler on top of the stack by a function that calls them, too.
+/// If there are hooks, replaces the handler on top of the stack by a function that also calls them.
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.

@@ -44,7 +44,7 @@ impl LuaHost {
             Err(Refusal::LoadFailed(failure)) => {
                 Err(format!("{} cannot be loaded: {}: {}", script.display(), failure.fault.title(), failure.message))
             }
-            // If there is no room, other lanes have loaded it.
+            // Without room, other lanes have loaded it.
             Ok(()) | Err(Refusal::Busy) => Ok(()),
         }
     }
@@ -77,7 +77,7 @@ impl Host for LuaHost {
         let (condition, result) = state.answer(&exchange);
         if let Err(failure) = result {
             log_failure(&found.script, &failure);
-            // After the answer has begun, a page would be taken for a part of it: then the connection is cut.
+            // After the answer has begun, a page would look like a part of it: then the connection is cut.
             if exchange.progress() == Progress::Nothing {
                 send_failure(request, &failure, shared.settings.show_errors, |head, page| exchange.respond(head, &[page]));
             }
@@ -152,7 +152,7 @@ fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: 
     }
 }
 
-/// Answers a request for which there is no script.
+/// Answers a request without a script.
 #[cold]
 fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
     // In each case: it fails only if the client has gone.
@@ -168,7 +168,7 @@ fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
         }
         Missing::NotFound | Missing::NoScriptFilename => {
             if missing == Missing::NoScriptFilename {
-                log::warn!("the web server does not say which script is meant: SCRIPT_FILENAME is missing");
+                log::warn!("the web server names no script: SCRIPT_FILENAME is missing");
             }
             send_page(request, &ErrorPage::NOT_FOUND, |head, page| {
                 let _ = reply.send(head, &[page]);

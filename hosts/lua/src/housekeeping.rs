@@ -40,7 +40,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of the stage `stage`, at most for `time`; returns the present stage.
+    /// Waits for the end of the stage `stage`, at most for `time`; returns the current stage.
     fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
         let condition = |now: &mut Stage| *now == stage;
         *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
@@ -48,7 +48,7 @@ impl Progress {
 }
 
 impl Housekeeping {
-    /// Starts a thread that checks for changed scripts at the interval of the settings. `None`: the settings disable it.
+    /// Starts a thread that checks for changed scripts at the interval of the settings. `None` if the settings disable it.
     ///
     /// # Errors
     /// No thread could be started.
@@ -78,12 +78,12 @@ impl Housekeeping {
             self.progress.turn_to(Stage::Stopping);
         }
         if self.progress.wait_while(Stage::Stopping, PATIENCE) != Stage::Ended {
-            log::warn!("a script is still being loaded anew while the worker ends");
+            log::warn!("a script is still being reloaded while the worker ends");
         }
     }
 }
 
-/// Records the end of the thread, in whatever way it ends.
+/// Records the end of the thread, also after a panic.
 struct End<'a>(&'a Progress);
 
 impl Drop for End<'_> {
@@ -118,10 +118,10 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
 pub(crate) fn sweep(shared: &Shared) {
     shared.scripts.forget();
     shared.pool.sweep(|script, change| match change {
-        Change::Reloaded => log::info!("{}: has changed, and is loaded anew", script.display()),
-        Change::Gone => log::info!("{}: its file has gone, and its states are closed", script.display()),
+        Change::Reloaded => log::info!("{}: has changed, and is reloaded", script.display()),
+        Change::Gone => log::info!("{}: its file is gone, and its states are closed", script.display()),
         Change::Failed(failure) => log::error!(
-            "{}: has changed but cannot be loaded, so what was loaded before goes on: {}: {}",
+            "{}: has changed but cannot be loaded, so the old version stays in use: {}: {}",
             script.display(),
             failure.fault.title(),
             failure.message

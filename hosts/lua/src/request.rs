@@ -79,7 +79,7 @@ pub(crate) unsafe fn push_data(l: *mut lua_State, desk: &Desk, exchange: &Exchan
     }
 }
 
-/// The exchange of the object at `index`, which must be the present one.
+/// The exchange of the object at `index`, which must be the current one.
 ///
 /// # Safety
 /// `l` is below a fence, and the caller's frame and those above it hold nothing to be dropped.
@@ -105,7 +105,7 @@ struct Source<'a> {
     taken: &'a Cell<u64>,
 }
 
-/// The content of the object at `index`, which must belong to the present exchange.
+/// The content of the object at `index`, which must belong to the current exchange.
 ///
 /// # Safety
 /// As for [`current`].
@@ -319,7 +319,7 @@ unsafe fn push_trailers(l: *mut lua_State, exchange: &Exchange<'_>) {
     }
 }
 
-/// Adds a value to the table below the name on top of the stack, behind its earlier values of this name, and pops the name.
+/// Adds a value to the table below the name on top of the stack, after its earlier values of this name, and pops the name.
 unsafe fn add_value(l: *mut lua_State, value: &[u8], separator: &[u8]) {
     // SAFETY: as for `property`; the bytes of a request are not Lua's.
     unsafe {

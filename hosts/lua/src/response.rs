@@ -83,7 +83,7 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
 /// Sends a whole answer, or copies the head of one whose body is an iterator.
 ///
 /// # Errors
-/// The handler's results are no valid answer.
+/// The handler's results are not a valid answer.
 #[inline]
 fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, ()> {
     let AnswerRoom { fields, slices, field_numbers, slice_numbers, head, trouble } = room;
@@ -117,8 +117,8 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
     Ok(outcome)
 }
 
-/// Collects an answer. Returns the index of its iterator, if the body is one. Numbers become text; until all are known, an
-/// empty text stands for each.
+/// Collects an answer. Returns the index of its iterator, if the body is one. Numbers become text; until all are known, each
+/// is an empty text.
 #[inline]
 fn collect<'q>(
     quiet: &Quiet<'q>,
@@ -167,7 +167,7 @@ fn collect<'q>(
 }
 
 /// Whether the first result, a string, is meant as a status: fields or an iterator follow it, or it begins with a status and
-/// a text follows. Other texts and numbers behind a string are additional results, such as those of `string.gsub` and
+/// a text follows. Other texts and numbers after a string are additional results, such as those of `string.gsub` and
 /// `require`.
 fn is_status_or_more(quiet: &Quiet<'_>) -> bool {
     match quiet.kind(FIELDS) {
@@ -197,7 +197,7 @@ fn unexpected(quiet: &Quiet<'_>, index: c_int, what: &str) -> Message {
     Message::new(format_args!("the handler has returned a {} where {what} expected{hint}", quiet.kind_name(index)))
 }
 
-/// The text of the value at `index`: a string, or a number, which belongs to `place` of its list. `None`: it is neither.
+/// The text of the value at `index`: a string, or a number, which belongs to `place` of its list. `None` for other types.
 #[inline]
 fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
     match quiet.kind(index) {
@@ -317,11 +317,11 @@ fn collect_list<'q>(quiet: &Quiet<'q>, slices: &mut Vec<&'q [u8]>, numbers: &mut
 
 /// The result of calling an iterator.
 enum Piece {
-    /// A piece, which has been sent; go on.
+    /// A piece, which has been sent: more may follow.
     Sent,
     /// There is nothing more to send: the iterator has ended, or the client has gone.
     Last,
-    /// The value is no string.
+    /// The value is not a string.
     Wrong(Message),
 }
 

@@ -33,7 +33,7 @@ pub enum ScriptSource {
     },
     /// The web server chooses the script, by SCRIPT_FILENAME.
     Gateway {
-        /// A directory that must contain the script; `None`: it may be anywhere.
+        /// A directory that must contain the script; `None` for any directory.
         root: Option<PathBuf>,
     },
 }
@@ -51,7 +51,8 @@ impl ScriptSource {
 pub struct Found {
     /// Its file, with symbolic links resolved.
     pub script: Arc<Path>,
-    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None`: the web server's, or empty for the only script.
+    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None` for the web server's, or an empty one for the only
+    /// script.
     pub script_name: Option<Arc<[u8]>>,
     /// The number of bytes of the request's path, as sent, that led to the script; PATH_INFO is the rest, decoded.
     pub path_info_at: usize,
@@ -128,7 +129,7 @@ impl ScriptMap {
     /// the root.
     ///
     /// # Errors
-    /// There is no such script.
+    /// The script does not exist.
     pub fn find<'c>(
         &'c self,
         cache: &'c mut PathCache,

@@ -37,13 +37,13 @@ pub(crate) fn operators_state() -> Lua {
     // SAFETY: it runs the operator's own code, which may load any library.
     let lua = unsafe { Lua::unsafe_new() };
     if let Err(error) = extend(&lua) {
-        log::warn!("modules are looked for where Lua by itself does only: {error}");
+        log::warn!("modules are only looked for in Lua's own directories: {error}");
     }
     lua
 }
 
-/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` stands for
-/// all default places.
+/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` means all
+/// default places.
 ///
 /// # Errors
 /// The state has no memory left, or no `package`.

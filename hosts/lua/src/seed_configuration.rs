@@ -21,7 +21,7 @@ pub const DEFAULT_FILE: &str = "config.lua";
 /// The content of a configuration file of luafcgid.
 #[derive(Debug)]
 pub struct SeedConfiguration {
-    /// The file.
+    /// The path of the configuration file.
     pub file: PathBuf,
     /// Its settings for the Lua host, with luafcgid's built-in defaults.
     pub lua: LuaSettings,
@@ -45,7 +45,7 @@ pub(crate) struct Draft {
 }
 
 impl SeedConfiguration {
-    /// Runs a configuration file. A failure is no error: see [`SeedConfiguration::notes`].
+    /// Runs a configuration file. A failure is not an error: see [`SeedConfiguration::notes`].
     #[must_use]
     pub fn read(file: &Path) -> Self {
         let state = operators_state();
@@ -175,7 +175,7 @@ fn whole(number: mlua::Integer) -> i64 {
     number as i64
 }
 
-/// If a file sets `package.path`, that is meant for the scripts, too.
+/// A file's `package.path` also applies to the scripts.
 fn adopt_package(state: &Lua, lua: &mut LuaSettings) {
     let text =
         |state: &Lua, name: &str| state.globals().get::<Table>("package").and_then(|package| package.get::<String>(name)).ok();

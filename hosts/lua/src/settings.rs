@@ -25,15 +25,15 @@ pub struct LuaSettings {
     /// The most states of a process with the same script (`clones`): it limits resources that a script holds in each state,
     /// such as database connections.
     pub clones: usize,
-    /// The interval at which the sweep checks for changed files (`sweep`). Zero: never.
+    /// The interval at which the sweep checks for changed files (`sweep`). Zero turns it off.
     pub sweep: Duration,
     /// The number of looks for an idle state of the script before another one is loaded (`retries`).
     pub retries: u32,
-    /// Bytes of memory that a state may use; `None`: no limit.
+    /// Bytes of memory that a state may use; `None` without a limit.
     pub state_memory: Option<u64>,
-    /// Requests after which a state is thrown away (`maxcount`); `None`: never.
+    /// Requests after which a state is thrown away (`maxcount`); `None` without a limit.
     pub state_requests: Option<u64>,
-    /// The time that a script may run for a request (`watchdog`); `None`: no limit.
+    /// The time that a script may run for a request (`watchdog`); `None` without a limit.
     pub time_limit: Option<Duration>,
     /// Whether clients see the details of a script's failure (`showerrors`); otherwise they get a plain 500.
     pub show_errors: bool,
@@ -76,14 +76,14 @@ pub enum ConfigValue {
 impl Eq for ConfigValue {}
 
 impl LuaSettings {
-    /// The defaults, for scripts that come from `source`.
+    /// The defaults, for scripts from `source`.
     #[must_use]
     pub fn new(source: ScriptSource) -> Self {
         Self {
             source,
             environment: "production".to_owned(),
             states: 5,
-            // luafcgid used the default of `workers`, which is 3, whatever `workers` was.
+            // luafcgid used the default of `workers`, which is 3, for any value of `workers`.
             clones: 3,
             sweep: Duration::from_secs(1),
             retries: 2,

@@ -71,7 +71,7 @@ impl Loader for ScriptLoader {
 
     fn note_failure(&self, script: &Path, failure: &Failure) {
         log::error!(
-            "{}: cannot be loaded into another state, so those that there are go on: {}: {}",
+            "{}: cannot be loaded into another state, so only the existing ones are used: {}: {}",
             script.display(),
             failure.fault.title(),
             failure.message

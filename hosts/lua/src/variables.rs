@@ -64,7 +64,7 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
     unsafe {
         ffi::lua_createtable(l, 0, 32);
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
-        // Lua may collect garbage before it copies the bytes, and a finalizer may request the variables, too: the memory must
+        // Lua may collect garbage before it copies the bytes, and a finalizer may also request the variables: the memory must
         // not change then.
         let described = desk.describe(|environment| {
             environment.describe(request, kind, |key, name, value| {

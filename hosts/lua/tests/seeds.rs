@@ -1,4 +1,4 @@
-//! Replays the seeds of the fuzz targets, so that every test run tries again what a fuzzer has found once.
+//! Replays the seeds of the fuzz targets, so that every test run repeats the inputs that a fuzzer has found once.
 
 #[path = "../../../fuzz/bodies/lua_form.rs"]
 mod lua_form;

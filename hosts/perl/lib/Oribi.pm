@@ -56,14 +56,14 @@ L<Plack::Handler::Oribi> describes the options and L</PSGI> what an app finds in
 
 =head2 run($app, %options)
 
-Serves a PSGI app until told to stop, and returns the exit status. A process that calls it must have one thread. Options are
+Serves a PSGI app until the server is stopped, and returns the exit status. A process that calls it must have one thread. Options are
 those of L<Plack::Handler::Oribi/OPTIONS>.
 
 =head2 Oribi::count($name, $amount, $label => $value, ...), Oribi::observe($name, $number, $label => $value, ...)
 
-Functions for apps. They add to a counter, or a value to a histogram, which C<--metrics> tells under the name C<app_$name>. Without labels, the
-amount of C<count> may be left out, and is 1. Where there are no metrics, they return at once; a name that cannot be, and a number that is negative or not
-finite, are an error elsewhere.
+Functions for apps. They add to a counter, or a value to a histogram, which C<--metrics> exports under the name C<app_$name>. Without
+labels, the amount of C<count> may be left out, and is 1. Without C<--metrics> they return at once; otherwise an invalid name, and a
+number that is negative or not finite, are errors.
 
 =head2 server_version
 
@@ -85,12 +85,12 @@ An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client'
 or closes it, the app takes over the connection: what the app returns or gives to a responder is dropped, and the log has a warning.
 Looking at the handle, or copying the environment, changes nothing. If the app only asks for the descriptor or an address, looks whether
 something can be read, or sets an option of the socket, its response is still sent, and the connection closes after it. A Unix socket
-counts no bytes: there, bytes that an app reads or writes by the bare descriptor may go unnoticed if it returns a response, too.
+counts no bytes: there, bytes that an app reads or writes by the bare descriptor may go unnoticed if it also returns a response.
 
 =item psgix.harakiri, psgix.harakiri.commit
 
 If C<psgix.harakiri.commit> is true after the request, the worker (with threads: the interpreter) is replaced. If it is true before the
-response, the worker answers no other client that comes later, and the response is the last on its connection.
+response, the worker answers no later client, and the response is the last on its connection.
 
 =item psgix.cleanup, psgix.cleanup.handlers
 
@@ -108,8 +108,8 @@ Writes to the error log.
 
 =item oribi.trailers
 
-What the client has sent behind the content, if anything: an array reference with names, in lower case, and values, in turn. They
-are in no C<HTTP_> variable.
+Fields that the client has sent after the content: an array reference with names, in lower case, and values, in turn. They are in no
+C<HTTP_> variable.
 
 =item oribi.deadline
 
@@ -128,7 +128,7 @@ keep them. An app cannot notice this.
 =head2 Responses
 
 A response body is an array, a handle, an object with C<getline> or an object with C<path>; a response may also be a code
-reference, as in PSGI. C<close> is always called. The kernel sends handles of regular files without layers, from their present
+reference, as in PSGI. C<close> is always called. The kernel sends handles of regular files without layers, from their current
 position on. If a response breaks PSGI, the client gets a 500, and the error log explains it.
 
 An app may keep a responder and call it later. If it is dropped without a call, the client gets a 500; if a writer is dropped
@@ -141,15 +141,15 @@ interpreter, is replaced. A process that the app forked ends as usual.
 
 =head1 DEADLINES
 
-After C<--request-warning> the error log says where an app is that takes long. After C<--request-timeout> the app is interrupted
+After C<--request-warning> the error log shows where a slow app is. After C<--request-timeout> the app is interrupted
 by an exception, an L<Oribi::RequestTimeout>, which can be caught by C<eval>. It is raised as Perl calls signal handlers: between two
 operations, in C<sleep> and in a system call that waits. If nothing catches it, the client gets a 504, or the connection is cut if
-the response has begun, and the worker goes on with the next request. Perl cannot leave C code, such as a regular expression that
-explodes or a library that waits for its database; and an app may catch the exception and go on. Then C<--request-kill> ends the
-worker.
+the response has begun, and the worker continues with the next request. Perl cannot leave C code, such as a regular expression that
+explodes or a library that waits for its database; and an app may catch the exception and continue. Then C<--request-kill> kills
+the worker.
 
 A warning ends neither C<sleep> nor a read. It does end C<select> and the functions of L<Time::HiRes>, as signals do. While an app
-waits in a read or in C code, the log says where only after that.
+waits in a read or in C code, the log shows the place only after that.
 
 =head1 THREADS
 

@@ -5,7 +5,7 @@
  * installs the system's handler, and each lane gets a clock of its own.
  *
  * Code that was compiled before this module was loaded (plackup compiles apps first) and Time::HiRes still set the single clock
- * of the process. Its alarm goes to every lane that has a handler at that time: it may come too early for a lane that did not
+ * of the process. Its alarm goes to every lane that has a handler at that time: it may arrive too early for a lane that did not
  * set it, but no call stays without its limit, and no process ends.
  */
 #include "perl_host.h"

@@ -49,8 +49,8 @@ static bool reads_like_handle(pTHX_ SV *body) {
     return own && inherited && GvCV(own) == GvCV(inherited);
 }
 
-/* Sends a regular file from its present position on. FALSE: the file is not regular, or its size is 0, like that of files in
- * /proc. */
+/* Sends a regular file from its current position on. Returns FALSE if the file is not regular, or if its size is 0, like
+ * that of files in /proc. */
 static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     IO *io = plain_io(aTHX_ body);
     PerlIO *handle = io ? IoIFP(io) : NULL;
@@ -63,8 +63,8 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
         return FALSE;
     /* A handle that is also open for writing may hold data that is not in the file yet. Bytes that were read ahead are given
-     * back, so that the descriptor is where getline would go on, also behind sysread and sysseek, which the handle does not
-     * notice. */
+     * back, so that the descriptor is where getline would continue, also after sysread and sysseek, which the handle does
+     * not notice. */
     PerlIO_flush(handle);
     position = lseek(file, 0, SEEK_CUR);
     if (position < 0 || fstat(file, &facts) != 0)
@@ -75,7 +75,7 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     return TRUE;
 }
 
-/* Sends the file named by the body's path method. FALSE: it has no such method, or the file is not regular or not readable.
+/* Sends the file named by the body's path method. FALSE if it has no such method, or the file is not regular or not readable.
  */
 static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     SV *path;
@@ -135,7 +135,7 @@ static bool is_of_mojolicious(pTHX_ SV *body) {
     return name && strEQ(name, "Mojo::Server::PSGI::_IO");
 }
 
-/* The error of a body of Mojolicious; NULL: none. `empty`: its lines are empty. */
+/* The error of a body of Mojolicious, or NULL. `empty`: its lines are empty. */
 static const char *complaint_of(pTHX_ SV *body, bool empty) {
     CV *code = get_cv("Oribi::Mojolicious::complaint", 0);
     AV *arguments;

@@ -185,7 +185,7 @@ void call_finished(pTHX_ Context *context, HV *environment) {
 /* The next step of the server. The context ends only after the cleanup, and requests its end only once, because a worker
  * still answers the requests that it has accepted. */
 static uint32_t next_step(pTHX_ Context *context) {
-    /* A destructor has forked, and its child has returned, too. */
+    /* A destructor has forked, and its child has also returned. */
     if (UNLIKELY(context->forks != process_forks()))
         process_end_stray(aTHX_ 0);
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
@@ -196,7 +196,7 @@ static uint32_t next_step(pTHX_ Context *context) {
     return ORIBI_AFTER_RETIRE;
 }
 
-/* Passes the app's return value to the server. FALSE: the answer will come later. */
+/* Passes the app's return value to the server. FALSE if the answer will be given later. */
 static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
     const Target target = {context->lane, context->exchange, environment, context->head_only, context};
     const char *wrong = NULL;

@@ -3,7 +3,7 @@
  * Perl writes %ENV through to the process only in its first interpreter. So variables that an app sets in %ENV in a clone
  * would never reach the programs that it starts: a CGI script, git, psql. A child that a clone forks, by fork, system,
  * backticks or a pipe, has only this interpreter. So in the child this interpreter becomes the first one, and its %ENV
- * becomes the environment of the child. Later changes to %ENV then reach executed programs, too, and so do signal handlers.
+ * becomes the environment of the child. Later changes to %ENV then also reach executed programs, and so do signal handlers.
  * The environment of the worker, which all its threads read, is never changed.
  */
 #include "perl_host.h"

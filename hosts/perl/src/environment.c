@@ -57,7 +57,7 @@ void environment_prepare(pTHX_ Environment *environment) {
     SvREADONLY_on((SV *)version);
     environment->version = (SV *)version;
     environment->errors = SvREFCNT_inc((SV *)gv_fetchpvs("STDERR", GV_ADD | GV_NOTQUAL, SVt_PVIO));
-    /* In clones STDERR is buffered: an app's messages would come late, or never if its process is killed. */
+    /* In clones STDERR is buffered: an app's messages would arrive late, or never if its process is killed. */
     IoFLAGS(GvIOn((GV *)environment->errors)) |= IOf_FLUSH;
     environment->logger = SvREFCNT_inc((SV *)logger);
     environment->handle_stash = gv_stashpvs("IO::File", GV_ADD);

@@ -7,7 +7,7 @@
 
 typedef struct {
     PerlIOBuf base;
-    Context *context; /* NULL: a copy in another thread */
+    Context *context; /* NULL in a copy in another thread */
     oribi_lane *lane;
     oribi_exchange exchange;
     unsigned forks;

@@ -47,7 +47,7 @@ static PerlIO *open_file(pTHX_ int content_file) {
     return handle;
 }
 
-/* Content in a scalar. The scalar of the last request is reused if no handle reads from it any more: for fresh pages the kernel
+/* Content in a scalar. The scalar of the last request is reused if no handle reads from it now: for fresh pages the kernel
  * would spend more time on clearing than the copy takes. The server limits the size of content in memory. */
 static SV *copy_in_memory(pTHX_ Environment *environment, const oribi_content *from) {
     SV *content = environment->content;

@@ -148,7 +148,7 @@ static void hook(pTHX) {
     if (context && !context->answering)
         context = NULL;
     if (context) {
-        /* An order that comes while this file's own Perl code runs must not be raised in there. */
+        /* An order that arrives while this file's own Perl code runs must not be raised in there. */
         if (context->telling)
             return;
         obey_warning(aTHX_ context);

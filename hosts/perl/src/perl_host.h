@@ -48,7 +48,7 @@ enum {
     PSGIX_CLEANUP_HANDLERS,
     PSGIX_INFORMATIONAL,
     PSGIX_LOGGER,
-    PSGI_KEYS, /* the number of those that are always present */
+    PSGI_KEYS, /* the number of variables that are always present */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
     ORIBI_DATA,       /* the data for a filter */
     ORIBI_TRAILERS,   /* the trailers, if there are any */
@@ -88,12 +88,12 @@ typedef struct {
 #define SLOTS_MAXIMUM 160
 
 typedef struct {
-    HV *hash;          /* kept for the next request; NULL: make one */
-    SV *reference;     /* to the hash that was made last, for the app; NULL: make one */
+    HV *hash;          /* kept for the next request; NULL if there is none yet */
+    SV *reference;     /* to the hash that was made last, for the app; NULL if there is none yet */
     SV **names;        /* key objects with their hashes, by key */
-    Slot **places;     /* the slots of keys, by key; NULL: there is no such entry */
+    Slot **places;     /* the slots of keys, by key; NULL without an entry */
     U32 server_keys;   /* the number of keys of the server */
-    U32 request;       /* counts requests, so that a slot can tell whether it belongs to this one */
+    U32 request;       /* counts requests, to show whether a slot belongs to this one */
     U32 text_slots;    /* the number of slots with variables of the request */
     U32 slot_count;
     bool rememberable; /* `slots` describes the whole hash */
@@ -104,7 +104,7 @@ typedef struct {
     SV *version; /* the array of psgi.version */
     SV *errors;  /* the glob of STDERR */
     SV *logger;  /* psgix.logger */
-    SV *deadline; /* oribi.deadline; NULL: there are no deadlines */
+    SV *deadline; /* oribi.deadline; NULL without deadlines */
     HV *handle_stash; /* the class of fresh handles: IO::File */
     SV *content; /* the source of the last content's handle; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
@@ -123,7 +123,7 @@ typedef struct {
     unsigned forks; /* see Context.forks */
     enum { TICKET_WAITING, TICKET_STREAMING, TICKET_GONE, TICKET_OVER } state;
     bool head_only;  /* the request is a HEAD */
-    SV *environment; /* a reference to that of a late response, which comes after its callback has returned; or NULL */
+    SV *environment; /* a reference to the environment of a response that outlives its callback; or NULL */
     struct KeptHead *head; /* of a response that begins with the first piece; or NULL */
 } Ticket;
 
@@ -138,16 +138,16 @@ typedef struct Context {
     unsigned forks;          /* the value of process_forks() in the process that serves */
     bool cloned;             /* `perl` belongs to this context */
     bool retiring;           /* the app has requested a new context, or called exit; not yet reported to the server */
-    bool closing;            /* the server is done with this context: nothing may call it any more */
+    bool closing;            /* the server is done with this context: it must not be called again */
     struct TakenSocket *taken; /* hijacked sockets of exchanges that are not over: see socket.c */
     U32 taken_count, taken_room;
-    oribi_exchange exchange; /* the one that was begun last */
+    oribi_exchange exchange; /* the exchange that was begun last */
     oribi_lane *lane;        /* and its lane */
     bool head_only;          /* its request is a HEAD */
-    /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0: none. A signal handler
-     * sets them: see interruption.c. */
+    /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0 without an order. A
+     * signal handler sets them: see interruption.c. */
     volatile uint64_t warn_after, interrupt_after;
-    volatile uint32_t question;  /* the question of a requested backtrace; 0: none; see tracing.c */
+    volatile uint32_t question;  /* the question of a requested backtrace; 0 without one; see tracing.c */
     oribi_waker *volatile waker; /* of its lane; or NULL */
     volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
     bool telling;            /* Perl code of Oribi runs that determines the position of the app */
@@ -194,8 +194,8 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or added something that
- * must be checked; then call environment_return at the end. */
+/* Takes back an environment that the app has left unchanged, the common case. FALSE if the app kept it, or added something
+ * that must be checked; then call environment_return at the end. */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
@@ -208,7 +208,7 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is unchanged. */
 bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
 
-/* Layers of a handle that passes bytes on as they are, whatever PERLIO says. */
+/* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
 #define RAW_LAYERS ":unix:perlio"
 
 /* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
@@ -246,13 +246,13 @@ void socket_define(pTHX);
 SV *socket_new(pTHX_ Context *context, const oribi_request *request);
 /* Whether a handle is unused and has no other reference. */
 bool socket_is_pristine(const Environment *environment, SV *glob);
-/* Binds a pristine handle to the context's present exchange. FALSE: it is for another kind of address. */
+/* Binds a pristine handle to the context's present exchange. FALSE if it is for another kind of address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
 /* Whether the app has hijacked the socket of an exchange: it need not answer. */
 bool socket_is_taken(const Context *context, oribi_exchange exchange);
 /* Whether the app has used the hijacked socket: its ordinary answer is dropped. */
 bool socket_is_used(pTHX_ const Context *context, oribi_exchange exchange);
-/* Records that the server writes to the socket, too. */
+/* Records that the server also writes to the socket. */
 void socket_note_output(const Context *context, oribi_exchange exchange);
 /* Ends an exchange whose socket is used, and logs that `what` was dropped. `environment` is that of the request, or NULL. */
 void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what);
@@ -269,7 +269,7 @@ uint32_t call_attend(void *context);
 /* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
  * reason. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
-/* The same for a method; also NULL if there is no such method. */
+/* The same for a method; also NULL without the method. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);
 /* "GET /path: ", or nothing; mortal. */
 SV *call_log_line(pTHX_ HV *environment);
@@ -299,7 +299,7 @@ static inline bool text_is_quiet(const SV *value) {
  * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl
- * itself would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another
+ * itself would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another
  * value. */
 bool text_digits(SV *value, char *end, oribi_bytes *bytes);
 /* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
@@ -325,7 +325,7 @@ typedef struct {
     Context *context;
 } Target;
 
-/* Whether a response has no content, whatever its body is. */
+/* Whether a response must not have content, even if it has a body. */
 static inline bool response_has_no_content(const Target *target, uint16_t status) {
     return target->head_only || status == 204 || status == 205 || status == 304;
 }
@@ -355,7 +355,7 @@ void body_drop(pTHX_ const Target *target, SV *body);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Answers by calling the app's return value with a responder. FALSE: the answer will come later. */
+/* Answers by calling the app's return value with a responder. FALSE if the answer will be given later. */
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
 /* A reference to a psgix.informational callback for the context's present exchange. */
 SV *informational_new(pTHX_ Context *context);
@@ -387,8 +387,8 @@ unsigned process_forks(void);
 void process_end_stray(pTHX_ int status) __attribute__((noreturn));
 void process_watch_forks(void);
 
-/* Removes the variables from %ENV, of which perl has made its own copy before, that oribi_prepare has removed from the
- * environment. */
+/* Removes from %ENV the variables that oribi_prepare has removed from the environment: perl has copied the environment
+ * before. */
 void process_hide_variables(pTHX);
 
 /* ---- children.c ------------------------------------------------------------------------------------------------------- */
@@ -400,11 +400,12 @@ void children_adopt(void);
 
 /* Makes Perl's signal handlers wake the lane. */
 void signals_define(void);
-/* Sets the waker of the calling thread's lane; NULL: it has none any more. */
+/* Sets the waker of the calling thread's lane; NULL removes it. */
 void signals_set_waker(oribi_waker *waker, bool cloned);
 /* For signal handlers: makes the lane check for signals that have arrived. */
 void signals_wake(void);
-/* Calls the app's handlers for the signals that have arrived. FALSE: one died, $@ has the reason, and others may be pending. */
+/* Calls the app's handlers for the signals that have arrived. FALSE if one died, $@ has the reason, and others may be
+ * pending. */
 bool signals_dispatch(pTHX);
 /* In a new worker: makes the server's handler return, from now on, when an app resets a signal. */
 void signals_guard(pTHX);

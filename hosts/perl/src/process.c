@@ -74,7 +74,7 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
 void process_before_fork(void *data, uint32_t worker) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "before_fork", worker);
-    /* Otherwise the child would write buffered output, too. */
+    /* Otherwise the child would also write buffered output. */
     PERL_FLUSHALL_FOR_CHILD;
     fflush(NULL);
 }

@@ -85,7 +85,7 @@ static AV *private_list(pTHX_ AV *list) {
 /* Replaces a reference to a list by a reference to a private copy. */
 static void make_private(pTHX_ AV *response, SSize_t index) {
     SV *value = index <= AvFILLp(response) ? AvARRAY(response)[index] : NULL;
-    /* A body that is an object is read by its methods, whatever its type. */
+    /* A body that is an object is read by its methods, even if it is an array. */
     if (value && SvROK(value) && SvTYPE(SvRV(value)) == SVt_PVAV && (index < 2 || !SvOBJECT(SvRV(value))))
         av_store(response, index, newRV_inc((SV *)private_list(aTHX_ (AV *)SvRV(value))));
 }

@@ -130,7 +130,7 @@ static bool is_same_shape(const Environment *environment, HV *hash, bool *repair
 #endif
 }
 
-/* Finds the entries that the app added. FALSE: not all recorded entries are there in the same order. */
+/* Finds the entries that the app added. FALSE if not all recorded entries are there in the same order. */
 static bool find_foreign(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count) {
     U32 place = 0;
     HE **buckets = HvARRAY(hash);

@@ -173,7 +173,7 @@ static const MGVTBL signal_magic = {.svt_set = signal_set, .svt_clear = signal_c
 static void guard(pTHX_ SV *value, const Watched *signal) {
     MAGIC *magic, *last;
     sv_unmagicext(value, PERL_MAGIC_ext, (MGVTBL *)&signal_magic);
-    /* Without a length the pointer itself is stored, in clones of the interpreter, too. */
+    /* Without a length the pointer itself is stored, also in clones of the interpreter. */
     magic = sv_magicext(value, NULL, PERL_MAGIC_ext, &signal_magic, (const char *)signal, 0);
     magic->mg_flags |= MGf_LOCAL;
     if (!magic->mg_moremagic)
@@ -185,7 +185,7 @@ static void guard(pTHX_ SV *value, const Watched *signal) {
     magic->mg_moremagic = NULL;
 }
 
-/* An entry that the app had deleted comes back: it is guarded again. */
+/* The app restores a deleted entry: it is guarded again. */
 static int entry_added(pTHX_ SV *hash, MAGIC *magic, SV *value, const char *key, I32 key_size) {
     STRLEN size = (STRLEN)key_size;
     UNUSED_ARGUMENT(hash);

@@ -27,7 +27,7 @@ typedef struct {
 
 struct TakenSocket {
     oribi_exchange exchange;
-    const SocketLayer *layer; /* NULL: the handle is closed */
+    const SocketLayer *layer; /* NULL after the handle was closed */
     bool used;                /* the app uses the socket itself */
     bool server_writes;       /* bytes that were written may be the server's */
 };
@@ -87,7 +87,7 @@ void socket_give_up(pTHX_ Context *context, oribi_lane *lane, oribi_exchange exc
         oribi_abandon(lane, exchange);
 }
 
-/* Whether the present operation reads or writes by the descriptor. Receiving may be only a look. */
+/* Whether the current operation reads or writes by the descriptor. Receiving may be only a look. */
 static bool reads_or_writes(pTHX) {
     switch (PL_op ? PL_op->op_type : OP_NULL) {
     case OP_SYSREAD:
@@ -210,7 +210,7 @@ static IV socket_popped(pTHX_ PerlIO *handle) {
 }
 
 static IV socket_close(pTHX_ PerlIO *handle) {
-    /* An app that closes the client's socket wants its connection to end. A handle that is freed is closed, too. */
+    /* An app that closes the client's socket wants its connection to end. Freeing a handle also closes it. */
     if (PL_op && PL_op->op_type == OP_CLOSE && take(aTHX_ handle))
         PerlIOSelf(handle, SocketLayer)->spoken = TRUE;
     socket_popped(aTHX_ handle);

@@ -314,7 +314,7 @@ XS(stream_write) {
         result = oribi_write(ticket->lane, ticket->exchange, NULL, 0);
     }
     if (result == ORIBI_GONE) {
-        /* Without an error: an app that ignores the result goes on, and nothing is sent. */
+        /* Without an error: an app that ignores the result continues, and nothing is sent. */
         ticket->state = TICKET_GONE;
         XSRETURN_NO;
     }

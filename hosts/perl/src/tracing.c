@@ -1,11 +1,11 @@
 /* tracing.c - backtraces of apps.
  *
- * A request for backtraces comes in a signal handler, where Perl may not run, like an order to an app that takes too long
+ * A request for backtraces arrives in a signal handler, where Perl may not run, like an order to an app that takes too long
  * (interruption.c). The handler marks all contexts that answer, and sets Perl's own flag for signals that have arrived.
  * Between two operations each thread then walks its own stacks. That runs no Perl code, so the app cannot notice it.
  *
  * A worker whose only thread waits in a system call gets no request: see oribi_host.trace_unnoticed. In one with several
- * threads the signal comes to the first thread, which runs no app.
+ * threads the first thread gets the signal, which runs no app.
  */
 #include "perl_host.h"
 #include <sched.h>

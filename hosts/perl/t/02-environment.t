@@ -10,7 +10,7 @@ use TestServer ();
 
 my $json = JSON::PP->new->canonical->latin1;
 
-# Everything as plain data; what is no string is named by its kind.
+# The environment as plain data; a value other than a string is replaced by the name of its kind.
 sub describe {
     my ($env) = @_;
     return {

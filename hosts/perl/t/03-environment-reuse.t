@@ -1,5 +1,5 @@
-# The environment hash is reused for the next request. Nothing of one request may be seen in another, whatever an app does with
-# the hash. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
+# The environment hash is reused for the next request. Nothing of one request may be seen in another, for any change of the
+# hash by an app. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
 
 use strict;
 use warnings;
@@ -13,7 +13,8 @@ use TestServer   ();
 
 my $json = JSON::PP->new->canonical->latin1;
 
-# What abuse leaves behind on purpose, and code that says what has become of it since: nothing of a later request may get there.
+# State that an abuse leaves on purpose, and code that reports how it has changed since: nothing of a later request may get
+# there.
 our (@kept, $iterated);
 my @audits;
 my $swaps = 0;
@@ -33,7 +34,7 @@ sub audit_hash {
     return;
 }
 
-# What the app got as its argument, not a copy of it.
+# The app's argument itself, not a copy.
 sub audit_argument {
     my ($argument, $hold) = @_;
     my %copy = map { $_ => "${$argument}->{$_}" } keys %{ ${$argument} };
@@ -65,7 +66,7 @@ sub audit_objects {
             my @changed;
             push @changed, 'input' if $object{'psgi.input'} && content_of($object{'psgi.input'}) ne $content;
             push @changed, 'handlers' if $object{'psgix.cleanup.handlers'} && @{ $object{'psgix.cleanup.handlers'} };
-            # These would reach for the connection of the present request.
+            # These would access the connection of the current request.
             push @changed, 'io' if $object{'psgix.io'} && fileno $object{'psgix.io'} != -1;
             eval { $object{'psgix.informational'}->(103, [ 'X-Stale' => 1 ]) } if $object{'psgix.informational'};
             return join q{,}, @changed;
@@ -251,7 +252,7 @@ for my $options ({ workers => 1 }, { workers => 1, threads => 2 }) {
 
     subtest "$label: a key in the place of another" => sub {
         my $connection = $server->connection;
-        # The new key comes to be where the old one was, memory and all, when both are in one of 64 buckets.
+        # The new key gets the place and the memory of the old one, when both are in one of 64 buckets.
         check($connection, '/swaps_keys', $shapes[0], "swap-$_") or last for 1 .. 400;
     };
 

@@ -1,5 +1,5 @@
 # psgi.input: read, seek, getline and eof as Perl's own handles do it, over content in memory and in a file. And oribi.trailers:
-# what stands behind it.
+# the fields after it.
 
 use strict;
 use warnings;
@@ -71,7 +71,7 @@ my %actions = (
         my @sums = map { $env->{$_} } grep {/X_SUM/} keys %{$env};
         return [ $content, \@sums, exists $env->{'oribi.trailers'} ? @{ $env->{'oribi.trailers'} } : 'none' ];
     },
-    # What this request leaves behind the next one must not see.
+    # The next request must not see the changes that this one leaves.
     keep_trailers => sub { push @{ $_[1]{'oribi.trailers'} }, 'kept'; our $trailers = $_[1]{'oribi.trailers'}; return [] },
     kept_trailers => sub { return our $trailers },
 );

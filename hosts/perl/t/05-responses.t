@@ -1,4 +1,4 @@
-# What an app may return, and what it may not.
+# Valid and invalid responses of an app.
 
 use strict;
 use warnings;
@@ -9,7 +9,7 @@ use IO::Handle ();
 use Test::More;
 use TestServer ();
 
-# A body that says in a file what was done with it, because the app is in another process.
+# A body that records its calls in a file, because the app is in another process.
 package Body {
     sub new { my ($class, %arguments) = @_; return bless {%arguments}, $class }
 

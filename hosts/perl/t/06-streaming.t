@@ -228,7 +228,7 @@ subtest 'a stream without end' => sub {
     }
 };
 
-# All that comes back on a connection that ends with it, without the head.
+# The bytes of a connection until the server closes it, without the head.
 sub behind_head {
     my ($target, $version) = @_;
     my $connection = $server->connection;

@@ -143,7 +143,7 @@ my %return = (
     alive => sub { my @notes = @gone; [ 200, [], ["@notes"] ] },
 );
 
-# What uses no byte of the connection.
+# Calls that use no byte of the connection.
 my %look = (
     fileno      => sub { fileno $_[0] },
     opened      => sub { $_[0]->opened },
@@ -176,10 +176,10 @@ for my $look (keys %look) {
 
 my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $return{$name}->($env) };
 
-# What only looks at the socket leaves the answer to the server.
+# A call that only inspects the socket leaves the answer to the server.
 sub look_at {
     my ($server) = @_;
-    # Whoever reads without waiting marks a socket that counts no bytes as read.
+    # A read that does not wait marks a socket without byte counts as read.
     my @looks = grep { $_ ne 'finds_none' || !($server->path || $server->{certificate}) } sort keys %look;
     for my $look (@looks) {
         for my $after (sort keys %after_look) {
@@ -300,7 +300,7 @@ sub test_with {
             is $raw->rest, "raw answer\r\n", "$way: what the app answers besides is dropped";
         }
         is $get->('ask_io')->{body}, 'you are 127.0.0.1', 'who only asks for an address answers in the ordinary way';
-        # With threads, the second request may come to the one that has kept nothing.
+        # With threads, the second request may reach the interpreter that has kept nothing.
         my $used = 'elsewhere';
         for (1 .. 100) {
             is $get->('keep_io')->{body}, 'kept';
@@ -321,7 +321,7 @@ sub test_with {
             is $raw->rest, 'later bytes', 'the socket may be kept';
         }
     };
-    # What is dropped beside the bytes that the app has written is told.
+    # A response that is dropped after the app has written bytes is logged.
     my @dropped = grep {/dropped/} split /\n/, $server->log_text;
     my %told    = map { (/GET (\S+): the app has .* psgix\.io.* so its answer was dropped/ ? $1 : $_) => 1 } @dropped;
     my $is_direct = ($ENV{ORIBI_TEST_HTTP2} || 'off') ne 'on';

@@ -1,4 +1,4 @@
-# exit, fork, signals, hooks: what an app does with its process, and what is called when.
+# exit, fork, signals, hooks: the actions of an app on its process, and the order of calls.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ package main;
 
 our $in_child;
 
-# What a child may do, and how perl itself ends a program that does this.
+# Actions of a child, and the exit status with which perl itself ends a program after the same action.
 my %ending = (
     die    => [ sub { $! = 0; $? = 0; die "dies in the child\n" },          255, 'dies in the child' ],
     object => [ sub { $! = 0; $? = 0; die bless [], 'Excuse' },            255, 'an excuse of the child' ],

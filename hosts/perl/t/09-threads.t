@@ -72,7 +72,7 @@ subtest 'renewal' => sub {
     my (%first_requests, $pid);
     my $last = 0;
     my $end  = time + 15;
-    # A lane serves on until a new interpreter is ready, so how many requests it takes is not certain.
+    # A lane keeps serving until a new interpreter is ready, so how many requests it takes is not certain.
     for (my $number = 1; ($first_requests{loaded} || 0) < 4 && time < $end; $number++) {
         my $parts = parts($connection->request(GET => '/'));
         $pid ||= $parts->{pid};
@@ -101,7 +101,7 @@ subtest 'renewal leaks nothing' => sub {
     my $renew      = sub { my ($number) = @_; $connection->request(GET => '/') while times_noted('^CLONE$') < $number; return $memory->() };
     my $before     = $renew->(30);
     my $growth     = $renew->(100) - $before;
-    # A clone of this program takes some 5000 KiB, of which 70 were made.
+    # 70 clones of this program were made, with some 5000 KiB each.
     cmp_ok $growth, '<', 8000, "the worker grew by $growth KiB";
     is $connection->request(GET => '/')->{body}, $pid, 'in one process';
     is $server->stop, 0, 'stopped';

@@ -1,4 +1,4 @@
-# Options: the names of other servers, warnings for what is unknown, errors for what does not fit.
+# Options: the names of other servers, warnings for unknown ones, errors for those that do not fit.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# What the oribi command runs.
+# The code that the oribi command runs.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ sub write_file {
 
 my @mold = ($^X, '-Mblib', '-MOribi::Mold', '-e', 'exit Oribi::Mold->main(@ARGV)', q{--});
 
-# Runs the mold to its end: its status and what it wrote.
+# Runs the mold to its end: its status and its output.
 sub run_mold {
     my (@words) = @_;
     my $pid = open3(my $in, my $out, my $error = gensym, @mold, @words);
@@ -72,7 +72,7 @@ for my $without_plack (0, 1) {
         if (!$pid) {
             open STDERR, '>', $log or POSIX::_exit(99);
             my @words = @mold;
-            # A module that cannot be found is as good as one that is not installed.
+            # A module that cannot be found counts as not installed.
             splice @words, 2, 0, '-e', 'BEGIN { unshift @INC, sub { die "Plack is hidden\n" if $_[1] =~ m{^Plack/} } }' if $without_plack;
             exec(@words, $good, "listen=127.0.0.1:$port", 'workers=1', 'max-requests=1000', 'keepalive-timeout=5')
                 or POSIX::_exit(99);
@@ -157,7 +157,7 @@ END
         ok $server->request(POST => '/echo', [], $content)->{body} eq $content, "content of $lines lines is as it was sent";
     }
     my $raw = $server->connection;
-    # Only behind such a request, what comes with it is for the app.
+    # Only after such a request do the bytes that arrive with it belong to the app.
     $raw->send("GET /io HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n");
     $raw->send("a line\r\n");
     is $raw->rest, "raw\na line\r\n", 'and so is what passes by psgix.io';

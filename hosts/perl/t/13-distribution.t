@@ -1,4 +1,4 @@
-# What belongs to the distribution: MANIFEST lists it all, and modules have one version and readable documentation.
+# The files of the distribution: MANIFEST lists them all, and modules have one version and readable documentation.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ for my $file (sort glob 'src/*.[ch]') {
     is scalar(grep { length > 129 } @lines), 0, "$file: lines";
 }
 
-# Asked what it would do (-n) if a header were new (-W), make names every source that includes it.
+# With -n and -W, make names every source that includes a header, as if it were new.
 open my $makefile, '<', 'Makefile' or die "Makefile: $!";
 my ($interface) = join(q{}, readline $makefile) =~ /(\S+\boribi[.]h)\b/;
 for my $header ('src/perl_host.h', $interface // 'oribi.h') {

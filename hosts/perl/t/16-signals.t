@@ -67,7 +67,7 @@ my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; ret
 
 sub started { forget_notes(); return TestServer->start(app => $app, @_) }
 
-# The worker's own state of the client's socket says when it waits: nothing is sent any more.
+# The worker's own state of the client's socket shows that it waits, and that nothing more is sent.
 sub wait_until_full {
     my ($socket) = @_;
     my $last = -1;

@@ -1,5 +1,5 @@
-# How a worker ends normally: END blocks, destructors, buffers and temporary files, each once; and what the children of a clone
-# find in their environment.
+# How a worker ends normally: END blocks, destructors, buffers and temporary files, each once; and the environment of a clone's
+# children.
 
 use strict;
 use warnings;

@@ -105,7 +105,7 @@ my %app = (
 
 sub app { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)}; return $app{$name}->($env) }
 
-# Both shapes of the processes: who keeps the deadlines differs, and the apps see no difference.
+# Both shapes of the processes: different ones keep the deadlines, and the apps see no difference.
 my $edge;
 
 sub start { my (@options) = @_; forget_notes(); return TestServer->start(app => \&app, unix => 1, options => { edge => $edge, @options }) }
@@ -190,7 +190,7 @@ sub follows {
         my $pid    = pid_of($server);
         # Without an edge the connection ends with the worker, for which the proxy answers with 502.
         is $server->get('/swallows')->{status}, $edge eq 'on' ? 504 : OverHTTP2::is_on() ? 502 : 0, 'the client';
-        my $end = $edge eq 'on' ? qr{worker $pid and does not end: the worker is ended} : qr{worker 1 \(pid $pid\) is ended: its app has done};
+        my $end = $edge eq 'on' ? qr{worker $pid and does not stop: the worker is killed} : qr{worker 1 \(pid $pid\) is stopped: its app has done};
         like $server->log_like($end), $end, 'the worker is ended';
         isnt pid_of($server), $pid, 'another worker serves';
         my $count = () = $server->log_text =~ /the app has done nothing for \S+ s and is interrupted at/g;
@@ -224,7 +224,7 @@ sub follows {
         is $answer->{body},   'all of it', 'as soon as it is complete';
         like $server->log_like(qr{GET /closes: the app has done nothing for 0\.2 s and goes on at \S+ line \d+}), qr{GET /closes: .* in StuckBody::close},
             'the log tells where the app is';
-        my $end = qr{worker 1 \(pid $pid\) is ended: its app has done nothing for 1 s: GET /closes};
+        my $end = qr{worker 1 \(pid $pid\) is stopped: its app has done nothing for 1 s: GET /closes};
         like $server->log_like($end), $end, 'its worker is ended';
         isnt pid_of($server), $pid, 'another one serves';
     };

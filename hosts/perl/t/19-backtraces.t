@@ -85,7 +85,7 @@ sub connect_control { return IO::Socket::UNIX->new(Peer => "$directory/control")
 
 sub answer_of { my ($socket) = @_; return JSON::PP::decode_json(TestServer::within($PATIENCE, sub { scalar readline $socket })) }
 
-# What the server says about its workers.
+# The output of ctl for the workers.
 sub ask {
     my ($worker) = @_;
     my $socket = connect_control();

@@ -1,4 +1,4 @@
-# Oribi::count and Oribi::observe: what apps count by themselves, told at --metrics.
+# Oribi::count and Oribi::observe: metrics that apps count themselves, shown by --metrics.
 
 use strict;
 use warnings;
@@ -11,11 +11,11 @@ use Oribi::Options   ();
 use Test::More;
 use TestServer ();
 
-# Outside of a worker, whatever it is.
+# Any process other than a worker.
 is eval { Oribi::count('no name', 'no number', 'no value'); Oribi::observe('-', -1); 'nothing' }, 'nothing', 'there is nobody who counts';
 ok !eval { Oribi::count(); 1 }, 'without a name it is no call';
 
-# Each is called in a request, and gives what is answered.
+# Each is called in a request, and returns the answer.
 my %does = (
     counts => sub {
         Oribi::count('orders');
@@ -65,7 +65,7 @@ my $app = sub {
     return [ 200, [], [ $does{$name}->($env) ] ];
 };
 
-# What the server tells now: each series with its value.
+# The current metrics of the server: each series with its value.
 sub scrape {
     my ($path) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $path) or die "$path: $!";

@@ -1,4 +1,4 @@
-# A worker that has asked for its end answers nobody again: neither clients that come nor those that stay.
+# A worker that has asked for its end answers no other request, neither on new connections nor on existing ones.
 
 use strict;
 use warnings;

@@ -30,7 +30,7 @@ my $endless;
 $endless = sub { my ($self) = @_; unshift @{ $self->{lines} }, $endless; return 'x' x 100_000 };
 my $waits = sub { sleep 1 while 1 };
 
-# Each end: what the app does, and whether there is a body to close.
+# Each end: the action of the app, and whether there is a body to close.
 my %end = (
     'array'              => [ sub { [ 200, [], ['whole'] ] }, 0 ],
     'body'               => [ sub { [ 200, [], Body->new($_[0], 'a', 'b') ] } ],

@@ -1,5 +1,5 @@
-# A million mixed requests: the memory of the worker must be what it was after ten thousand, within 2 %.
-# REQUESTS=100000 makes it shorter.
+# A million mixed requests: the memory of the worker must be the same as after ten thousand, within 2 %. REQUESTS=100000
+# makes it shorter.
 
 use strict;
 use warnings;

@@ -28,8 +28,8 @@ require "oribi/options"
 #
 # `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call it; docs/ruby.md describes them.
 module Oribi
-  # Serves a Rack app until told to stop and returns the exit status of the process. Options are those of `rackup -s oribi -h`,
-  # in any spelling, and hooks; reads no configuration file by itself. Raises Oribi::Error for an invalid option.
+  # Serves a Rack app until it gets the order to stop, and returns the exit status of the process. Options are those of `rackup
+  # -s oribi -h`, in any spelling, and hooks; reads no configuration file by itself. Raises Oribi::Error for an invalid option.
   def self.run(app, **options)
     Options.new(options, caller: "program", finds_file: false).configuration.serve(app)
   end

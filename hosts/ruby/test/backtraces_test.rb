@@ -58,7 +58,7 @@ class BacktracesTest < Minitest::Test
     socket.close
   end
 
-  # What the server says about its workers.
+  # The output of ctl for the workers.
   def ask(worker = nil)
     answer(question(worker)).then { |said| said["workers"] || raise(ArgumentError, said["error"]) }
   end
@@ -69,7 +69,7 @@ class BacktracesTest < Minitest::Test
     Waiting.wait_until(-> { "#{what}: #{JSON.generate(seen)}; the log says:\n#{@server.log}" }) { yield(seen = ask(worker)) }
   end
 
-  # The threads that have told where they are.
+  # The threads that have reported their position.
   def telling(workers)
     workers.flat_map { |worker| worker["threads"] }.select { |thread| thread["frames"] }
   end
@@ -83,7 +83,7 @@ class BacktracesTest < Minitest::Test
     connections.map { |connection| connection.response.body }
   end
 
-  # Those whose app has come to its loop. Ruby's own methods have frames as well.
+  # Threads whose app has reached its loop. Ruby's own methods also have frames.
   def spinning(workers)
     telling(workers).select { |thread| thread["frames"].first(2).any?(SPIN) }
   end

@@ -3,7 +3,7 @@
 require "digest"
 require_relative "support/matrix"
 
-# What an app may return as a body, and that it is closed.
+# The kinds of bodies that an app may return, each of which is closed.
 module Bodies
   include Matrix::Tests
 
@@ -14,7 +14,7 @@ module Bodies
     response
   end
 
-  # A response that is cut. With an edge, or HTTP/2, nobody knows how much of it comes before the cut; nil: nothing.
+  # A response that is cut. With an edge or HTTP/2, an unknown number of its bytes arrives before the cut; nil without any.
   def get_cut(target)
     server.get(target)
   rescue Connection::Ended
@@ -49,7 +49,7 @@ module Bodies
     assert_equal "piece 0\npiece 1\npiece 2\n", get("/bodies/enumerator").body
   end
 
-  # What stands behind the last piece (Rack::Lint hides that a body has trailers), on a connection that ends with the response.
+  # The bytes after the last piece (Rack::Lint hides that a body has trailers), on a connection that ends with the response.
   def behind_pieces(target)
     connection = server.connection
     connection.write("GET #{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -72,7 +72,7 @@ module Bodies
   def test_trailers_that_cannot_be_cut_the_response
     %w[each call].each do |way|
       %w[text forbidden raises].each do |name|
-        # With HTTP/2 nobody knows how much of it comes before the word that it is cut.
+        # With HTTP/2 an unknown number of its bytes arrives before the reset.
         refute_match(/0\r\n\r\n\z/, behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}") if OverHTTP2.on?
         assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}" unless OverHTTP2.on?
       end

@@ -4,11 +4,11 @@ require "minitest/autorun"
 require_relative "support/test_server"
 
 # A child that an app has forked ends as a Ruby program does, with Ruby's message and exit status, wherever it was forked; the
-# worker goes on, and its client gets the answer once.
+# worker continues, and its client gets the answer once.
 class ChildrenTest < Minitest::Test
   APP = File.join(__dir__, "support/children.ru")
   PLACES = File.read(APP)[/^  PLACES = \{\n(.*?)^  \}\.freeze/m, 1].scan(/^    "([a-z_]+)" => /).flatten.freeze
-  # The status of each end, and what Ruby says of it. A child that returns into the server has nothing to say.
+  # The status of each end, and Ruby's message. A child that returns into the server has no message.
   DEEDS = {
     "raise" => [1, /^\S+children\.ru:\d+:in .*raised in the child \(RuntimeError\)$/],
     "exec" => [1, %r{^\S+children\.ru:\d+:in .*No such file or directory - /nonexistent/program \(Errno::ENOENT\)$}],

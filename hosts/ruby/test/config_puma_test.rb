@@ -16,7 +16,7 @@ class ConfigPumaTest < Minitest::Test
     assert_empty notes, text
   end
 
-  # What `rails new` writes, for several versions.
+  # The file that `rails new` writes, for several versions.
   def test_the_files_that_rails_makes
     older, notes = read_puma(<<~RUBY)
       max_threads_count = ENV.fetch("RAILS_MAX_THREADS") { 5 }

@@ -108,7 +108,7 @@ class ConfigUnicornTest < Minitest::Test
     assert_equal %w[user=www], told(read_unicorn(%(user "www"\n)).first)
   end
 
-  # The status of a process in which a hook makes the worker a user, and then looks who it is.
+  # The status of a process in which a hook makes the worker a user, and then reads the user's name.
   def status_of_user(*arguments)
     child = fork do
       $stderr.reopen(File::NULL)
@@ -126,7 +126,7 @@ class ConfigUnicornTest < Minitest::Test
     assert_equal 1, status_of_user("nobody", "no-such-group")
   end
 
-  # The objects never raise NoMethodError; what they say goes to the log of a server that runs.
+  # The objects never raise NoMethodError; their messages go to the log of a server that runs.
   def test_the_objects_of_hooks_answer_everything
     server = Oribi::UnicornServer.new({ pid: "x.pid", timeout: 5 })
     worker = Oribi::UnicornWorker.new(3)

@@ -3,12 +3,12 @@
 require_relative "support/configured"
 require "open3"
 
-# Every word that a configuration file of Puma or Unicorn may have: it is honoured, or a line says that it is not. None ends the
-# start unless the server would be less safe without it.
+# Every word that a configuration file of Puma or Unicorn may have: it is honoured, or a line warns that it is not. None ends
+# the start unless the server would be less safe without it.
 class ConfigWordsTest < Minitest::Test
   include Configured
 
-  # How each word of Puma is written.
+  # The spelling of each word of Puma.
   PUMA = {
     taken: [
       "after_booted { 1 }", "before_fork { 1 }", "before_worker_boot { 1 }", "before_worker_shutdown { 1 }",
@@ -100,7 +100,7 @@ class ConfigWordsTest < Minitest::Test
     end
   end
 
-  # The library, and what the words do, under ruby -w.
+  # The library, and the code of the words, under ruby -w.
   def test_no_warnings_of_ruby
     file("puma.rb", PUMA[:taken].join("\n"))
     file("load.rb", <<~RUBY)

@@ -3,10 +3,11 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# --request-warning, --request-timeout and --request-kill: what an app that takes too long, its client and the log get.
+# --request-warning, --request-timeout and --request-kill: their effect on an app that takes too long, on its client and on
+# the log.
 class DeadlinesTest < Minitest::Test
   APP = File.join(__dir__, "support/deadlines.ru")
-  # What Ruby can leave.
+  # Calls that Ruby can interrupt.
   WAYS = %w[loop until rescue sleep read queue regex flock child].freeze
 
   # With one thread, which is the main thread, and with several; in each shape of the server.
@@ -74,7 +75,7 @@ class DeadlinesTest < Minitest::Test
     end
   end
 
-  # An edge has the whole response then, and the supervisor watches what the app does.
+  # An edge has the whole response then, and the supervisor watches the app.
   def test_the_close_of_a_body_is_interrupted_too
     serve(request_timeout: "200ms") do |server, same_worker|
       assert_equal "content", server.get("/stuck/close?way=loop&id=close").body
@@ -82,7 +83,7 @@ class DeadlinesTest < Minitest::Test
     end
   end
 
-  # The order may come at any moment of the end of a request.
+  # The order may arrive at any moment of the end of a request.
   def test_the_next_request_is_never_hit
     serve(request_timeout: "50ms") do |server, same_worker|
       statuses = 150.times.map do |number|
@@ -111,7 +112,7 @@ class DeadlinesTest < Minitest::Test
     define_method(:"test_a_worker_that_is_stuck_in_#{way.tr("-", "_")}_is_ended") do
       serve(request_timeout: "200ms", request_kill: "600ms", graceful_timeout: "1s") do |server|
         before = server.get("/process").body
-        server.get("/stuck?way=#{way}") rescue Connection::Ended # rubocop:disable Style/RescueModifier -- nobody can answer without an edge
+        server.get("/stuck?way=#{way}") rescue Connection::Ended # rubocop:disable Style/RescueModifier -- no edge, no answer
         Waiting.wait_until("another worker") { server.get("/process").body != before }
       end
     end

@@ -5,7 +5,7 @@ require_relative "support/connection"
 require_relative "support/test_server"
 require_relative "support/waiting"
 
-# A worker that ends normally ends as a Ruby program does, in whichever way its end comes.
+# A worker that ends normally ends as a Ruby program does, for every cause.
 class EndingsTest < Minitest::Test
   APP = <<~'RUBY'
     require "tempfile"

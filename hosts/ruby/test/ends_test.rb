@@ -3,12 +3,12 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Whichever end a request comes to, what Rack promises to apps is kept: the body is closed exactly once, and work for
-# after the response is done once. The next request then finds nothing of this one.
+# For every possible end of a request, Rack's promises to apps are kept: the body is closed exactly once, and work for after
+# the response is done once. The next request then finds nothing of this one.
 class EndsTest < Minitest::Test
   APP = File.join(__dir__, "support/ends.ru")
   ENDS = File.read(APP)[/^  ENDS = \{\n(.*?)^  \}\.freeze/m, 1].scan(/^    "([a-z0-9-]+)" => /).flatten.freeze
-  # Those of which nothing was sent before the body failed.
+  # Ends at which nothing was sent before the body failed.
   REFUSED = %w[status headers unframed each-raises-first piece-raises call-raises-first app-raises app-throws nil].freeze
   # A response that is cut, so it must not look whole.
   CUT = %w[short long each-raises-later call-raises-later throw late].freeze
@@ -29,7 +29,7 @@ class EndsTest < Minitest::Test
     end
   end
 
-  # A server that stops answers what it has, and keeps its promises.
+  # A server that stops answers its requests, and keeps its promises.
   def test_promises_when_the_server_stops
     app = <<~'RUBY'
       require "uri"
@@ -75,7 +75,7 @@ class EndsTest < Minitest::Test
     promised = ["finished", "reply", *("close" if body)].sort
     said = -> { "#{method} #{one}: #{server.events(id)}\n#{server.log}" }
     Waiting.wait_until(said) { (promised - server.events(id)).empty? }
-    # Behind the next request nothing more can come.
+    # After the next request nothing more can come.
     assert_equal "probe", follow(server, id), said
     assert_equal promised, server.events(id).sort - ["handled"], said
     assert_operator server.events(id).count("handled"), :<=, 1, said
@@ -108,7 +108,7 @@ class EndsTest < Minitest::Test
     connection&.close unless one.start_with?("gone")
   end
 
-  # Some ends take their worker with them, and what it had accepted.
+  # Some ends also end the worker, with the requests that it had accepted.
   def follow(server, id)
     Waiting.wait_until(-> { "an answer behind #{id}\n#{server.log}" }) do
       answer = server.get("/?id=#{id}")

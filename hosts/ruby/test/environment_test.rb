@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# What an app sees of a request: names, values and encodings.
+# The view that an app has of a request: names, values and encodings.
 module Environment
   include Matrix::Tests
 
@@ -41,7 +41,7 @@ module Environment
     connection = server.connection
     env = decoded(connection.get("/environment?a=%31&b", "User-Agent" => "test", "X-One" => %w[first second]))
     of_connection = encrypted? ? OF_TLS : []
-    # A connection of HTTP/2 belongs to other requests, too. The proxy asks for a name.
+    # A connection of HTTP/2 also belongs to other requests. The proxy asks for a name.
     of_connection += OverHTTP2.on? ? [*("SSL_TLS_SNI" if encrypted?)] : ["rack.hijack"]
     assert_equal (ALWAYS + OF_GENERATION + of_connection + %w[HTTP_USER_AGENT HTTP_X_ONE]).sort, env.keys.sort
     expected = {

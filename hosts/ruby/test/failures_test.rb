@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# Apps that do wrong: the client gets a 500, the log says why, and the worker lives on.
+# Faulty apps: the client gets a 500, the log has the reason, and the worker survives.
 module Failures
   include Matrix::Tests
 

@@ -156,7 +156,7 @@ module Fields
     assert connection.ended?
   end
 
-  # What is no request is answered 400 and closed, and the app never sees it.
+  # Input that is not a valid request is answered with 400 and the connection is closed; the app never sees it.
   def test_broken_requests
     ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello",
      "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",

@@ -3,7 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Oribi.count and Oribi.observe: what apps count by themselves, and how long Ruby collects garbage, told at --metrics.
+# Oribi.count and Oribi.observe: metrics that apps count themselves, and the time of Ruby's garbage collection, shown by
+# --metrics.
 class FiguresTest < Minitest::Test
   APP = <<~'RUBY'
     HOOKS[:after_fork] << ->(*) { Oribi.count("workers_begun") }
@@ -71,7 +72,7 @@ class FiguresTest < Minitest::Test
     end
   end
 
-  # What the server tells now: each series with its value.
+  # The current metrics of the server: each series with its value.
   def scrape
     socket = UNIXSocket.new(@metrics)
     socket.write("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")

@@ -5,7 +5,7 @@ require_relative "support/test_server"
 
 # The extension under a garbage collector that runs as often as possible, and moves objects.
 class GcTest < Minitest::Test
-  # The probe without Lint, whose garbage would be most of what is collected. `setting` is done in each worker.
+  # The probe without Lint, whose garbage would be most of the collected one. `setting` is done in each worker.
   def self.app(setting)
     <<~RUBY
       require "#{__dir__}/support/probe/probe"
@@ -22,7 +22,7 @@ class GcTest < Minitest::Test
 
   CONTENT = "line one\nline two\n" * 40
 
-  # What is asked, and what is answered; nil: whatever.
+  # Questions and their answers; nil accepts any answer.
   FEW = [
     [%w[GET /bodies/array], "one two three"], [%w[GET /bodies/each?id=1], "onetwothree"], [%w[GET /fields/lines], ""],
     [%w[GET /stream/length], "hello"], [["POST", "/input/read", CONTENT], CONTENT], [%w[GET /raise/throw], nil]

@@ -13,7 +13,7 @@ class HandlersTest < Minitest::Test
     }
   RUBY
 
-  # The command of the seed's benchmark, but for its number of workers.
+  # The command of the seed's benchmark, except for its number of workers.
   def test_rhebok_with_its_options
     rackup("-s", "Rhebok", "-O", "MaxWorkers=2", "-O", "MaxRequestPerChild=0", "-O", "OobGC", "-E", "production") do |server|
       response = server.get("/a%20b")

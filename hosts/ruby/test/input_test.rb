@@ -3,7 +3,7 @@
 require "digest"
 require_relative "support/matrix"
 
-# rack.input: what a client sends after the head.
+# rack.input: the content of a request.
 module Input
   include Matrix::Tests
 

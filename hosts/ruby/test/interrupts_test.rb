@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Timeouts, Thread#kill, Thread#raise and traps, wherever the server is at that moment: the client never gets half a response
-# that looks complete, and the worker goes on.
+# Timeouts, Thread#kill, Thread#raise and traps, at every point of the server's work: the client never gets half a response
+# that looks complete, and the worker continues.
 class InterruptsTest < Minitest::Test
   APP = File.join(__dir__, "support/interrupts.ru")
   WAYS = %w[kill raise].freeze
@@ -84,7 +84,7 @@ class InterruptsTest < Minitest::Test
     end
   end
 
-  # The end of the main thread is the end of the process, whatever it was doing.
+  # The end of the main thread is the end of the process, even in the middle of a request.
   def test_a_worker_whose_main_thread_is_killed_between_requests_is_replaced
     TestServer.open(app: APP, settings: { workers: 1, respawn_interval: "10ms" }) do |server|
       before = server.wait_for_workers(1)

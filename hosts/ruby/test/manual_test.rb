@@ -2,7 +2,7 @@
 
 require_relative "support/configured"
 
-# docs/ruby.md's table of options says what words of other servers become; this compares it with what they do become.
+# docs/ruby.md's table of options shows the options for words of other servers; this compares it with the settings that result.
 class ManualTest < Minitest::Test
   include Configured
 
@@ -46,7 +46,7 @@ class ManualTest < Minitest::Test
 
   private
 
-  # Words that stand for a part of a setting, or for several.
+  # Words that set a part of a setting, or for several.
   PARTS = { "Path" => "listen", "Host" => "listen", "Port" => "listen", "Timeout" => "header-timeout" }.freeze
 
   # The setting that a word is another name of, or that it sets in a file of its server.

@@ -61,7 +61,7 @@ class MoldTest < Minitest::Test
     Dir.mktmpdir do |directory|
       pipe = File.join(directory, "puma.rb")
       File.mkfifo(pipe)
-      # It can be read once; afterwards nobody writes.
+      # It can be read once; nothing is written afterwards.
       text = "threads 2, 3\nafter_fork { $oribi_test = [ENV.key?('ORIBI_CONFIG_TEXT').to_s] }\n"
       writer = Thread.new { File.write(pipe, text) }
       oribi("-C", pipe) do |server|
@@ -86,7 +86,7 @@ class MoldTest < Minitest::Test
     end
   end
 
-  # What libraries make of the signal, too.
+  # The same for libraries' reactions to the signal.
   def test_a_reload_that_is_overtaken_ends_without_complaints
     Dir.mktmpdir do |directory|
       mark = File.join(directory, "mark")

@@ -33,7 +33,7 @@ class NativeCollectionTest < Minitest::Test
     end
   end
 
-  # Twice, so that environments that are laid out anew and those that are used again both come through.
+  # Twice, so that both new and reused environments are tested.
   def test_collecting_at_every_allocation
     check("stress", 2)
   end
@@ -51,7 +51,7 @@ class NativeCollectionTest < Minitest::Test
     end
   end
 
-  # What an old object gets is remembered, or the next collection of young objects frees it.
+  # The collector must remember a reference from an old object, or the next collection of young objects frees its target.
   def test_young_objects_that_old_ones_keep
     app = lambda do |env|
       4.times { GC.start(full_mark: false) } if env["PATH_INFO"] == "/age"

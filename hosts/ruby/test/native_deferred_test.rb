@@ -70,7 +70,8 @@ class NativeDeferredTest < Minitest::Test
 
   COLLECTIONS = ->(_) { [200, {}, ["#{Process.pid} #{GC.stat(:major_gc_count)}"]] }
 
-  # How often the worker has collected garbage. It rests when this returns, for it puts a collection off while clients wait.
+  # The number of garbage collections of the worker. It is idle when this returns, because it puts a collection off while
+  # clients wait.
   def collections(server)
     worker, count = server.get("/").content.split
     server.wait_until("the worker to rest") { File.read("/proc/#{worker}/stat").include?(") S ") }

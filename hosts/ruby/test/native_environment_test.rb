@@ -132,7 +132,7 @@ class NativeEnvironmentTest < Minitest::Test
     end
   end
 
-  # What a request brought goes with it, however many lists of fields there have been: its content and the deleted file.
+  # The data of a request is freed with it, for any number of lists of fields: its content and the deleted file.
   def test_nothing_of_a_request_stays
     app = lambda do |env|
       next [200, {}, []] unless env["PATH_INFO"] == "/count"

@@ -4,7 +4,7 @@ require "tempfile"
 require_relative "native_server"
 
 class NativeInputTest < Minitest::Test
-  # What `read` makes of rack.input, for content in memory and in a file.
+  # The results of `read` of rack.input, for content in memory and in a file.
   def results(content, read)
     app = ->(env) { [200, {}, [read.call(env["rack.input"]).inspect]] }
     small = NativeServer.open(app) { |server| server.post("/", content).content }
@@ -70,7 +70,7 @@ class NativeInputTest < Minitest::Test
     end
   end
 
-  # Arguments are converted by code of the app's, which may use the stream, too.
+  # Arguments are converted by the app's code, which may also use the stream.
   def test_arguments_that_read_and_close
     converter = Struct.new(:act, :result) do
       def to_str = act.call && result

@@ -3,7 +3,7 @@
 require_relative "native_server"
 require "io/wait"
 
-# Apps that wait for slow clients, and what the other threads of the worker do meanwhile.
+# Apps that wait for slow clients, and the other threads of the worker meanwhile.
 class NativePausesTest < Minitest::Test
   # More than the server and the kernel keep for a client that does not read, but so little more that the client can take the
   # difference at once.
@@ -22,7 +22,7 @@ class NativePausesTest < Minitest::Test
     File.join(@directory, name)
   end
 
-  # Has the apps that wait for `name` go on.
+  # Lets the apps that wait for `name` continue.
   def open_gate(name)
     FileUtils.touch(path(name))
   end
@@ -32,7 +32,7 @@ class NativePausesTest < Minitest::Test
     sleep 0.002 until File.exist?(path(name))
   end
 
-  # How many pieces were poured so far.
+  # The number of pieces poured so far.
   def poured
     File.size?(path("poured")).to_i
   end
@@ -75,7 +75,7 @@ class NativePausesTest < Minitest::Test
   end
 
   def assert_answers(socket)
-    # Half as long as a thread rests that nobody calls.
+    # Half of the time for which a thread rests without a call.
     assert socket.wait_readable(15), "nobody waits for requests"
     assert_includes socket.read, "fine"
   end
@@ -88,7 +88,7 @@ class NativePausesTest < Minitest::Test
     NativeServer.open(app, settings: { threads: 2, output_spool_size: "off" }) do |server|
       other = request(server, "/gate")
       server.wait_until("the gate") { File.exist?(path("gate.reached")) }
-      # Now nobody is left to wait for news but the thread that pauses.
+      # Now the thread that pauses is the only one left to wait for news.
       slow = request(server, "/large")
       assert slow.wait_readable(30)
       open_gate("gate")

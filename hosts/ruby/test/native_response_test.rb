@@ -4,7 +4,7 @@ require_relative "native_server"
 require "tempfile"
 
 class NativeResponseTest < Minitest::Test
-  # A body that yields pieces and tells whether it was closed.
+  # A body that yields pieces and records whether it was closed.
   class Pieces
     def initialize(pieces, closed = [])
       @pieces = pieces
@@ -20,7 +20,7 @@ class NativeResponseTest < Minitest::Test
     end
   end
 
-  # What the client gets when the app answers like that.
+  # The client's view of such an answer of the app.
   def answer(status = 200, headers = {}, body = [], method: "GET", path: "/")
     NativeServer.open(->(_) { [status, headers, body] }) do |server|
       response = server.request(method, path)

@@ -135,7 +135,7 @@ class NativeStreamTest < Minitest::Test
     end
   end
 
-  # What it was to be closed with is done, too.
+  # The body's close is also called.
   def test_a_stream_that_nobody_has_when_its_body_returns_is_complete
     [1, 3].each do |threads|
       closed = Queue.new

@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Whatever an app does at whichever place the server calls it: its request comes to an end, the next requests on the same and on
-# another connection are answered right, and the worker is another one only if the app has ended it.
+# For every action of an app, at every place where the server calls it: its request ends, the next requests on the same and on
+# another connection are answered correctly, and the worker is replaced only if the app has ended it.
 class OddAppsTest < Minitest::Test
   APP = File.join(__dir__, "support/odd_apps.ru")
   CONTENT = "first\nsecond\nthird\n"
@@ -13,7 +13,7 @@ class OddAppsTest < Minitest::Test
   KILLS = %w[kill kill-from-outside].freeze
   # Deeds that do no harm to the response.
   HARMLESS = %w[fork-and-exit fork-and-return].freeze
-  # Where the response has been sent before, or is the app's own.
+  # Places at which the response has been sent before, or is the app's own.
   BEHIND = %w[finished after-reply close stream-closed].freeze
 
   def self.list
@@ -22,7 +22,7 @@ class OddAppsTest < Minitest::Test
   end
 
   PLACES, DEEDS = list
-  # A connection of HTTP/2 belongs to other requests, too, so its socket is nobody's to take.
+  # A connection of HTTP/2 also belongs to other requests, so its socket cannot be taken.
   SOCKETS = %w[hijack partial-hijack].freeze
 
   [1, 3].each do |threads|
@@ -55,15 +55,15 @@ class OddAppsTest < Minitest::Test
     connection = server.connection
     connection.send_request("POST", "/#{place}/#{deed}", {}, CONTENT)
     response = response_of(connection)
-    # A process that the deed before this one has ended may have taken this one, too.
+    # The previous action may also have ended this process.
     return check(server, place, deed, ends) if lost?(response) && ended.include?(before)
 
     said = -> { "#{place}/#{deed}: #{response.inspect[0, 300]}\n#{server.log}" }
     assert_answered(response, place, deed, said)
     follow(connection, response, ends, said)
     after = pid(server)
-    # Some deeds never come about: nobody compares, for instance. The process that was asked first may have been ended by the
-    # deed before this one; then another one has done this deed, and may have answered once more behind it.
+    # Some actions never happen: comparisons, for instance. The previous action may have ended the process that was asked
+    # first; then another process has done this action, and may have answered again after it.
     return ended.push(before, after) if ends
     # An app that has written its response itself ends its process after the client has read it: that process may have
     # answered once more when this deed was begun.
@@ -76,7 +76,7 @@ class OddAppsTest < Minitest::Test
     connection&.close
   end
 
-  # nil: the connection has ended without one.
+  # nil if the connection has ended without one.
   def response_of(connection)
     connection.final_response
   rescue Connection::Ended
@@ -89,7 +89,7 @@ class OddAppsTest < Minitest::Test
   end
 
   def assert_answered(response, place, deed, said)
-    # Only a socket that the app has taken, and a process that has ended, answer nothing. An edge answers for the latter.
+    # Only a socket that the app has taken, and a process that has ended, give no answer. An edge answers for the latter.
     return if response.nil? && (deed == "exit-now" || place == "hijack")
     return if lost?(response) && deed == "exit-now"
     # With HTTP/2 a response that is cut may have nothing in front of the word for that.
@@ -103,7 +103,8 @@ class OddAppsTest < Minitest::Test
     assert_equal [200, true], [response.status, response.complete?], said
   end
 
-  # The next request on the same connection. A process that ends may end it, too; behind an edge the request alone is lost.
+  # The next request on the same connection. A process that ends may also end the connection; behind an edge only the request
+  # is lost.
   def follow(connection, response, ends, said)
     return if response.nil? || !response.complete? || response["connection"] == "close"
 
@@ -114,7 +115,7 @@ class OddAppsTest < Minitest::Test
   end
 
   # Asked on a fresh connection. One that a worker had accepted when the app ended it at once is lost, or a request that it had
-  # taken from an edge: nobody can tell whether it had any effect.
+  # taken from an edge: it is unknown whether it had any effect.
   def pid(server)
     body = Waiting.wait_until(-> { "an answer\n#{server.log}" }) do
       answer = server.get("/")

@@ -6,7 +6,7 @@ require "oribi/handler"
 class OptionsTest < Minitest::Test
   include Configured
 
-  # What rackup says where its user says nothing, with the very objects of its source.
+  # The defaults of rackup, with the very objects of its source.
   RACKUP = { environment: "development", pid: nil, Port: 9292, Host: "localhost", AccessLog: [], config: "config.ru" }.freeze
 
   # ---- As Rhebok ----

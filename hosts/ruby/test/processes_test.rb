@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Workers: how they come, go and are replaced.
+# Workers: start, end and replacement.
 class ProcessesTest < Minitest::Test
   APP = File.join(__dir__, "support/processes.ru")
 
@@ -55,7 +55,7 @@ class ProcessesTest < Minitest::Test
   def test_the_app_is_loaded_once_by_the_parent
     serve(workers: 3) do |server|
       workers = server.wait_for_workers(3)
-      # Behind an edge, one worker answers what comes one after the other.
+      # Behind an edge, one worker answers requests that are sent one after the other.
       answering = Waiting.wait_until("all workers to answer") do
         clients = Array.new(12) { Thread.new { Array.new(5) { server.get("/pid").body.to_i } } }
         seen = clients.flat_map(&:value).uniq
@@ -142,7 +142,7 @@ class ProcessesTest < Minitest::Test
   def test_a_worker_whose_app_ends_the_process_is_replaced
     serve(workers: 1, respawn_interval: "10ms") do |server|
       before = server.wait_for_workers(1)
-      # Nobody is left to answer, except an edge.
+      # No process is left to answer, except an edge.
       begin
         assert_equal 502, server.get("/exit!").status
       rescue Connection::Ended
@@ -155,7 +155,7 @@ class ProcessesTest < Minitest::Test
   def test_a_worker_answers_its_share_of_requests_and_is_replaced
     serve(workers: 1, max_requests: 5) do |server|
       pids = []
-      # A worker goes on answering until its successor is there, which takes as long as it takes.
+      # A worker keeps answering until its successor is ready, which may take any time.
       Waiting.wait_until(-> { "three workers; these have answered: #{pids.tally}" }) do
         pids << server.get("/pid").body
         pids.uniq.size >= 3
@@ -184,7 +184,7 @@ class ProcessesTest < Minitest::Test
         idle.get("/pid")
         server.signal(:TERM)
         server.wait_for_log(/TERM|stopping/i)
-        # The log tells of it before the process does that has the clients.
+        # The supervisor logs the signal before the process that serves the clients gets it.
         assert_predicate idle, :ended?
         refute server.ended?
         finish(server, "request")

@@ -95,7 +95,7 @@ module Sockets
     assert connection.ended?
   end
 
-  # How a connection ends.
+  # The ways in which a connection ends.
   def end_of(connection)
     socket = connection.socket
     loop do
@@ -113,7 +113,7 @@ module Sockets
     %w[/bare/hijack/partial-raises /bare/protocol/stream-raises].each do |target|
       connection = server.connection
       connection.send_request("GET", "#{target}?id=#{id = new_id}", "Connection" => "Upgrade", "Upgrade" => "echo")
-      # Only a Unix socket cannot say that this is not all.
+      # Only on a Unix socket does the end not show that the response is incomplete.
       assert_equal((unix? ? :orderly : :reset), end_of(connection), target)
       assert_equal ["close"], server.wait_for_events(id, 1)
       server.wait_for_log(/raised in (?:the hijacker|another protocol)/)
@@ -156,7 +156,7 @@ module Sockets
     end
   end
 
-  # What Rack 2 does not know is no test of it.
+  # Runs a test of a feature that Rack 2 does not have.
   def skip_unless_rack3
     return assert_equal("2", Rack.release[0]) unless rack3?
 

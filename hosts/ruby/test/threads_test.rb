@@ -124,7 +124,7 @@ class ThreadsTest < Minitest::Test
     end
   end
 
-  # The process ends, since the app wants that, but not under those who are in the middle of a request.
+  # The process ends, since the app wants that, but not before requests that have begun are answered.
   %w[exit trap abort kill twice].each do |way|
     define_method(:"test_the_end_of_the_main_thread_by_#{way}_waits_for_requests") do
       serve(4, respawn_interval: "10ms") do |server|
@@ -148,7 +148,7 @@ class ThreadsTest < Minitest::Test
     serve(4) do |server|
       meeting = begin_requests(server, ["/meet/all/4"] * 3)
       last = server.connection
-      # It is on its way when the server is told to stop: the others can only finish if it is still answered.
+      # It is under way when the server gets the order to stop: the others can only finish if it is still answered.
       last.write("GET /meet/all/4 HTTP/1.1\r\nHost: a\r\n")
       assert_equal "fine", server.get("/fine").body
       server.signal(:TERM)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A million mixed requests, half of them with content, half of which their clients give up in the middle: the memory of the
-# worker must be what it was after a quarter of them, within 2 %, no descriptor may be lost, and a worker with nothing to do
-# uses no processor.
+# A million mixed requests, half of them with content, half of which clients abort in the middle: the memory of the worker must
+# be the same as after a quarter of them, within 2 %, no descriptor may be lost, and a worker with nothing to do uses no
+# processor.
 # ruby -Ilib xt/leak.rb; REQUESTS=100000 makes it shorter, THREADS=4 is the number of threads (1; two million requests if more).
 
 require "minitest/autorun"

@@ -1,5 +1,5 @@
-# What apps do while they are loaded and while they answer, when things go wrong. A target is /BEHAVIOUR?NUMBER; every answer repeats
-# the number and says in X-Worker which process gave it. config.ru and app.lua are the same in their languages.
+# Behaviours of apps while they are loaded and while they answer, when things go wrong. A target is /BEHAVIOUR?NUMBER; every
+# answer repeats the number and names the answering process in X-Worker. config.ru and app.lua are the same in their languages.
 
 use v5.36;
 use POSIX ();
@@ -20,7 +20,7 @@ sub wait_for_nothing () {
     return;
 }
 
-# What the app finds there when it is loaded says how that goes.
+# The file there sets how the app is loaded.
 if (open my $in, '<', "$folder/load") {
     chomp(my $word = readline $in);
     die "the app is broken\n"                      if $word eq 'die';
@@ -33,7 +33,7 @@ sub answer ($text) {
     return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $text, 'X-Worker' => $$], [$text]];
 }
 
-# A child of a child, whose parent has ended: it ends by itself, and somebody has to wait for it.
+# A child of a child, whose parent has ended: it ends by itself, and another process has to wait for it.
 sub orphan ($number) {
     my $child = fork // die "fork: $!\n";
     if ($child == 0) {

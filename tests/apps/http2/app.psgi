@@ -1,4 +1,4 @@
-# What clients of HTTP/2 ask for: text about the request, content of any size, whole or in pieces, and an app that takes long.
+# Answers for clients of HTTP/2: text about the request, content of any size, whole or in pieces, and an app that takes long.
 use v5.36;
 
 my $megabytes = 'x' x 2_000_000;

@@ -1,4 +1,4 @@
-# What clients of HTTP/2 ask for: text about the request, content of any size, whole or in pieces, and an app that takes long.
+# Answers for clients of HTTP/2: text about the request, content of any size, whole or in pieces, and an app that takes long.
 # frozen_string_literal: true
 
 MEGABYTES = "x" * 2_000_000

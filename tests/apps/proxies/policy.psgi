@@ -1,4 +1,4 @@
-# Answers with the scheme by which its client has come; below /own it has a policy of its own.
+# Answers with the scheme of its client's request; below /own it has a policy of its own.
 use v5.36;
 
 return sub ($env) {

@@ -1,4 +1,4 @@
--- Answers with what it is told of its client.
+-- Answers with the variables about its client.
 return function(request)
     local variables, told, fields = request.variables, {}, {}
     for _, key in ipairs { "REMOTE_ADDR", "REMOTE_PORT", "scheme", "HTTPS", "HTTP_HOST", "SERVER_PORT" } do

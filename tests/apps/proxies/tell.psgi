@@ -1,4 +1,4 @@
-# Answers with what it is told of its client.
+# Answers with the variables about its client.
 use v5.36;
 
 return sub ($env) {

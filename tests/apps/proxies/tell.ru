@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers with what it is told of its client.
+# Answers with the variables about its client.
 keys = %w[REMOTE_ADDR REMOTE_PORT rack.url_scheme HTTPS HTTP_HOST SERVER_PORT]
 run(lambda do |env|
   fields = env.keys.grep(/\AHTTP_(?:X_FORWARDED|X_REAL_IP|FORWARDED)/).sort.join(",")

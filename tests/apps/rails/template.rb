@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What `rails new` applies to the app that it has generated: the same edits that a developer makes by hand.
+# The changes that `rails new` applies to the app that it has generated: the edits that a developer makes by hand.
 
-# Debian has no package of some gems that a new Gemfile names for development; none of them takes part in serving.
+# Debian has no package of some gems that a new Gemfile names for development; they take no part in serving.
 gsub_file "Gemfile", /^ *gem ['"](?!rails|sqlite3|puma|tzinfo-data)[^\n]*\n/, ""
 append_to_file "Gemfile", <<~RUBY
 
@@ -13,7 +13,7 @@ RUBY
 gsub_file "config/environments/production.rb", /^ *(?:# )?config\.force_ssl = true$/,
           '  config.force_ssl = ENV.key?("FORCE_SSL")'
 
-# What is asked for is of no interest in a log that tests read, what has failed is.
+# In a log that tests read, failures matter, and requests do not.
 gsub_file "config/environments/production.rb", /^ *config\.log_level = .*$/, "  config.log_level = :warn"
 
 source_paths.unshift __dir__

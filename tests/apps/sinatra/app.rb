@@ -7,7 +7,7 @@ require "sinatra/base"
 class App < Sinatra::Base
   enable :sessions
   set :session_secret, "only a test: #{'x' * 64}"
-  # What Sinatra would do for its own server; the server is chosen outside.
+  # As Sinatra would set it for its own server; the server is chosen outside.
   set :lock, false
 
   get("/") { "Hello from Sinatra\n" }

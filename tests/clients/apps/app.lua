@@ -1,4 +1,4 @@
--- What real clients ask for: see app.psgi. OpenSSL's library computes what Lua does not.
+-- Answers for real clients: see app.psgi. OpenSSL's library computes what Lua does not.
 local ffi = require "ffi"
 ffi.cdef [[
     int poll(void *, unsigned long, int);
@@ -29,7 +29,7 @@ local function sum_of(request)
     return ffi.string(sum, 32):gsub(".", function(byte) return ("%02x"):format(byte:byte()) end) .. " " .. size .. "\n"
 end
 
--- What is called when nothing refers to it any more.
+-- Called when nothing refers to it.
 local function at_the_end(call)
     local proxy = newproxy(true)
     getmetatable(proxy).__gc = call
@@ -56,7 +56,7 @@ return function(request)
             out:close()
         end)
         local function next_piece() return ending and piece end
-        -- Compiled code would keep what it refers to.
+        -- Compiled code would keep its references.
         require "jit".off(next_piece)
         return 200, text, next_piece
     end

@@ -1,4 +1,4 @@
-# What real clients ask for. app.ru and app.lua are the same in their languages.
+# Answers for real clients. app.ru and app.lua are the same in their languages.
 #
 #   /            text about the request
 #   /sum         the SHA-256 of the request's content, and its size

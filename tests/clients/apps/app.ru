@@ -1,4 +1,4 @@
-# What real clients ask for: see app.psgi.
+# Answers for real clients: see app.psgi.
 # frozen_string_literal: true
 
 require "digest"

@@ -1,4 +1,5 @@
-# attack.py HOST PORT tls|clear [ACT...]: attacks on a server of HTTP/2, all of them or those. It says of each how the server ended it.
+# attack.py HOST PORT tls|clear [ACT...]: attacks on a server of HTTP/2, all of them or those. It reports how the server ended
+# each of them.
 import itertools
 import socket
 import ssl

@@ -1,6 +1,6 @@
-// client URL CERTIFICATE MEBIBYTES: Go's own client, which chooses HTTP/2 by itself, uploads and downloads so much, sends trailers,
-// has many requests open at once, and cancels some. It says one line for each. Last it asks for something that takes long, which a
-// server may answer while it stops.
+// client URL CERTIFICATE MEBIBYTES: Go's own client, which chooses HTTP/2 by itself, uploads and downloads so much, sends
+// trailers, has many requests open at once, and cancels some. It prints one line for each. Last it sends a request that takes
+// long, which a server may answer while it stops.
 package main
 
 import (

@@ -1,5 +1,5 @@
-# client.py URL CERTIFICATE ACT [ARGUMENT...]: one connection of HTTP/2 by Python's h2, over TLS that believes this certificate or, for
-# http://, in clear text. It does one act and says what came of it.
+# client.py URL CERTIFICATE ACT [ARGUMENT...]: one connection of HTTP/2 by Python's h2, over TLS that trusts this certificate
+# or, for http://, in clear text. It does one act and reports the result.
 import hashlib
 import os
 import socket

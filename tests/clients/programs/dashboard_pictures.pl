@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Renews the pictures of the dashboard in docs/observe/, by `make pictures`: for five minutes, examples/sick.psgi is asked for what a
-# site is asked for, more and less of it, and has a few bad moments.
+# Renews the pictures of the dashboard in docs/observe/, by `make pictures`: for five minutes, examples/sick.psgi gets the
+# requests of a site, more and fewer of them, and has a few bad moments.
 
 use v5.36;
 use FindBin;
@@ -14,7 +14,7 @@ use Test::Chromium;
 use Test::Oribi;
 use Time::HiRes qw(sleep time);
 
-# How long the history is that a page shows at first, in seconds.
+# The length of the history that a page shows at first, in seconds.
 my $HISTORY = 300;
 my $folder  = Test::Oribi::root() . '/docs/observe';
 make_path($folder);
@@ -65,7 +65,7 @@ $browser->wait_until(q{document.getElementById('news').textContent === 'live'});
 $browser->wait_until('before');
 $browser->wait_until(q{/slow/.test(document.getElementById('requests').innerText)});
 
-# The address in the pictures is one that people know.
+# The address in the pictures is a well-known one.
 my $address = sub { $browser->value(q{document.getElementById('host').textContent = '127.0.0.1:9090'}) };
 for my $picture (['light', 1240, 'light'], ['dark', 1240, 'dark'], ['telephone', 360, 'light']) {
     my ($name, $width, $colours) = @$picture;

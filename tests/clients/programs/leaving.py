@@ -1,5 +1,6 @@
-# leaving.py PORT: clients at an encrypted port whose server is about to leave them. When each has begun with what it does, the program says
-# "ready" and waits for a line: the server has been told. Then each goes on, and it says what has become of each.
+# leaving.py PORT: clients at an encrypted port whose server is about to leave them. When each has begun its act, the program
+# prints "ready" and waits for a line: the server has the order. Then each continues, and the program reports the result of
+# each.
 import socket
 import ssl
 import struct

@@ -1,5 +1,5 @@
-# limits.py PORT PROTOCOL SCHEME: a client of HTTP/1 or HTTP/2, over TLS or not, that goes beyond each limit of a server, and says what it is
-# told and what becomes of the connection.
+# limits.py PORT PROTOCOL SCHEME: a client of HTTP/1 or HTTP/2, over TLS or not, that exceeds each limit of a server, and
+# reports the answer and the state of the connection.
 import socket
 import ssl
 import sys

@@ -1,6 +1,7 @@
-// load URL: four clients that ask without a pause, over HTTP/1 and HTTP/2, each on a connection that it keeps, and each with a new
-// connection for every request. For each line on its input it waits until all of them have had three more answers, and says the names of
-// the certificates that those with new connections have seen last. At the end of its input it says what has become of everything.
+// load URL: four clients that ask without a pause, over HTTP/1 and HTTP/2, each on a connection that it keeps, and each with a
+// new connection for every request. For each line on its input it waits until all of them have had three more answers, and
+// prints the names of the certificates that those with new connections have seen last. At the end of its input it prints all
+// results.
 package main
 
 import (
@@ -45,7 +46,7 @@ func (client *client) run(url string, http2, keeps bool, stop *int32) {
 	asker := &http.Client{Transport: transport, Timeout: 60 * time.Second}
 	for number := 0; atomic.LoadInt32(stop) == 0; number++ {
 		path := fmt.Sprintf("/%d", number)
-		// What has content and may not be repeated is not asked again behind the back of this program.
+		// The client library does not repeat requests with content that are not idempotent, so this program sees every failure.
 		response, err := asker.Post(url+path, "text/plain", struct{ io.Reader }{strings.NewReader("content")})
 		var content []byte
 		if err == nil {

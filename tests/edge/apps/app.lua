@@ -1,4 +1,4 @@
--- The behaviours of app.psgi, whose head explains them. LuaJIT's C functions stand in for what Lua does not have.
+-- The behaviours of app.psgi, whose head explains them. LuaJIT's C functions replace the functions that Lua does not have.
 local ffi = require "ffi"
 local oribi = require "oribi"
 ffi.cdef [[
@@ -131,7 +131,7 @@ local function entering(name, work)
     end
 end
 
--- How the boot request is to go, if a test has said so.
+-- The way in which the boot request is answered, if a test has set one.
 local function boot()
     local word = io.open(inside .. "/boot")
     if not word then return answer("booted\n") end
@@ -153,7 +153,7 @@ local function count(_, number)
     return answer("count " .. number .. "\n")
 end
 
--- What the server says of a figure that cannot be.
+-- The server's error for an impossible figure.
 local function misuse(_, _, name, amount, label)
     local odd = { nan = 0 / 0, inf = 1 / 0 }
     local done, why = pcall(oribi.count, name, odd[amount] or tonumber(amount), { [label] = "x" })

@@ -1,14 +1,14 @@
-# What apps do to a server, one behaviour for each path. A target is /BEHAVIOUR?NUMBER&ARGUMENT...; every answer repeats the
-# number and says in X-Worker which process gave it. config.ru and app.lua are the same in their languages.
+# The behaviours of apps, one for each path. A target is /BEHAVIOUR?NUMBER&ARGUMENT...; every answer repeats the number and
+# names the answering process in X-Worker. config.ru and app.lua are the same in their languages.
 
 use v5.36;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
-# Where a request leaves a file with its number for a name when an app has begun with it: that is how a test knows.
+# The folder for a file for each request that an app has begun, named by its number: tests wait for it.
 my $inside = $ENV{ORIBI_TEST_INSIDE};
 
-# What has no end by itself ends in so many seconds, or a failed test would leave it behind.
+# Endless behaviours end after so many seconds, or a failed test would leave processes behind.
 use constant LONG => 60;
 
 sub enter ($number) {
@@ -23,7 +23,7 @@ sub answer ($text, @fields) {
     return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $text, 'X-Worker' => $$, @fields], [$text]];
 }
 
-# The byte at position I is the letter I + NUMBER of the alphabet, which begins anew behind z.
+# The byte at position I is the letter I + NUMBER of the alphabet, which begins again after z.
 sub letters ($number, $length) {
     my $alphabet = join q(), 'a' .. 'z';
     my $first    = $number % 26;
@@ -60,7 +60,7 @@ sub content ($env) {
     return $content;
 }
 
-# One piece, and behind it what it was.
+# One piece, and trailers that describe it.
 sub trailers ($number, $length) {
     return sub ($respond) {
         my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
@@ -69,7 +69,7 @@ sub trailers ($number, $length) {
     };
 }
 
-# What stands behind the content of a request, and the field of the head that has the name of one of these.
+# The trailers after the content of a request, and the field of the head that has the name of one of them.
 sub behind ($env) {
     my @left = @{ $env->{'oribi.trailers'} // ['none', q()] };
     my %values;
@@ -89,7 +89,7 @@ sub stream ($number, $length, $pieces, $fails) {
     };
 }
 
-# How the boot request is to go, if a test has said so.
+# The way in which the boot request is answered, if a test has set one.
 sub boot () {
     open my $in, '<', "$inside/boot" or return answer("booted\n");
     chomp(my $word = readline $in);
@@ -106,7 +106,7 @@ sub count ($number) {
     return answer("count $number\n");
 }
 
-# What the server says of a figure that cannot be.
+# The server's error for an impossible figure.
 sub misuse ($name, $amount, $label) {
     my %odd = (nan => -sin 9**9**9, inf => 9**9**9);
     return answer(eval { Oribi::count($name, $odd{$amount} // $amount, $label => 'x'); 1 } ? "fine\n" : "error: $@");

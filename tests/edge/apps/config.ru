@@ -28,7 +28,7 @@ def loop_for_ever
   nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
 end
 
-# Catastrophic: each further letter doubles the work. The reference keeps newer Rubies from remembering what they have tried.
+# Catastrophic: each further letter doubles the work. The back-reference keeps newer Rubies from memoizing their attempts.
 def match_for_ever
   "#{"a" * 60}b".match?(/^(?:(a+)\1?)+$/)
 end
@@ -41,7 +41,7 @@ def compute_for_ever
   "word".crypt("$6$rounds=999999999$salt$")
 end
 
-# The pieces of a body, and perhaps an error behind them.
+# The pieces of a body, and perhaps an error after them.
 class Pieces
   def initialize(text, pieces, fails)
     @text = text
@@ -81,7 +81,7 @@ def hijack(env, number, length = nil)
   [200, {}, []]
 end
 
-# How the boot request is to go, if a test has said so.
+# The way in which the boot request is answered, if a test has set one.
 def boot
   word = File.read("#{INSIDE}/boot").chomp
   raise "no database" if word == "die"
@@ -99,7 +99,7 @@ def count(number)
   answer("count #{number}\n")
 end
 
-# What the server says of a figure that cannot be.
+# The server's error for an impossible figure.
 def misuse(name, amount, label)
   amount = { "nan" => Float::NAN, "inf" => Float::INFINITY }.fetch(amount) { Float(amount) }
   Oribi.count(name, amount, label.to_sym => "x")
@@ -136,7 +136,7 @@ end
 
 leaked = []
 
-# Those that begin with telling that they are inside.
+# Requests that begin by reporting that they are inside.
 ENTERING = {
   "/mark" => ->(*) {},
   "/sleep" => ->(seconds) { sleep(seconds.to_f) },

@@ -1,4 +1,4 @@
-//! Processes that are killed. What a worker had inside is asked again (`--retry-lost`).
+//! Processes that are killed. The requests of a killed worker are repeated (`--retry-lost`).
 
 use super::Act;
 use crate::scene::{Scene, WORKERS, soon};

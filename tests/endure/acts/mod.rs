@@ -1,4 +1,4 @@
-//! What happens to a server. Each act waits until it is over, and says how often something has happened.
+//! The events of a server. Each act waits until it is over, and returns the number of events.
 
 pub mod deaths;
 pub mod reloads;
@@ -14,6 +14,6 @@ pub struct Act {
     /// Says how often it has happened.
     ///
     /// # Errors
-    /// It does not come to its end.
+    /// The act does not end.
     pub perform: fn(&Scene) -> Result<usize, String>,
 }

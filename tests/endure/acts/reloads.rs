@@ -11,10 +11,9 @@ pub const BY_ORDER: Act = Act { name: "reload by ctl", perform: by_order };
 pub const TEN: Act = Act { name: "ten reloads in a row", perform: ten };
 pub const FAILING: Act = Act { name: "failing reload", perform: failing };
 
-/// Whether the reload that has begun last has ended well, by what the server has said.
+/// Whether the last reload has succeeded, according to the server's log.
 pub fn has_ended(log: &str) -> bool {
-    let of_master =
-        log.rfind("loading the app anew, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());
+    let of_master = log.rfind("reloading the app, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());
     match of_master {
         Some(number) => log.contains(&format!("generation {number} has taken over")),
         None => log.rfind("replacing the workers").is_some_and(|begun| log[begun..].contains("all workers have been replaced")),
@@ -48,11 +47,11 @@ fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));
     scene.signal(Signal::HUP)?;
-    let what = if scene.language == Language::Lua { "the present workers stay" } else { "could not be loaded anew" };
+    let what = if scene.language == Language::Lua { "the current workers stay" } else { "could not be reloaded" };
     let said = scene.says(mark, what);
     scene.site.set_boot(None);
     said?;
-    // A worker that was to be recycled meanwhile has failed, too, and is started again after a pause.
+    // A worker that was to be recycled meanwhile has also failed, and is started again after a pause.
     soon("all workers that there should be", || all_serve(scene).unwrap_or(false))?;
     Ok(1)
 }

@@ -13,13 +13,13 @@ pub const SCALE: Act = Act { name: "scale 3-7-1-3", perform: scale };
 pub const RETIRE: Act = Act { name: "worker told to end", perform: retire };
 pub const REOPEN: Act = Act { name: "logs opened again", perform: reopen };
 
-/// How many workers one act waits for.
+/// The number of workers that one act waits for.
 const RECYCLED: usize = 3;
 
-/// What the server counts of the workers that it has replaced because they had answered or lived enough.
+/// The server's count of the workers that it has replaced after their share of requests or time.
 const COUNTERS: [&str; 2] = ["workers_ended_requests", "workers_ended_lifetime"];
 
-/// How many workers the server has recycled, by its own counters, which outlive upgrades.
+/// The number of workers that the server has recycled, by its own counters, which outlive upgrades.
 pub fn recycled(scene: &Scene) -> Result<usize, String> {
     let status = scene.order("status")?;
     let count = |name: &str| {

@@ -14,7 +14,7 @@ fn before(scene: &Scene) -> Result<(u32, u32), String> {
     children(starter).into_iter().max().map(|first| (starter, first)).ok_or_else(|| "there is no server".to_owned())
 }
 
-/// The next server says where it listens, and is the one that gets orders.
+/// The next server reports its address, and gets the orders.
 fn next_serves(scene: &Scene, mark: u64) -> Result<usize, String> {
     scene.says(mark, "listening on")?;
     let pid = format!("\"pid\":{},", scene.first().ok_or("there is no server")?);
@@ -29,7 +29,7 @@ fn hup(scene: &Scene) -> Result<usize, String> {
     next_serves(scene, mark)
 }
 
-/// The server that is told to stop has time until it does (`--shutdown-delay`), and a reload is asked for in that time.
+/// The server that gets the order to stop delays it (`--shutdown-delay`), and a reload is asked for in that time.
 fn reload_in_drain(scene: &Scene) -> Result<usize, String> {
     let ((starter, before), mark) = (before(scene)?, scene.mark());
     send(starter, Signal::HUP);

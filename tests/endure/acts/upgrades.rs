@@ -15,7 +15,7 @@ pub const UNDER_PRESSURE: Act = Act { name: "upgrade with a queue", perform: und
 pub const WITH_RELOAD: Act = Act { name: "upgrade and reload", perform: with_reload };
 pub const FAILING: Act = Act { name: "failing upgrade", perform: failing };
 
-/// How many requests run or wait at the upgrade.
+/// The number of requests that run or wait at the upgrade.
 const WAITING: u64 = 12;
 
 /// The process that leads the server: below the guardian, or the first process itself.
@@ -75,7 +75,7 @@ fn under_pressure(scene: &Scene) -> Result<usize, String> {
     done
 }
 
-/// The app is loaded anew while the new server starts.
+/// The app is loaded again while the new server starts.
 fn with_reload(scene: &Scene) -> Result<usize, String> {
     upgraded(scene, || {
         scene.signal(Signal::HUP)?;
@@ -90,7 +90,7 @@ fn with_reload(scene: &Scene) -> Result<usize, String> {
 fn failing(scene: &Scene) -> Result<usize, String> {
     let mark = scene.mark();
     scene.site.set_boot(Some("die"));
-    let said = scene.signal(Signal::USR2).and_then(|()| scene.says(mark, "so this one serves on"));
+    let said = scene.signal(Signal::USR2).and_then(|()| scene.says(mark, "so this one keeps serving"));
     scene.site.set_boot(None);
     said.map(|()| 1)
 }

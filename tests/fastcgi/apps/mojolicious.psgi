@@ -27,7 +27,7 @@ post '/echo' => sub ($c) { $c->render(data => $c->req->body) };
 post '/form' => sub ($c) { $c->render(text => 'Hello, ' . $c->param('name') . "!\n") };
 get '/download/:bytes' => sub ($c) { $c->render(data => pattern($c->param('bytes'))) };
 
-# Sends a piece, and the second one when somebody writes to the pipe that the query names.
+# Sends a piece, and the second one when the pipe that the query names gets a byte.
 get '/pieces' => sub ($c) {
     my $gate = $c->param('gate');
     $c->res->headers->content_type('text/plain');
@@ -71,7 +71,7 @@ get '/authorizer' => sub ($c) {
 
 my $app = app->start;
 builder {
-    # What the server makes of requests must be what PSGI says.
+    # The environment of requests must follow PSGI.
     enable 'Lint';
     $app;
 };

@@ -22,7 +22,7 @@ local answers = {
     ["/form"] = function(request)
         return 200, text, "Hello, " .. oribi.parse_form(request:read("a")).name .. "!\n"
     end,
-    -- Sends a piece, and the second one when somebody writes to the pipe that the query names.
+    -- Sends a piece, and the second one when the pipe that the query names gets a byte.
     ["/pieces"] = function(request)
         local gate = oribi.parse_form(request.query).gate
         return 200, text, coroutine.wrap(function()

@@ -28,7 +28,7 @@ module Behind
     post("/form") { "Hello, #{params[:name]}!\n" }
     get("/download/:bytes") { (PERIOD * (1 + (params[:bytes].to_i / 251)))[0, params[:bytes].to_i] }
 
-    # Sends a piece, and the second one when somebody writes to the pipe that the query names.
+    # Sends a piece, and the second one when the pipe that the query names gets a byte.
     get "/pieces" do
       stream do |out|
         out << "first\n"
@@ -62,6 +62,6 @@ module Behind
   end
 end
 
-# What the server makes of requests must be what Rack says.
+# The environment of requests must follow Rack.
 use Rack::Lint
 run Behind::Sinatra

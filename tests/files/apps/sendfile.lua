@@ -1,4 +1,4 @@
--- Names the file that stands in the query: /sendfile or /accel, or /stream for the first, piece by piece.
+-- Names the file in the query: /sendfile or /accel, or /stream for the first, piece by piece.
 local field_of = { ["/sendfile"] = "X-Sendfile", ["/stream"] = "X-Sendfile", ["/accel"] = "X-Accel-Redirect" }
 
 return function(request)

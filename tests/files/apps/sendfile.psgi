@@ -1,4 +1,4 @@
-# Names files: the path of a request is /KIND/REST. What is named stands in the query, as it is.
+# Names files: the path of a request is /KIND/REST. The query is the name, as it is.
 use v5.36;
 
 my %field_of = (sendfile => 'X-Sendfile', accel => 'X-Accel-Redirect');

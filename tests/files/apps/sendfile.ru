@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Rack::Sendfile names the files of Rack::Files: /files/NAME is NAME in FILES. /steered tells what a client could make of that.
+# Rack::Sendfile names the files of Rack::Files: /files/NAME is NAME in FILES. /steered shows the effect of a client's fields
+# on that.
 require "rack"
 
 use Rack::Sendfile, ENV.fetch("SENDFILE_TYPE", nil), [[ENV.fetch("FILES"), "/internal"]]

@@ -1,4 +1,4 @@
--- Answers each request with its path, this version of the app, the pod, and what was sent or asked for.
+-- Answers each request with its path, this version of the app, the pod, and the content that was sent or requested.
 local function first_line(path)
     local file = assert(io.open(path))
     local line = file:read("l")

@@ -1,4 +1,4 @@
-# Answers each request with its path, this version of the app, the pod, and what was sent or asked for.
+# Answers each request with its path, this version of the app, the pod, and the content that was sent or requested.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers each request with its path, this version of the app, the pod, and what was sent or asked for.
+# Answers each request with its path, this version of the app, the pod, and the content that was sent or requested.
 require "socket"
 
 version = File.read("/srv/version").chomp

@@ -13,7 +13,8 @@ use Test::More          ();
 # Names such as auth.example.com are of this machine.
 @LWP::Protocol::http::EXTRA_SOCK_OPTS = (PeerAddr => '127.0.0.1');
 
-# Test::Browser->new(URL, OTHER...): a browser for the application at URL, which has no slash at its end; it may be at other URLs, too.
+# Test::Browser->new(URL, OTHER...): a browser for the application at URL, which has no slash at its end; it may also be at
+# other URLs.
 sub new ($class, $url, @others) {
     my $self = $class->SUPER::new(keep_alive => 4, timeout => 120, autocheck => 1, strict_forms => 1, agent => 'Test::Browser');
     $self->{start}  = $url;
@@ -27,7 +28,7 @@ sub visit ($self, $path) {
     return $self->get("$self->{start}$path");
 }
 
-# Fills in the form that has these fields, and sends it; `button` names what is clicked. A field for a file takes the path of one.
+# Fills in the form that has these fields, and sends it; `button` names the button. A field for a file takes the path of one.
 sub send_form ($self, %fields) {
     my $button = delete $fields{button};
     my $form   = $self->form_with_fields(keys %fields) // croak 'no form has the fields ' . join ', ', sort keys %fields;
@@ -45,7 +46,7 @@ sub status_of ($self, $url) {
     return $self->get($url)->code;
 }
 
-# A test that is passed if the present page has a text.
+# A test that is passed if the current page has a text.
 sub shows ($self, $pattern, $name) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     return 1 if Test::More::ok($self->content =~ $pattern, $name);

@@ -8,7 +8,7 @@ use Time::HiRes qw(sleep);
 
 my $count = 0;
 
-# Test::Cgroup->new(MIB): of either generation of cgroups, whichever has the memory of this machine.
+# Test::Cgroup->new(MIB): of either generation of cgroups, the one that has the memory of this machine.
 sub new ($class, $limit) {
     my $second = -e '/sys/fs/cgroup/cgroup.controllers';
     my $top    = $second ? '/sys/fs/cgroup' : '/sys/fs/cgroup/memory';
@@ -17,7 +17,7 @@ sub new ($class, $limit) {
     mkdir $path or croak "$path: $!";
     my $self = bless { path => $path, owner => $$ }, $class;
     _write("$path/" . ($second ? 'memory.max' : 'memory.limit_in_bytes'), $limit * 2**20);
-    # Only the second generation can be told not to swap everywhere.
+    # Only the second generation can turn swapping off everywhere.
     _write("$path/memory.swap.max", 0) if -e "$path/memory.swap.max";
     return $self;
 }
@@ -25,7 +25,7 @@ sub new ($class, $limit) {
 # A process that writes its number there is inside, with all that it starts.
 sub door ($self) { return "$self->{path}/cgroup.procs" }
 
-# How many processes the kernel has killed in it.
+# The number of processes that the kernel has killed in it.
 sub killed ($self) {
     for my $file (qw(memory.events memory.oom_control)) {
         open my $in, '<', "$self->{path}/$file" or next;

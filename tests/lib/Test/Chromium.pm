@@ -1,7 +1,7 @@
 package Test::Chromium;
 
-# Chromium without a window, for a test that looks at a page as people do. It is steered by its DevTools protocol, over two pipes:
-# messages in JSON, each with a zero byte behind it.
+# Chromium without a window, for a test that looks at a page as people do. It is steered by its DevTools protocol, over two
+# pipes: messages in JSON, each with a zero byte after it.
 
 use v5.36;
 use Carp         qw(croak);
@@ -13,7 +13,7 @@ use MIME::Base64 qw(decode_base64);
 use POSIX        ();
 use Time::HiRes  qw(sleep time);
 
-# Seconds for whatever is waited for.
+# The timeout of every wait, in seconds.
 my $PATIENCE = 60;
 my $json     = JSON::PP->new->utf8->allow_nonref;
 
@@ -47,13 +47,13 @@ sub DESTROY ($self) {
     return;
 }
 
-# A copy of a descriptor that stands in nobody's way.
+# A copy of a descriptor with a number that is not needed otherwise.
 sub above_4 ($descriptor) {
     my $copy = POSIX::dup($descriptor) // POSIX::_exit(1);
     return $copy > 4 ? $copy : above_4($descriptor);
 }
 
-# What `$ask` returns as soon as it is true.
+# The result of `$ask` as soon as it is true.
 sub wait_for ($self, $what, $ask) {
     my $until = time + $PATIENCE;
     while (time < $until) {
@@ -70,7 +70,7 @@ sub call ($self, $method, %parameters) {
     my %message = (id => $number, method => $method, params => \%parameters);
     $message{sessionId} = $self->{session} if $self->{session};
     print { $self->{to} } $json->encode(\%message), "\0";
-    # It may go on telling of other things without ever answering.
+    # It may keep sending other events without ever answering.
     my $until  = time + $PATIENCE;
     my $answer = $self->next_message;
     until (($answer->{id} // 0) == $number) {
@@ -112,13 +112,13 @@ sub wait_until ($self, $expression) {
     return scalar $self->wait_for("page where $expression", sub { $self->value($expression) });
 }
 
-# What has happened since the browser was started: the parameters of all events with this name.
+# The events since the start of the browser: the parameters of all with this name.
 sub events ($self, $name) {
     $self->value('0');
     return map { $_->{params} } grep { $_->{method} eq $name } $self->{events}->@*;
 }
 
-# What a page has complained of.
+# The errors of a page.
 sub complaints ($self) {
     my @thrown = map { $_->{exceptionDetails}{exception}{description} // $_->{exceptionDetails}{text} } $self->events('Runtime.exceptionThrown');
     my @said   = map { join q( ), map { $_->{value} // $_->{description} } $_->{args}->@* } $self->events('Runtime.consoleAPICalled');
@@ -130,7 +130,7 @@ sub requests ($self) {
     return map { $_->{request}{url} } $self->events('Network.requestWillBeSent');
 }
 
-# Has the window so many pixels, and the colours that people prefer: light or dark.
+# Sets the size of the window in pixels, and the colours that users prefer: light or dark.
 sub look ($self, $width, $height, $colours = 'light') {
     $self->call('Emulation.setDeviceMetricsOverride', width => $width, height => $height, deviceScaleFactor => 1, mobile => JSON::PP::false);
     $self->call('Emulation.setEmulatedMedia', features => [{ name => 'prefers-color-scheme', value => $colours }]);

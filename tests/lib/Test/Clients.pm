@@ -41,7 +41,7 @@ sub start_for_clients ($app, @arguments) {
     };
 }
 
-# What a command prints, complaints included; with its status if it fails.
+# The output of a command, including errors; with its status if it fails.
 sub output_of (@command) {
     open my $pipe, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'sh', @command or croak "$command[0]: $!";
     local $/ = undef;
@@ -59,7 +59,7 @@ sub go_program ($name) {
     return "$folder/$name";
 }
 
-# conversation(SITE, SCHEME, ACT...): what the client in Python says after an act, without the line end.
+# conversation(SITE, SCHEME, ACT...): the output of the client in Python after an act, without the line end.
 sub conversation ($site, $scheme, @act) {
     return output_of('/usr/bin/python3', "$programs/client.py", $site->{$scheme}, $site->{certificate}, @act) =~ s/\n\z//r;
 }
@@ -72,7 +72,7 @@ sub numbered_sum ($count) {
     return $sum->hexdigest;
 }
 
-# All processes of a server but the first: how many descriptors they have open, and how many KiB of memory that is no file's.
+# All processes of a server but the first: how many descriptors they have open, and how many KiB of memory that is not a file's.
 sub resources ($oribi) {
     my ($descriptors, $memory) = (0, 0);
     my @processes = Test::Oribi::children($oribi->pid);

@@ -25,7 +25,7 @@ sub new ($class, @files) {
 
 sub url ($self) { return ($self->{files}->@* ? 'https' : 'http') . "://127.0.0.1:$self->{port}" }
 
-# Starts it, at the same port as before. What it had accepted then stays.
+# Starts it, at the same port as before. It keeps the spans that it had accepted.
 sub start ($self) {
     pipe my $reader, my $writer or croak "pipe: $!";
     $self->{process} = fork // croak "fork: $!";
@@ -37,7 +37,7 @@ sub start ($self) {
         my $program = Test::Oribi::root() . '/target/tools/bin/collector';
         exec $program, "127.0.0.1:$self->{port}", $self->{files}->@* or POSIX::_exit(127);
     }
-    # It ends when this is closed, by whatever end of the test.
+    # It ends when this is closed, however the test ends.
     $self->{writer} = $writer;
     close $reader or croak "pipe: $!";
     $self->wait_for('collector', sub { $self->content('said') =~ /^ready$/m });

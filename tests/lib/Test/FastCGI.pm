@@ -10,7 +10,7 @@ use Socket     qw(SHUT_WR);
 
 our @EXPORT_OK = qw(record begin_record parameters pairs_of stream);
 
-# How long nothing may come from a server that owes something.
+# The time for which a server that owes a response may send nothing.
 use constant PATIENCE => 60;
 
 # Types of records, roles and statuses (section 8). The streams have other names there, which are Perl's own.
@@ -95,7 +95,7 @@ sub open_request ($self, $id, $uri, %option) {
     return $self->send_bytes(begin_record($id, @begin) . stream(PARAMS, $id, $pairs) . stream(INPUT, $id, $content));
 }
 
-# What has come for a request: a hash with
+# The data received for a request: a hash with
 #   stdout, stderr   all bytes of these streams
 #   head, body       the parts of stdout
 #   status           of the head; 200 if it says none
@@ -144,16 +144,16 @@ sub closed ($self) {
     return $self->{ended};
 }
 
-# Closes the connection, whatever is open on it.
+# Closes the connection, also with open requests.
 sub close ($self) { return close $self->{socket} }    ## no critic (ProhibitBuiltinHomonyms)
 
-# Sends and receives what can be sent and received; false when the connection has ended or nothing happens any more.
+# Sends and receives what can be sent and received; false when the connection has ended or nothing more happens.
 sub _turn ($self) {
     return 0 if $self->{ended};
     my $writing = length $self->{out} ? $self->{select} : undef;
     my ($readable, $writable) = IO::Select->select($self->{select}, $writing, undef, PATIENCE) or return 0;
     if (@{$writable}) {
-        # If the server has closed, what it has said before can still be read.
+        # If the server has closed, its earlier output can still be read.
         local $SIG{PIPE} = 'IGNORE';
         my $sent = syswrite $self->{socket}, $self->{out};
         if   (defined $sent)          { substr $self->{out}, 0, $sent, '' }

@@ -15,7 +15,7 @@ sub content_of ($file) {
     return scalar <$in> // q{};
 }
 
-# Writes a file anew.
+# Writes a file again.
 sub write_file ($file, $content) {
     open my $out, '>:raw', $file or croak "$file: $!";
     print {$out} $content;
@@ -23,7 +23,7 @@ sub write_file ($file, $content) {
     return;
 }
 
-# Writes behind the end of a file.
+# Writes after the end of a file.
 sub append_file ($file, $content) {
     open my $out, '>>:raw', $file or croak "$file: $!";
     print {$out} $content;

@@ -13,14 +13,14 @@ use File::Temp ();
 use JSON::PP   ();
 use Test::Command qw(write_file);
 
-# Where the packages have put what is to be read.
+# The folder of the packages' own files.
 use constant SHARE => '/usr/share/lemonldap-ng';
 
 # Test::LemonLDAP->new(PORT, SCHEME): a new one, whose addresses have this port and scheme.
 sub new ($class, $port, $scheme = 'http') {
     my $self   = bless { folder => File::Temp->newdir }, $class;
     my $folder = "$self->{folder}";
-    # Servers may run as somebody else.
+    # Servers may run as another user.
     chmod 0755, $folder or die "$folder: $!";
     for my $name (qw(conf cache sessions/lock psessions/lock notifications run)) {
         make_path("$folder/$name");
@@ -35,7 +35,7 @@ sub new ($class, $port, $scheme = 'http') {
     return $self;
 }
 
-# What leads its programs to the configuration and their complaints to standard error.
+# The settings that lead its programs to the configuration and their errors to standard error.
 sub environment ($self) {
     return (
         LLNG_DEFAULTCONFFILE => "$self->{folder}/lemonldap-ng.ini",
@@ -43,14 +43,14 @@ sub environment ($self) {
     );
 }
 
-# Where a server may put its socket.
+# The folder for the socket of a server.
 sub run_folder ($self) { return "$self->{folder}/run" }
 
 # An app that is all three hosts.
 sub app ($self) { return "$self->{folder}/app.psgi" }
 
-# What nginx needs in its http block to serve the three hosts with the packages' own FastCGI app, which is at UPSTREAM, as the
-# files in /etc/lemonldap-ng do it.
+# The http block of nginx to serve the three hosts with the packages' own FastCGI app, which is at UPSTREAM, as the files in
+# /etc/lemonldap-ng do it.
 sub nginx_hosts ($self, $upstream) {
     my $share = SHARE;
     my $pass  = <<~'NGINX';

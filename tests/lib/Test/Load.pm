@@ -7,7 +7,7 @@ use v5.36;
 use IO::Select  ();
 use Time::HiRes qw(time);
 
-# How long nothing may happen on any connection.
+# The longest time without any event on any connection.
 use constant PATIENCE => 60;
 
 # Test::Load->new(SERVER, PATH, COUNT): COUNT connections to SERVER that ask for PATH.
@@ -17,7 +17,7 @@ sub new ($class, $server, $path, $count) {
     return $self;
 }
 
-# How many whole answers came.
+# The number of whole answers that arrived.
 sub answers ($self) { return $self->{answers} }
 
 # Of each connection that ended without the answer that it waited for: the content of the answer before, or undef.
@@ -26,14 +26,14 @@ sub lost ($self) { return @{ $self->{lost} } }
 # Answers that were not a 200.
 sub refused ($self) { return $self->{refused} // 0 }
 
-# Goes on until COUNT more answers came. A connection that the server closes is opened anew.
+# Goes on until COUNT more answers arrived. A connection that the server closes is opened again.
 sub run ($self, $count) {
     my $goal = $self->{answers} + $count;
     $self->_turn(1) while $self->{answers} < $goal;
     return;
 }
 
-# Goes on until the server has closed every connection; none is opened anew.
+# Goes on until the server has closed every connection; none is opened again.
 sub run_out ($self) {
     $self->_turn(0) while $self->{select}->count;
     return;
@@ -62,7 +62,7 @@ sub _close ($self, $socket, $again) {
     return;
 }
 
-# Reads what has come on any connection.
+# Reads the received bytes of any connection.
 sub _turn ($self, $again) {
     my @ready = $self->{select}->can_read(PATIENCE) or die "no answer on any connection\n";
     for my $socket (@ready) {
@@ -83,7 +83,7 @@ sub _turn ($self, $again) {
     return;
 }
 
-# Head and content of an answer that has come whole; nothing otherwise.
+# Head and content of an answer that has arrived whole; nothing otherwise.
 sub _answer ($received) {
     my $end = index $received, "\r\n\r\n";
     return if $end < 0;

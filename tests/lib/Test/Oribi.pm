@@ -1,9 +1,10 @@
 package Test::Oribi;
 
-# Starts the built `oribi` for a test, and ends whatever is still running when the test ends.
+# Starts the built `oribi` for a test, and ends the remaining processes when the test ends.
 #
-# With ORIBI_TEST_TLS=on, servers that are started on a TCP port have an encrypted address as well, and that is what `url` gives: then
-# curl, which chooses HTTP/2 there, and browsers talk to them over TLS. They are told by their environment to believe the certificate.
+# With ORIBI_TEST_TLS=on, servers that are started on a TCP port have an encrypted address as well, and that is what `url`
+# gives: then curl, which chooses HTTP/2 there, and browsers talk to them over TLS. Their environment makes them trust the
+# certificate.
 
 use v5.36;
 use Carp           qw(croak);
@@ -17,7 +18,7 @@ use POSIX          qw(WNOHANG);
 use Test::Certificate;
 use Time::HiRes    qw(sleep time);
 
-# How long a server may take to start or to stop before the test gives up: far longer than it needs on a busy machine.
+# The time that a server may take to start or to stop before the test gives up: far longer than it needs on a busy machine.
 use constant PATIENCE => 120;
 
 # The top folder of the repository.
@@ -26,7 +27,7 @@ sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
 # The command, given by ORIBI for another build than the one in target/bin.
 sub command { return $ENV{ORIBI} // root() . '/target/bin/oribi' }
 
-# Which build that is: `release` or `debug`. A make that shall build nothing wants BUILT to be that.
+# The kind of that build: `release` or `debug`. A make that must not build needs BUILT to be the same.
 sub built () {
     open my $in, '<', root() . '/target/bin/built' or croak "target/bin/built: $!";
     chomp(my $built = <$in>);
@@ -36,7 +37,7 @@ sub built () {
 # Whether clients come over TLS where they can.
 sub over_tls () { return ($ENV{ORIBI_TEST_TLS} // 'off') eq 'on' }
 
-# The file of a certificate and its key, which the clients of this process believe.
+# The file of a certificate and its key, which the clients of this process trust.
 sub believed () {
     state $folder = File::Temp->newdir;
     state $file   = certificate('oribi', "$folder/certificate");
@@ -131,7 +132,7 @@ sub scheme ($encrypted = over_tls()) { return $encrypted ? 'https' : 'http' }
 # The port in this address.
 sub url_port ($self) { return $self->{encrypted} // $self->{port} }
 
-# The address in the form that nginx wants behind `server`.
+# The address in the form that nginx wants after `server`.
 sub upstream ($self) { return $self->{socket} ? "unix:$self->{socket}" : "127.0.0.1:$self->{port}" }
 
 # A new connection, or undef if the server takes none.
@@ -140,14 +141,15 @@ sub connection ($self) {
     return IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $self->{port});
 }
 
-# How many connections to its TCP port the kernel remembers, open ones and those that were closed within the last minute.
+# The number of connections to its TCP port that the kernel remembers, open ones and those that were closed within the last
+# minute.
 sub connections ($self) {
     my $port = sprintf '%04X', $self->{port};
     my %other;
     open my $in, '<', '/proc/net/tcp' or croak "/proc/net/tcp: $!";
     while (my $line = readline $in) {
         my (undef, $local, $remote) = split q( ), $line;
-        # Both ends are here, of those that are open.
+        # Open connections have both ends here.
         $other{$remote} = 1 if $local  =~ /:$port\z/ && $remote !~ /:0000\z/;
         $other{$local}  = 1 if $remote =~ /:$port\z/;
     }

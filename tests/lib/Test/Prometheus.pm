@@ -1,6 +1,6 @@
 package Test::Prometheus;
 
-# A Prometheus that scrapes a server, for a test that asks it what it makes of that.
+# A Prometheus that scrapes a server, for a test that queries its results.
 #
 # It asks twice a second, but has five seconds of patience, which a busy machine may need: ten targets, all of which are the
 # same server, are asked every five seconds each, at moments that Prometheus spreads over these.
@@ -17,8 +17,8 @@ use Time::HiRes  qw(sleep time);
 my $PATIENCE = 60;
 my $WATCHERS = 10;
 
-# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path behind the
-# port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
+# Test::Prometheus->new(PLACE, RULES, OPTIONS...): scrapes /metrics at this port of 127.0.0.1 for the job oribi, or the path
+# after the port, as in 5000/stats; and evaluates these rules. It is started with these options besides.
 sub new ($class, $place, $rules, @options) {
     my ($target, $path) = split /(?=\/)/, $place, 2;
     $path //= '/metrics';
@@ -70,7 +70,7 @@ sub wait_for ($self, $what, $condition) {
     return;
 }
 
-# What the interface says to a path with parameters.
+# The answer of the interface to a path with parameters.
 sub ask ($self, $path, %parameters) {
     my $query = $self->{client}->www_form_urlencode(\%parameters);
     my $answer = $self->{client}->get("http://127.0.0.1:$self->{port}/api/v1/$path?$query");

@@ -39,7 +39,7 @@ sub _nghttpx ($class, $server, $port) {
 }
 
 sub _configuration ($folder, $port, $upstream) {
-    # As root nginx would hand its work to another user, who may not enter the temporary folder.
+    # As root nginx would hand its work to another user, which may not enter the temporary folder.
     my $user = $> == 0 ? 'user root;' : '';
     my $pass = <<~'NGINX';
         proxy_pass http://oribi;

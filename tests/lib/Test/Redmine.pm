@@ -22,7 +22,7 @@ sub new ($class) {
     }
     write_file("$place/config/database.yml", "production:\n  adapter: sqlite3\n  database: $self->{folder}/redmine.sqlite3\n");
     write_file("$place/config/secret_key.txt", 'only a test' x 8);
-    # ImageMagick by itself wants Helvetica. This font comes with Request Tracker.
+    # ImageMagick by itself wants Helvetica. This font is part of Request Tracker.
     write_file("$place/config/configuration.yml", "default:\n  minimagick_font_path: /usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf\n");
     # Debian's Gemfile takes the database's gem from the configuration of the machine's Redmine, if that is set up.
     write_file("$root/Gemfile", content_of("$root/Gemfile") =~ s{/usr/share/redmine/}{$root/}gr);
@@ -45,10 +45,10 @@ sub leave_files_to_server ($self) {
     return;
 }
 
-# Where these files are.
+# The folder of these files.
 sub files ($self) { return $self->root . '/instances/default/files' }
 
-# What it has written into its log.
+# The content of its log.
 sub log_text ($self) { return content_of($self->root . '/instances/default/log/production.log') }
 
 # A file with a database that Redmine has set up.

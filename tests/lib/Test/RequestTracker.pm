@@ -32,7 +32,7 @@ sub _new_database ($self) {
     return content_of("$self->{folder}/rt.sqlite3");
 }
 
-# What leads RT to its configuration.
+# The settings that lead RT to its configuration.
 sub environment ($self) {
     return (RT_SITE_CONFIG => "$self->{folder}/RT_SiteConfig.pm", RT_SITE_CONFIG_DIR => "$self->{folder}/none");
 }

@@ -43,7 +43,7 @@ sub nginx_for ($site) {
         NGINX
 }
 
-# Sends BYTES as they are, and returns all that comes back until the server closes the connection.
+# Sends BYTES as they are, and returns the response until the server closes the connection.
 sub raw_request ($server, $bytes) {
     my $connection = $server->connection // die "no connection: $!";
     print {$connection} $bytes;

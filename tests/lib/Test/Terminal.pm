@@ -1,7 +1,7 @@
 package Test::Terminal;
 
-# A terminal for a program that draws: it keeps what stands in each of its cells, as far as the programs of this repository move the
-# cursor and choose colours, and can draw that as an SVG.
+# A terminal for a program that draws: it keeps the content of each of its cells, as far as the programs of this repository move
+# the cursor and choose colours, and can draw that as an SVG.
 
 use v5.36;
 use Carp        qw(croak);
@@ -11,7 +11,7 @@ use IO::Select  ();
 use POSIX       ();
 use Time::HiRes qw(time);
 
-# Seconds for whatever is waited for.
+# The timeout of every wait, in seconds.
 my $PATIENCE = 60;
 
 # The colours that have names in SVGs here, by their numbers; the others are drawn as text.
@@ -76,7 +76,7 @@ sub wait_until ($self, $like) {
     return 1;
 }
 
-# Takes what the program has written. False if nothing comes until then, or it has ended.
+# Takes the program's output. False if nothing arrives until then, or it has ended.
 sub listen ($self, $until) { ## no critic (ProhibitBuiltinHomonyms)
     IO::Select->new($self->{pty})->can_read($until - time) or return 0;
     sysread $self->{pty}, $self->{bytes}, 1 << 16, length $self->{bytes} or return 0;
@@ -89,7 +89,7 @@ sub clear ($self) {
     return;
 }
 
-# Does what the bytes say that are there as a whole.
+# Carries out all complete sequences.
 sub obey ($self) {
     while (length $self->{bytes}) {
         if ($self->{bytes} =~ s/\A\e\[([?\d;]*)([A-Za-z])//) { $self->order($1, $2) }
@@ -139,7 +139,7 @@ sub dress ($self, @numbers) {
     return;
 }
 
-# A character at the cursor. What is beside the window is not seen.
+# A character at the cursor. Characters outside of the window are not seen.
 sub put ($self, $character) {
     my $line = $self->{cells}[$self->{row}];
     $line->[$self->{column}] = [$character, $self->{style}] if $line && $self->{column} < $self->{columns};
@@ -180,7 +180,7 @@ sub line ($self, $row) {
         my $fill   = $colour ? qq{ fill="$colour"} : q();
         my $weight = $how->{bold} ? ' font-weight="bold"' : q();
 
-        # Each word has its place, whatever font there is.
+        # Each word has its place, with any font.
         while ($text =~ /(\S+)/g) {
             my ($place, $length) = ($x + $WIDTH * $-[1], $WIDTH * length $1);
             push @drawn, qq{<text x="$place" y="$base" textLength="$length"$fill$weight>@{[escaped($1)]}</text>};

@@ -1,7 +1,8 @@
-# readers.py PLAIN TLS COUNT SECONDS RAMP: so many clients that each take 20 KB/s of a response of 5 MB, for so many seconds, and begin
-# within RAMP seconds. They come over HTTP/1.1 and HTTP/2, each with and without TLS (the ports PLAIN and TLS), for bodies that the app
-# streams and bodies that it returns whole. A tenth of them then takes the rest as fast as it can. Every byte is compared. The last line
-# says how many were served, how many have all, the fewest bytes that one has, and how many were wrong or lost.
+# readers.py PLAIN TLS COUNT SECONDS RAMP: so many clients that each take 20 KB/s of a response of 5 MB, for so many seconds,
+# and begin within RAMP seconds. They use HTTP/1.1 and HTTP/2, each with and without TLS (the ports PLAIN and TLS), for bodies
+# that the app streams and bodies that it returns whole. A tenth of them then takes the rest as fast as it can. Every byte is
+# compared. The last line has the number of served readers, of those that have all bytes, the fewest bytes of one, and the
+# number of wrong or lost ones.
 import heapq
 import re
 import socket
@@ -127,7 +128,7 @@ class Http2(Reader):
             content, self.rest = self.rest[9 : 9 + length], self.rest[9 + length :]
             if kind == HEADERS and self.head is None:
                 self.head = content
-                # :status 200 of the static table, behind the size of the dynamic one.
+                # :status 200 of the static table, after the size of the dynamic one.
                 if content.lstrip(b"\x20")[0] != 0x88:
                     raise Wrong(f"status {content[:1].hex()}")
             elif kind == DATA:

@@ -1,4 +1,4 @@
-//! A collector that answers what a test wants, and keeps what it has taken.
+//! A collector that gives the answers of a test, and keeps the accepted spans.
 
 use oribi_otlp::wire::{Fields, Value};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ pub struct Span {
     pub is_error: bool,
 }
 
-/// What has come in one request that was taken.
+/// The content of one request that was accepted.
 #[derive(Debug, Default)]
 struct Seen {
     answers: VecDeque<String>,
@@ -106,7 +106,7 @@ impl Drop for Collector {
     }
 }
 
-/// Answers one request; `None`: the connection is over.
+/// Answers one request; `None` if the connection is over.
 fn attend(mut stream: &TcpStream, seen: &Mutex<Seen>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut fields, mut length) = (Vec::new(), 0);

@@ -50,7 +50,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The shortest cycle through each edge, if there is one. Each cycle is listed once, short ones first, and starts with the
-    /// name that comes first in the alphabet.
+    /// first name in the alphabet.
     fn cycles(&self) -> Vec<Vec<String>> {
         let mut cycles = BTreeSet::new();
         for (from, targets) in &self.edges {

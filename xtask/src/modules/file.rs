@@ -10,7 +10,7 @@ pub type Path = Vec<String>;
 pub struct File {
     /// The modules in files of their own: `mod name;`.
     pub children: Vec<String>,
-    /// The names that `use` imports, and the paths that they stand for.
+    /// The names that `use` imports, and their paths.
     pub imports: Vec<(String, Path)>,
     /// The paths that start with `crate`, `self` or `super`, and those of `use`, each with its line.
     pub paths: Vec<(Path, usize)>,
@@ -52,7 +52,7 @@ fn is_for_tests(attribute: &[Token]) -> bool {
     matches!(words[..], ["test"] | ["cfg", "(", "test", ..] | ["cfg", "(", "all", "(", "test", ..])
 }
 
-/// The tokens behind the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
+/// The tokens after the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some(token) = tokens.first() {
         match token.text.as_str() {
@@ -166,7 +166,7 @@ impl Parser<'_> {
     /// `use a::{b, c as d};`
     fn import(&mut self) {
         self.skip(1);
-        // `use<'a>` in a type is no import.
+        // `use<'a>` in a type is not an import.
         if self.text(0) != "<" {
             let end = self.tokens.iter().position(|token| token.text == ";").unwrap_or(self.tokens.len());
             let (tree, rest) = self.tokens.split_at(end);

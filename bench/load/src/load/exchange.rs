@@ -1,4 +1,4 @@
-//! One connection's requests and responses, and what may happen to them.
+//! One connection's requests and responses, and their possible faults.
 
 use super::{Load, REST, SMALL_BUFFER, now};
 use crate::connection::{Batch, State};
@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-/// How long to wait when the queue of a Unix socket is full.
+/// The time to wait when the queue of a Unix socket is full.
 const NO_ROOM: u64 = 1_000_000;
 const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
@@ -60,7 +60,7 @@ impl Load<'_> {
         let data = EventData::new_u64(u64::from(connection.generation) << 32 | u64::from(index));
         let connecting = match self.options.target.connect(self.connects, manner) {
             Ok(connecting) => epoll::add(&self.epoll, &connecting.socket, data, WATCHED).map(|()| connecting),
-            // This is no fault: the client waits and tries again.
+            // This is not a fault: the client waits and tries again.
             Err(Errno::AGAIN) => {
                 self.resting.add(self.time + NO_ROOM, index, connection.generation);
                 return false;
@@ -80,7 +80,7 @@ impl Load<'_> {
         }
     }
 
-    /// Sends up to that many bytes of what is not sent yet.
+    /// Sends up to that many of the unsent bytes.
     fn send(&mut self, index: u32, most: usize) {
         let bytes = if self.is_short(index) { &self.last_request } else { &self.requests };
         let connection = &mut self.connections[index as usize];
@@ -167,7 +167,8 @@ impl Load<'_> {
         }
     }
 
-    /// Receives what is there, up to so many bytes. When the connection ends, no further event may come for what is still unread.
+    /// Receives the available bytes, up to so many. After the end of the connection, no further event may report bytes that are
+    /// still unread.
     fn receive(&mut self, index: u32, ending: bool, most: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let generation = self.connections[index as usize].generation;
@@ -201,7 +202,7 @@ impl Load<'_> {
         self.buffer = buffer;
     }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     fn take(&mut self, index: u32, input: &[u8]) {
         let mut rest = input;
         while !rest.is_empty() {

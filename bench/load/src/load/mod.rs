@@ -23,26 +23,26 @@ const EVENTS: usize = 256;
 const OPENED_AT_ONCE: usize = 64;
 /// A slow reader's receive buffer, before the kernel doubles it.
 const SMALL_BUFFER: usize = 8 << 10;
-/// How long a connection rests when something went wrong, so that a broken server is not asked without a pause.
+/// The time for which a connection rests when something went wrong, so that a broken server is not asked without a pause.
 const REST: u64 = 10_000_000;
-/// How often it is looked for requests that get nowhere.
+/// The interval at which requests that make no progress are looked for.
 const LOOK: u64 = 250_000_000;
-/// A sleep may end so much too late: the last bit before a request is due is spent awake.
+/// The time by which a sleep may end too late: the last bit before a request is due is spent awake.
 const AWAKE: u64 = 100_000;
 const STDIN: u64 = u64::MAX;
 
-/// What happens when a connection has been answered.
+/// The next step of a connection that has been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Connections are opened, with a request each.
     Opening,
     /// It asks again, at once or when a request is due.
     Asking,
-    /// It rests, but for requests that were due before.
+    /// It rests, except for requests that were due before.
     Resting,
 }
 
-/// All connections and what was counted.
+/// All connections and the counts.
 pub struct Load<'a> {
     options: &'a Options,
     pub tally: Tally,
@@ -69,7 +69,7 @@ pub struct Load<'a> {
     /// Connections in the states [`State::Busy`] and [`State::Ending`].
     busy: usize,
     connects: usize,
-    /// When bytes came last, or when the loop woke up.
+    /// The time at which bytes last arrived, or at which the loop woke up.
     time: u64,
     next_look: u64,
 }
@@ -82,10 +82,10 @@ fn now() -> u64 {
 }
 
 impl<'a> Load<'a> {
-    /// Prepares everything and learns what responses shall be.
+    /// Prepares everything and learns the expected responses.
     ///
     /// # Errors
-    /// When there are too few descriptors or the server does not answer.
+    /// If there are too few descriptors or the server does not answer.
     pub fn new(options: &'a Options) -> Result<Self, String> {
         let needed = options.connections as u64 + 16;
         let mut limit = getrlimit(Resource::Nofile);
@@ -101,7 +101,7 @@ impl<'a> Load<'a> {
             Some(bytes) => pattern(bytes),
             None => probe::content(&options.target, &last_request, options.timeout)?,
         };
-        // What is due in 20 microseconds shall not sleep for 70.
+        // A wait of 20 microseconds must not become a sleep of 70.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|e| format!("epoll: {e}"))?;
         let connections = (0..options.connections).map(|index| Connection::new(index < options.active)).collect();
@@ -130,10 +130,10 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Opens all connections and has a request answered on each, at full speed. Of short ones only those that are idle.
+    /// Opens all connections and has a request answered on each, at full speed. Of short ones, opens only the idle ones.
     ///
     /// # Errors
-    /// When anything goes wrong.
+    /// If anything goes wrong.
     pub fn open(&mut self) -> Result<(), String> {
         self.mode = Mode::Opening;
         let mut next = if self.options.pattern == Pattern::Short { self.options.active } else { 0 };
@@ -153,8 +153,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for what has been begun; tells how many
-    /// seconds both took. Slow clients are not waited for.
+    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for requests that have begun; returns
+    /// the seconds that both took. Slow clients are not waited for.
     ///
     /// # Errors
     /// Only those of the loop itself: what servers do is counted.
@@ -188,15 +188,15 @@ impl<'a> Load<'a> {
         Ok((now() - start) as f64 / 1e9)
     }
 
-    /// Counts from zero, but for what went wrong.
+    /// Counts from zero, but keeps the faults.
     pub fn reset(&mut self) {
         self.tally.reset();
     }
 
-    /// Serves what is on its way until a line stands on standard input, and returns it; `None` at the end of standard input.
+    /// Serves requests on their way until standard input has a line, and returns it; `None` at the end of standard input.
     ///
     /// # Errors
-    /// When standard input cannot be read.
+    /// If standard input cannot be read.
     pub fn wait_for_line(&mut self) -> Result<Option<String>, String> {
         let stdin = std::io::stdin();
         // Files are always readable, and epoll takes none.
@@ -204,7 +204,7 @@ impl<'a> Load<'a> {
             while !self.turn(None)? {}
             let _ = epoll::delete(&self.epoll, &stdin);
         }
-        // No byte more than the line: the loop would not be told of what stands in a buffer already.
+        // Reads not a byte more than the line: the loop would not notice bytes that are already in a buffer.
         let (mut line, mut byte) = (Vec::new(), [0]);
         while !line.ends_with(b"\n") {
             match rustix::io::read(&stdin, &mut byte) {
@@ -271,7 +271,7 @@ impl<'a> Load<'a> {
             }
         }
         while let (Some(&index), Some(schedule)) = (self.free.front(), &mut self.schedule) {
-            // One that was lost while it was free stands there twice.
+            // A connection that was lost while it was free is in the list twice.
             if !self.connections[index as usize].is_busy() {
                 let Some((due, asked)) = schedule.take(self.time, self.options.depth as u32) else { break };
                 let batch = Batch { due, spacing: schedule.spacing, asked, answered: 0 };
@@ -312,7 +312,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Time is up: what is not answered never will be.
+    /// The time is over: the remaining requests will never be answered.
     fn give_up(&mut self) {
         for index in 0..self.connections.len() {
             if self.connections[index].is_busy() {

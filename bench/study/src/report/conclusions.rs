@@ -1,4 +1,4 @@
-//! What the figures say: sentences and tables that are computed, so that they cannot say anything else.
+//! The conclusions from the figures: sentences and tables that are computed, so that they cannot contradict the figures.
 
 use super::figures::{CellFigures, Figures, Metric, Verdict};
 use super::tables::{self, NOTHING, digits, programs_of, table};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// The other models inside Oribi. Level-triggered epoll is measured no more, but results of earlier studies have it.
 const MODELS: [&str; 3] = ["io-uring", "epoll-level", "libevent"];
-/// What is compared.
+/// The compared measures.
 const MEASURES: [(Metric, &str); 4] = [
     (Metric::Cpu, "CPU for each answer, as fast as it goes"),
     (Metric::CpuAtRate, "CPU for each answer, at the fixed rate"),
@@ -71,7 +71,7 @@ fn sentence(cells: &[&CellFigures<'_>], model: &str, name: &str, better: usize, 
     )
 }
 
-/// What io_uring is, against epoll, in a cell.
+/// The result of io_uring, against epoll, in a cell.
 #[derive(Clone, Copy, PartialEq)]
 enum Standing {
     Better,
@@ -143,7 +143,7 @@ pub fn automatic(cells: &[&CellFigures<'_>], rounds: usize) -> String {
          thing and worse in another in {mixed}, and worse in something and better in nothing in {worse}.",
         better + level + mixed + worse
     );
-    // Each round is as likely to say the one as the other when there is no difference.
+    // Without a difference, each round is as likely to favour the one as the other.
     let chance = compared as f64 / 2f64.powi(i32::try_from(rounds).unwrap_or(i32::MAX));
     let _ = writeln!(
         text,
@@ -183,7 +183,7 @@ pub fn winners(cells: &[&CellFigures<'_>]) -> String {
     if lines.is_empty() { "Not measured.".to_owned() } else { table(&heading, &lines) }
 }
 
-/// The targets, and what was measured.
+/// The targets, and the measured values.
 pub fn targets(cells: &[&CellFigures<'_>]) -> String {
     let at = |pattern, connections| {
         let fits = |cell: &Cell| {

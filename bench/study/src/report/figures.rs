@@ -1,4 +1,4 @@
-//! What a server cost in a cell, round by round, and whether two of them differ.
+//! The cost of a server in a cell, round by round, and whether two of them differ.
 
 use crate::cells::{Cell, Part, Pattern};
 use crate::raw::{Count, Load, Program, Raw};
@@ -11,10 +11,10 @@ const SMALLEST: f64 = 0.03;
 const SMALLEST_LATENCY: f64 = 0.10;
 /// The share of a CPU from which on it was the server that was the limit, and not the load generator.
 const AT_ITS_LIMIT: f64 = 0.9;
-/// How many answers a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
+/// The number of answers that a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
 const ENOUGH: (u64, u64) = (1_000, 10_000);
 
-/// What is compared.
+/// The compared measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// CPU microseconds of the server for each answer, as fast as it goes.
@@ -53,9 +53,9 @@ pub struct Figures<'a> {
     pub program: &'a Program,
     closed: Vec<Option<&'a Load>>,
     open: Vec<Option<&'a Load>>,
-    /// What was counted once.
+    /// Facts that were counted once.
     pub count: Option<&'a Count>,
-    /// What went wrong.
+    /// The faults.
     pub problems: Vec<&'a str>,
 }
 
@@ -89,16 +89,16 @@ pub enum Verdict {
 pub struct Ratio {
     /// Over the rounds.
     pub spread: Spread,
-    /// What that means.
+    /// Its meaning.
     pub verdict: Verdict,
 }
 
-/// What the figures of a cell are divided by.
+/// The divisor of a cell's figures.
 #[derive(Clone, Copy)]
 struct Scale {
     lanes: usize,
-    /// Slow readers take all their answers at the same time, so that a load has none or many of them whole: theirs are counted by
-    /// their bytes, of which one has so many.
+    /// Slow readers take all their answers at the same time, so that a load completes none or many of them: theirs are counted
+    /// by their bytes, of which one has this number.
     by_bytes: Option<usize>,
 }
 
@@ -179,7 +179,7 @@ impl Figures<'_> {
         series.iter().map(|load| figure((*load)?, metric, scale)).collect()
     }
 
-    /// Whose it is.
+    /// The family of its row.
     pub fn family(&self) -> Family {
         Family::parse(&self.program.family).unwrap_or(Family::Peer)
     }
@@ -190,7 +190,7 @@ impl Figures<'_> {
         (count.responses > 0).then_some(count.calls? as f64 / count.responses as f64)
     }
 
-    /// Bytes of user memory for each connection; none where there are too few to tell them from the server's own.
+    /// Bytes of user memory for each connection; none where there are too few to distinguish them from the server's own.
     pub fn bytes_per_connection(&self, cell: &Cell) -> Option<f64> {
         let count = self.count.filter(|_| cell.tells_memory())?;
         Some((count.open_memory as f64 - count.idle_memory as f64).max(0.0) * 1024.0 / cell.connections as f64)
@@ -219,14 +219,14 @@ fn figure(load: &Load, metric: Metric, scale: Scale) -> Option<f64> {
     }
 }
 
-/// How many of so many rounds have to agree: all, but for three quarters of very many, which chance brings about more rarely than
-/// five of five.
+/// The number of rounds that have to agree: all, except three quarters of very many, which chance brings about more rarely
+/// than five of five.
 fn agreement(rounds: usize) -> usize {
     if rounds < VERY_MANY { rounds } else { rounds.div_ceil(4) * 3 }
 }
 
 impl Ratio {
-    /// What rounds say together; none with fewer than two of them.
+    /// The common verdict of the rounds; none with fewer than two of them.
     fn of(ratios: &[f64], smallest: f64) -> Option<Ratio> {
         let spread = Spread::of(ratios.iter().copied()).filter(|_| ratios.len() > 1)?;
         let agreed = |says: fn(f64) -> bool| ratios.iter().filter(|ratio| says(**ratio)).count() >= agreement(ratios.len());

@@ -15,13 +15,13 @@ use std::path::Path;
 
 /// The row that all others are compared with.
 const REFERENCE: &str = "epoll";
-/// The prose, with places for what is computed.
+/// The prose, with placeholders for computed parts.
 const TEMPLATE: &str = include_str!("io-models.md");
 
 /// Files by name, relative to the directory of the documentation.
 pub type Files = Vec<(String, String)>;
 
-/// Makes everything from raw results. `source` is what the page says about where they are.
+/// Makes everything from raw results. `source` is the page's note on their place.
 ///
 /// # Errors
 /// If the template names something that is not computed.
@@ -64,7 +64,7 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
 /// Writes everything below a directory.
 ///
 /// # Errors
-/// When results cannot be read or files not be written.
+/// If results cannot be read or files not be written.
 pub fn write(results: &Path, docs: &Path, source: &str) -> Result<(), String> {
     for (name, text) in render(&Raw::read(results)?, source)? {
         let path = docs.join(name);
@@ -75,7 +75,7 @@ pub fn write(results: &Path, docs: &Path, source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a line of a table calls a cell.
+/// The name of a cell in a line of a table.
 fn title(cell: &Cell) -> String {
     let connections = match cell.connections {
         1 => "1 connection".to_owned(),
@@ -108,7 +108,7 @@ mod tests {
     use crate::raw::{Count, Finished, Load, Problem, Program};
     use std::collections::BTreeSet;
 
-    /// Two rows in one cell: what an answer costs each in three rounds, in microseconds.
+    /// Two rows in one cell: the cost of an answer for each in three rounds, in microseconds.
     fn raw(epoll: [u64; 3], uring: [u64; 3]) -> Raw {
         let cell = crate::cells::all().0[0];
         let mut raw = Raw { finished: vec![Finished { cell, rate: Some(1000.0) }], ..Raw::default() };
@@ -190,7 +190,7 @@ mod tests {
         );
     }
 
-    /// The committed page is what the generator makes of the committed results, and no other file stands beside it.
+    /// The committed page is the generator's output for the committed results, without any other file beside it.
     #[test]
     fn the_committed_page_follows_from_the_committed_results() {
         let docs = crate::checkout().join("docs");

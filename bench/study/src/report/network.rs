@@ -35,7 +35,7 @@ pub fn section(cells: &[&CellFigures<'_>], pictures: &[String], cpus: Option<usi
     text
 }
 
-/// What a cell's table stands under.
+/// The heading of a cell's table.
 fn heading(figures: &CellFigures<'_>) -> String {
     let cell = &figures.cell;
     let Part::Network { lanes, cpus } = cell.part else { return title(cell) };

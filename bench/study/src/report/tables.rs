@@ -6,7 +6,7 @@ use crate::raw::{Program, Raw};
 use oribi_bench::statistics::{Spread, grouped};
 use std::fmt::Write as _;
 
-/// What stands where there is no figure.
+/// The text in place of a missing figure.
 pub const NOTHING: &str = "–";
 
 /// One figure with as many digits as it deserves.
@@ -196,7 +196,7 @@ fn cell_line(figures: &CellFigures<'_>, server: &Figures<'_>) -> Vec<String> {
     ]
 }
 
-/// What was not measured: reasons, each with the cells that it keeps out.
+/// Cells that were not measured: reasons, each with the cells that it keeps out.
 pub fn left_out(raw: &Raw) -> String {
     let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
     for left in &raw.left_out {
@@ -221,7 +221,7 @@ pub fn left_out(raw: &Raw) -> String {
     if text.is_empty() { "Nothing.".to_owned() } else { text }
 }
 
-/// What went wrong.
+/// The faults.
 pub fn problems(raw: &Raw) -> String {
     if raw.problems.is_empty() {
         return "Nothing went wrong: every answer of every load was checked, byte by byte, and none was wrong or missing."
@@ -232,7 +232,7 @@ pub fn problems(raw: &Raw) -> String {
     format!("Loads with a wrong or missing answer give no figure and are marked with ✗:\n\n{told}")
 }
 
-/// What stands on top of a page whose figures are not worth more than a look.
+/// The note on top of a page whose figures are only an impression.
 pub fn warning(raw: &Raw) -> String {
     let rounds = raw.rounds();
     let seconds = raw.facts.iter().find(|(name, _)| name == "Seconds of a load").and_then(|(_, value)| value.parse().ok());

@@ -191,7 +191,7 @@ fn a_nonce_that_is_not_taken_is_replaced() {
     drop(sent);
     let script =
         Script::new(|path: &str, before: usize| if path == "/order" { problem(400, "badNonce") } else { good(path, before) });
-    assert!(trouble(&script).contains("it takes none of the nonces"));
+    assert!(trouble(&script).contains("it accepts none of the nonces"));
     assert_eq!(script.payloads("/order").len(), NONCES);
     // A nonce with other bytes is ignored, and another one is requested.
     let script = Script::new(|path: &str, before: usize| match path {
@@ -273,7 +273,7 @@ fn what_is_named_must_be_safe() {
         "/dir" => Answer { location: Some("https://elsewhere/dir".to_owned()), status: 302, ..Answer::default() },
         _ => good(path, before),
     });
-    assert!(trouble(&script).contains("it sends somewhere else"));
+    assert!(trouble(&script).contains("it redirects elsewhere"));
     assert_eq!(script.sent.borrow().len(), 1, "it is not followed");
 }
 

@@ -1,8 +1,8 @@
 //! Asks workers for the backtraces of their apps, on behalf of clients.
 //!
-//! This process never waits for a worker. A round asks the workers, looks at their memory from time to time, and answers the
+//! This process never waits for a worker. A round asks the workers, checks their memory from time to time, and answers the
 //! clients after [`PATIENCE`] at the latest; for workers that have not answered, it reports the kernel's view of their
-//! threads. Clients that come in the meantime share the next round, because a worker answers one question at a time, and an
+//! threads. Clients that arrive meanwhile share the next round, because a worker answers one question at a time, and an
 //! answer must not be older than its client's request.
 
 use super::clients::Caller;
@@ -14,16 +14,16 @@ use oribi_io::process::asking::ask;
 use oribi_stats::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
 use std::time::{Duration, Instant};
 
-/// The longest duration of a round. Two of them fit into a tenth of a second, which seems immediate to people.
+/// The longest duration of a round. Two of them fit into a tenth of a second, which people perceive as immediate.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// The interval at which a round looks for answers.
+/// The interval at which a round checks for answers.
 const LOOKS: Duration = Duration::from_millis(2);
-/// The time in which threads are read from /proc, in total: thousands of them would take long.
+/// The total time for reading threads from /proc, because thousands of them would take long.
 const SYSTEM: Duration = Duration::from_millis(20);
-/// Bytes of frames in an answer, in total.
+/// The most bytes of frames in an answer.
 const BYTES: usize = 1 << 20;
 
-/// The clients that wait for backtraces, and the present round.
+/// The clients that wait for backtraces, and the current round.
 #[derive(Debug, Default)]
 pub(super) struct Backtraces {
     waiting: Vec<Wish>,
@@ -32,7 +32,7 @@ pub(super) struct Backtraces {
     question: u32,
 }
 
-/// A client and the worker that it asks for, by its number or its process id; `None`: all.
+/// A client and its worker, by number or process id; `None` for all workers.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     caller: Caller,
@@ -57,13 +57,13 @@ struct Worker {
 
 #[derive(Debug)]
 enum Stage {
-    /// It was not asked: its app has been in a system call at each look.
+    /// The worker was not asked, because its app was in a system call at each check.
     Waiting,
-    /// It was asked.
+    /// The worker was asked.
     Asked,
-    /// It has answered completely.
+    /// The worker has answered completely.
     Told(Told),
-    /// It cannot be asked: a word for the reason, and its explanation.
+    /// The worker cannot be asked: a word for the reason, and its explanation.
     Not(&'static str, String),
 }
 
@@ -72,7 +72,7 @@ impl Backtraces {
         self.waiting.push(Wish { caller, worker });
     }
 
-    /// Returns the longest time that this process may wait; `None`: any.
+    /// Returns the longest time that this process may wait; `None` for any time.
     pub(super) fn patience(&self) -> Option<Duration> {
         (self.round.is_some() || !self.waiting.is_empty()).then_some(LOOKS)
     }
@@ -85,7 +85,7 @@ impl Backtraces {
         }
     }
 
-    /// Drops everything at the end of this process; returns the clients that still wait.
+    /// Drops the round at the end of this process; returns the clients that still wait.
     pub(super) fn left(&mut self) -> Vec<Caller> {
         let round = self.round.take().map(|round| round.wishes).unwrap_or_default();
         std::mem::take(&mut self.waiting).into_iter().chain(round).map(|wish| wish.caller).collect()
@@ -183,13 +183,13 @@ impl Worker {
             (_, Some('T' | 't')) => Stage::Not("stopped", "the process is stopped by a signal".to_owned()),
             (_, Some('Z' | 'X')) => Stage::Not("gone", "the process has ended".to_owned()),
             (Way::NotYet, _) => Stage::Not("starting", "the worker does not serve yet".to_owned()),
-            (Way::Mute, _) => Stage::Not("mute", "its language cannot tell where its app is".to_owned()),
+            (Way::Mute, _) => Stage::Not("mute", "its language has no backtraces".to_owned()),
             (Way::WhileRunning, Some(state)) if !is_running(state) => return,
             (Way::Anytime | Way::WhileRunning, Some(_)) => {
                 let keepers: Vec<u32> = self.keeper.into_iter().chain([std::process::id()]).collect();
                 match ask(row.pid, &keepers, question) {
                     Ok(true) => Stage::Asked,
-                    Ok(false) => Stage::Not("mute", "the process does not hear questions".to_owned()),
+                    Ok(false) => Stage::Not("mute", "the process does not read questions".to_owned()),
                     Err(error) => Stage::Not("unreachable", format!("the process cannot be asked: {error}")),
                 }
             }
@@ -205,9 +205,7 @@ impl Worker {
             Stage::Told(told) if told.threads.iter().any(|thread| thread.runs) => ("told", String::new()),
             Stage::Told(_) => ("idle", "it runs no app".to_owned()),
             Stage::Waiting if idle => ("idle", "it waits for a request".to_owned()),
-            Stage::Waiting => {
-                ("waits", "its only thread is in a system call; it is not asked now, because the app would notice".to_owned())
-            }
+            Stage::Waiting => ("waits", "its only thread is in a system call, which a question would interrupt".to_owned()),
             Stage::Asked if told.threads.iter().any(|thread| thread.runs) => {
                 ("partly", format!("a thread has not answered within {PATIENCE:?}: {busy}"))
             }
@@ -256,7 +254,7 @@ impl Worker {
     }
 }
 
-/// Describes a thread, from the kernel and from its app. Frames beyond `room` are left out and counted.
+/// Describes a thread, from the kernel and from its app. Frames beyond `room` are omitted and counted.
 fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadTold>, room: &mut usize) -> String {
     let mut object = Object::new().raw("thread", thread);
     if let Some(SystemThread { name, state, call, place, .. }) = seen {

@@ -1,7 +1,7 @@
 //! The clients of the control socket.
 //!
 //! A client sends one line and gets one line back. It has a few seconds for each, during which the process does other work.
-//! An answer may come much later: then the client waits for this process, not the other way round.
+//! The answer may be ready much later: then the client waits for this process, but the process never waits for a client.
 
 use super::json::Object;
 use super::order::Order;
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 /// The longest line of a client in bytes: orders are short words.
 const LINE: usize = 256;
-/// The number of clients at most. Further ones are turned away, because each costs a descriptor.
+/// The most clients. Further ones are refused, because each costs a descriptor.
 const CLIENTS: usize = 32;
 /// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// The time that a client may take to send its line, and again to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The interval at which the log mentions unauthorized clients, which could fill it otherwise.
+/// The interval at which the log reports unauthorized clients, because they could fill it otherwise.
 const STRANGERS_TOLD: Duration = Duration::from_secs(10);
 
 /// The identity of a client while it is connected. Never reused.
@@ -38,17 +38,17 @@ struct Client {
 
 #[derive(Debug)]
 enum Stage {
-    /// Its line has not arrived completely.
+    /// The line of the client has not arrived completely.
     Asking { line: Vec<u8>, until: Instant },
-    /// Its order is being carried out.
+    /// The order of the client is being carried out.
     Waiting,
-    /// Its answer has not been sent completely.
+    /// The answer has not been sent completely.
     Answered(Outgoing),
-    /// It has its answer, and the connection stays open until this process ends.
+    /// The client has its answer, and the connection stays open until this process ends.
     Done,
 }
 
-/// All clients.
+/// The connected clients.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     connected: Vec<Client>,
@@ -81,12 +81,12 @@ impl Clients {
     /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let consequence = "orders to the control socket wait for a moment";
+            let consequence = "the control socket accepts no clients for a moment";
             let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             if let Err(why) = self.admit(&socket, now) {
                 let mut line = Object::failure(&why);
                 line.push('\n');
-                // The line is short, so it fits; otherwise the client sees the connection end.
+                // The line is short, so it fits; otherwise the client only gets the end of the connection.
                 let _ = send(&socket, line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
                 continue;
             }
@@ -144,7 +144,7 @@ impl Clients {
         client.send();
     }
 
-    /// Leaves the present connections open; they close with this process.
+    /// Leaves the current connections open; they close with this process.
     pub(super) fn leave_open(&mut self) {
         std::mem::forget(std::mem::take(&mut self.connected));
     }
@@ -155,7 +155,7 @@ impl Stage {
         match self {
             Self::Asking { .. } => PollFlags::IN,
             Self::Answered(_) => PollFlags::OUT,
-            // The system reports a hang-up even if no event is requested.
+            // The kernel reports a hang-up even if no event is requested.
             Self::Waiting | Self::Done => PollFlags::empty(),
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    /// Opens a listening socket with a name chosen by the system.
+    /// Opens a listening socket with a name chosen by the kernel.
     fn listener() -> OwnedFd {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket");

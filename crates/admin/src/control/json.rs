@@ -22,7 +22,7 @@ impl Object {
         Self::new().raw("ok", "false").text("error", why).end()
     }
 
-    /// Adds a number, or any other value that is JSON already.
+    /// Adds a number, or any other value that is already JSON.
     pub(crate) fn raw(mut self, name: &str, value: impl Display) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         // Writing to a String cannot fail.
@@ -51,7 +51,7 @@ impl Object {
 pub(crate) struct Array(String);
 
 impl Array {
-    /// Adds a value that is JSON already.
+    /// Adds a value that is already JSON.
     pub(crate) fn push(&mut self, value: &str) {
         if !self.0.is_empty() {
             self.0.push(',');

@@ -1,8 +1,8 @@
 //! The control socket: `oribi ctl` queries and controls the server here.
 //!
-//! It belongs to the first process, which serves it in its own event loop, between two waits. Nothing here blocks: every
-//! client has its own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only
-//! root and the user of the first process are authorized.
+//! It belongs to the first process, which serves it in its own event loop, between two waits. No call here blocks: every
+//! client has its own deadline, its request is one short line, and its answer waits in memory until the client takes it.
+//! Only root and the user of the first process are authorized.
 
 mod backtraces;
 mod clients;
@@ -43,12 +43,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Opens the socket according to `settings`. Returns `None` if it is off, or if the default socket cannot be made. With
-    /// `lent` listeners, this server may follow another one, which keeps the socket's name until this one serves: see
+    /// Opens the socket according to `settings`. Returns `None` if it is off, or if the default socket cannot be created.
+    /// With `lent` listeners, this server may follow another one, which keeps the socket's name until this one serves: see
     /// [`Self::take_name`].
     ///
     /// # Errors
-    /// The socket cannot be made at the path of the settings.
+    /// The socket cannot be created at the path of the settings.
     pub fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
         Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
     }
@@ -57,7 +57,7 @@ impl Control {
     /// leads to one of the two.
     ///
     /// # Errors
-    /// The same as for [`Control::open`].
+    /// As for [`Control::open`].
     pub fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
         Self::at_place(settings, pid, Place::OfServerBefore)
     }
@@ -93,7 +93,7 @@ impl Control {
         socket.into_iter().chain(self.clients.polled())
     }
 
-    /// Returns the longest time that this process may wait; `None`: until something happens.
+    /// Returns the longest time that this process may wait; `None` without a limit.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         let of_clients = self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now));
         of_clients.into_iter().chain(self.backtraces.patience()).min()

@@ -17,7 +17,7 @@ pub(crate) enum Order {
     Upgrade,
     /// Finish the requests, and end.
     Stop,
-    /// Set the number of workers; `waits`: answer when they are ready.
+    /// Set the number of workers; with `waits`, answer when they are ready.
     Scale { workers: usize, waits: bool },
     /// Reopen the log files.
     ReopenLogs,
@@ -30,7 +30,7 @@ impl Order {
     /// Parses a line without its end.
     ///
     /// # Errors
-    /// The line is invalid; the message explains it.
+    /// The line is invalid; the message contains the reason.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
         let mut words = line.split_ascii_whitespace();

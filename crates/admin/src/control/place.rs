@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The suffix of the names of control sockets.
 const SUFFIX: &str = ".sock";
 
-/// A running server.
+/// A running server, found by its control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The process id of its first process.
@@ -23,7 +23,7 @@ pub struct Found {
 fn candidates() -> Vec<PathBuf> {
     let variable = |name: &str| environment::variable_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let user = rustix::process::geteuid();
-    // A service manager that makes several directories separates them by colons (systemd.exec(5)).
+    // A service manager that creates several directories separates them by colons (systemd.exec(5)).
     let service = environment::variable("RUNTIME_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from));
     let service = service.filter(|path| path.is_absolute()).map(|path| path.join("oribi"));
     let session = variable("XDG_RUNTIME_DIR").map(|path| path.join("oribi"));
@@ -35,7 +35,7 @@ fn candidates() -> Vec<PathBuf> {
 /// Returns the directory for the control socket of this process. Creates it if it is missing, accessible to this user only.
 ///
 /// # Errors
-/// No directory is usable; the message says why.
+/// No directory is usable; the message contains the reason.
 pub(super) fn own_directory() -> Result<PathBuf, String> {
     let mut reasons = Vec::new();
     for path in candidates() {
@@ -56,18 +56,18 @@ fn make_private(path: &Path) -> Result<(), String> {
     is_private(path)
 }
 
-/// Checks owner and permissions: where everyone may create directories, another user may have created it to intercept the
-/// server's clients.
+/// Checks owner and permissions: in a place where all users may create directories, another user may have created it to
+/// intercept the server's clients.
 fn is_private(path: &Path) -> Result<(), String> {
     let found = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.is_dir() {
-        return Err("it is no directory".to_owned());
+        return Err("it is not a directory".to_owned());
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err("it belongs to another user".to_owned());
     }
     if found.mode() & 0o077 != 0 {
-        return Err("others may enter it".to_owned());
+        return Err("other users may enter it".to_owned());
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn sockets(directory: &Path) -> Vec<Found> {
 /// Removes the sockets of servers that have died.
 pub(super) fn sweep(directory: &Path) {
     for stale in sockets(directory).into_iter().filter(|server| !answers(&server.path)) {
-        // If another server has removed it at the same time, it is gone as well.
+        // Another server may have removed it at the same time.
         let _ = std::fs::remove_file(stale.path);
     }
 }
@@ -130,10 +130,10 @@ mod tests {
         assert_eq!(make_private(&path), Ok(()));
         assert_eq!(make_private(&path), Ok(()), "it is there already");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-        assert_eq!(make_private(&path), Err("others may enter it".to_owned()));
+        assert_eq!(make_private(&path), Err("other users may enter it".to_owned()));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/", &link).expect("it is writable");
-        assert_eq!(make_private(&link), Err("it is no directory".to_owned()));
+        assert_eq!(make_private(&link), Err("it is not a directory".to_owned()));
         assert!(make_private(Path::new("/nowhere/at/all")).is_err());
     }
 }

@@ -35,9 +35,9 @@ pub struct Report {
 /// A worker or an edge.
 #[derive(Clone, Debug)]
 pub struct ProcessReport {
-    /// `worker`, `edge`.
+    /// `worker` or `edge`.
     pub kind: &'static str,
-    /// Its generation; `None`: it belongs to none.
+    /// Its generation; `None` without one.
     pub generation: Option<u64>,
     /// Its row of the scoreboard.
     pub row: Row,
@@ -65,7 +65,7 @@ pub struct GenerationReport {
     pub number: u64,
     /// The process id of its supervisor.
     pub pid: i32,
-    /// `loading`, `serving`, `finishing`.
+    /// One of `loading`, `serving` and `finishing`.
     pub state: &'static str,
     /// The time since it was loaded.
     pub age: Duration,
@@ -110,8 +110,8 @@ fn certificate((name, expires): &(String, u64)) -> String {
     Object::new().text("name", name).raw("expires", expires).end()
 }
 
-/// Formats the histograms of times of requests: their counts and sums, and the buckets that are not empty, each with its
-/// bound in seconds. The bound of the bucket above all others is null.
+/// Formats the histograms of times of requests: their counts and sums, and the nonempty buckets, each with its bound in
+/// seconds. The bound of the bucket above all others is null.
 fn times(times: &Times) -> String {
     let bucket = |(bound, count): (Option<Duration>, u64)| match bound {
         Some(bound) => format!("[{},{count}]", bound.as_secs_f64()),

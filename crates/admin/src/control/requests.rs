@@ -5,7 +5,7 @@ use oribi_ipc::slot::Glance;
 use oribi_log::append_quoted;
 use std::time::Duration;
 
-/// The number of requests reported at most. A longer table helps nobody, and each request costs a read of memory.
+/// The most reported requests. A longer table is of no use, and each request costs a read of memory.
 pub const MOST: usize = 200;
 
 /// The number of bytes to which a target is cut.
@@ -16,28 +16,28 @@ const TARGET_BYTES: usize = 200;
 pub struct RequestReport {
     /// `queued`, `running`, `answering`, `sending`, `interrupted`, `abandoned`.
     pub state: &'static str,
-    /// The edge, counted from 1; `None`: there is none.
+    /// The edge, counted from 1; `None` without edges.
     pub edge: Option<usize>,
-    /// The position in the queue, counted from 1; `None`: it is not queued.
+    /// The position in the queue, counted from 1; `None` if it is not queued.
     pub position: Option<usize>,
-    /// The request itself.
+    /// The client, the method and the target.
     pub about: About,
     /// The time since it was complete.
     pub age: Duration,
     /// The time since its app began or last made progress.
     pub quiet: Option<Duration>,
-    /// The time after which it leaves the queue, or its app is interrupted or ended.
+    /// The time after which it leaves the queue, or after which its app is interrupted or its worker stopped.
     pub deadline: Option<Duration>,
-    /// The worker that has taken it; `None`: none has.
+    /// The worker that has taken the request, if any.
     pub worker: Option<WorkerOfRequest>,
 }
 
 /// The worker that has taken a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerOfRequest {
-    /// The process id.
+    /// The process id of the worker.
     pub pid: u32,
-    /// The number of the worker; `None`: the process is not a worker of this server.
+    /// The number of the worker; `None` if the process is not a worker of this server.
     pub number: Option<usize>,
     /// The number of its generation.
     pub generation: Option<u64>,
@@ -49,7 +49,7 @@ pub struct About {
     pub(crate) method: String,
     /// The target, escaped and cut.
     pub target: String,
-    /// Address and port of the client; empty: unknown.
+    /// Address and port of the client; empty if unknown.
     pub client: String,
 }
 
@@ -74,8 +74,8 @@ impl About {
 }
 
 impl About {
-    /// Summarizes a request from its beginning, method and target, as a worker publishes it. `more`: the text may have been
-    /// cut.
+    /// Summarizes a request from its beginning, method and target, as a worker publishes it. With `more`, the text may have
+    /// been cut.
     pub fn of_text(text: &[u8], more: bool) -> Self {
         let mut parts = text.splitn(2, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -100,9 +100,9 @@ pub(super) fn harmless(bytes: &[u8]) -> String {
 /// The requests in the server.
 #[derive(Debug)]
 pub struct Requests {
-    /// The oldest first.
+    /// The requests, the oldest first.
     pub shown: Vec<RequestReport>,
-    /// The number of requests left out.
+    /// The number of omitted requests.
     pub more: usize,
 }
 

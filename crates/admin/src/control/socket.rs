@@ -16,11 +16,11 @@ const BACKLOG: i32 = 64;
 /// The kinds of files that a new socket may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Only the file of a server that has died.
+    /// Only the file of a dead server.
     Free,
     /// Also the socket of the server that this one replaces.
     OfServerBefore,
-    /// Also the socket of a server that this one follows once it serves: see [`ControlSocket::take_name`].
+    /// Also the socket of the server that this one follows once it serves: see [`ControlSocket::take_name`].
     OfOneToFollow,
 }
 
@@ -41,7 +41,7 @@ impl ControlSocket {
     /// Listens at `path`. Replaces in one step a file that `place` permits to replace, and no other.
     ///
     /// # Errors
-    /// The socket cannot be made; the message says why.
+    /// The socket cannot be created; the message contains the reason.
     pub(super) fn bind(path: &Path, place: Place) -> Result<Self, String> {
         let taken = is_taken(path)?;
         if taken && place == Place::Free {
@@ -64,7 +64,7 @@ impl ControlSocket {
             Errno::NAMETOOLONG => "the path of a socket must be shorter than 108 bytes".to_owned(),
             _ => io::Error::from(error).to_string(),
         };
-        // The file gets its final name when the socket listens, so that it is not taken for that of a dead server.
+        // The file gets its final name when the socket listens, so that it is not mistaken for that of a dead server.
         let mut draft = path.as_os_str().to_owned();
         draft.push(suffix);
         let draft = PathBuf::from(draft);
@@ -83,10 +83,10 @@ impl ControlSocket {
         Ok(Self { socket, path: path.to_owned(), draft: Some(draft), device, inode, owner })
     }
 
-    /// Renames the file to its final name, if necessary. Clients do not reach a previous server with that name any more.
+    /// Renames the file to its final name, if necessary. Clients then no longer reach a previous server under that name.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system refuses.
     pub(super) fn take_name(&mut self) -> Result<(), String> {
         let Some(draft) = &self.draft else { return Ok(()) };
         std::fs::rename(draft, &self.path).map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ impl ControlSocket {
     /// servers there.
     ///
     /// # Errors
-    /// The socket cannot be made; the message says why.
+    /// The socket cannot be created; the message contains the reason.
     pub(super) fn bind_in_own_directory(pid: u32, place: Place) -> Result<Self, String> {
         let directory = place::own_directory()?;
         place::sweep(&directory);
@@ -119,7 +119,7 @@ impl Drop for ControlSocket {
         let same = |found: std::fs::Metadata| found.dev() == self.device && found.ino() == self.inode;
         let path = self.draft.as_ref().unwrap_or(&self.path);
         if self.owner == std::process::id() && std::fs::symlink_metadata(path).is_ok_and(same) {
-            // If it cannot be removed, the next server does it.
+            // If it cannot be removed, the next server removes it.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -20,7 +20,7 @@ pub trait Steered {
     /// Returns the requests in the server.
     ///
     /// # Errors
-    /// They are not known; the message says why.
+    /// The requests are unknown; the message contains the reason.
     fn requests(&self) -> Result<Requests, String>;
 
     /// Returns the process that has forked the workers of a generation.
@@ -32,19 +32,19 @@ pub trait Steered {
     /// Begins to load the app again or to replace the workers. Returns a number for [`Steered::reload_progress`].
     ///
     /// # Errors
-    /// It is not possible now; the message says why.
+    /// This is impossible now; the message contains the reason.
     fn begin_reload(&mut self) -> Result<u64, String>;
 
     /// Returns the progress of that reload.
     fn reload_progress(&self, number: u64) -> Progress;
 
-    /// Begins to stop.
+    /// Begins to stop the server.
     fn begin_stop(&mut self);
 
     /// Sets the target number of workers; returns the previous one, and a number for [`Steered::scale_progress`].
     ///
     /// # Errors
-    /// It is not possible; the message says why.
+    /// This is impossible; the message contains the reason.
     fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
 
     /// Returns the progress of that change.
@@ -56,7 +56,7 @@ pub trait Steered {
     /// Begins to replace the program of the server.
     ///
     /// # Errors
-    /// It is not possible now; the message says why.
+    /// This is impossible now; the message contains the reason.
     fn begin_upgrade(&mut self) -> Result<(), String>;
 
     /// Returns the progress of the upgrade.
@@ -66,11 +66,11 @@ pub trait Steered {
 /// The progress of an operation that takes time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is under way.
+    /// The operation is in progress.
     Pending,
-    /// It has succeeded; the text says what serves now.
+    /// The operation has succeeded; the text describes the server or workers that serve now.
     Done(String),
-    /// It has failed; the text says why, and what serves now.
+    /// The operation has failed; the text contains the reason, and describes the server or workers that serve now.
     Failed(String),
 }
 
@@ -116,7 +116,7 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(requests) => Ok(requests.answer()),
             Err(why) => refused(why),
         },
-        // Such clients are answered by a round: see `go_on_with_backtraces`.
+        // A round answers such clients: see `go_on_with_backtraces`.
         Order::Backtrace { .. } => refused("there is no control socket".to_owned()),
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
@@ -187,8 +187,8 @@ fn answer_those_who_wait(server: &mut impl Steered) {
     }
 }
 
-/// Answers the clients that wait for the end of the server; must be called last. Reports failure to those that wait for
-/// anything else.
+/// Answers the clients that wait for the end of the server, and reports failure to all other waiting clients. Must be called
+/// last.
 pub fn say_end(server: &mut impl Steered, status: i32) {
     let Some(control) = server.control() else { return };
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
@@ -204,12 +204,12 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     control.clients.leave_open();
 }
 
-/// Reports to the clients that still wait that another server serves now, to which they can send the same order.
+/// Reports to the waiting clients that another server, to which they can send the same order, serves now.
 pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
     for caller in waiting.chain(control.backtraces.left()) {
-        control.clients.answer(caller, Object::failure("the server has been upgraded meanwhile: ask the new one"));
+        control.clients.answer(caller, Object::failure("the server was upgraded in the meantime: ask the new one"));
     }
 }
 

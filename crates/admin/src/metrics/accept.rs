@@ -9,7 +9,7 @@ const WHOLE: u16 = 1000;
 const MESSAGE: [Option<&str>; 2] = [Some("io.prometheus.client.MetricFamily"), Some("delimited")];
 
 /// Returns the format that a client prefers, by its Accept fields. OpenMetrics and the binary format are only for clients
-/// that name them: others may not understand them.
+/// that name them, because others may not understand them.
 pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut binary, mut open, mut plain) = (0, 0, None);
     for range in fields.flat_map(|field| field.split(|byte| *byte == b',')) {
@@ -37,7 +37,7 @@ pub fn preferred<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Format {
     }
 }
 
-/// Parses `q=0.5` as 500; `None`: it is not a valid weight.
+/// Parses `q=0.5` as 500; `None` if it is not a valid weight.
 fn weight(text: &str) -> Option<u16> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +64,7 @@ mod tests {
         let third = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                      application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                      text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
-        // The field of Prometheus 2.42 with native histograms, and an encoding that we do not support.
+        // The field of Prometheus 2.42 with native histograms, and an unsupported encoding.
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                       application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,\
                       text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// The interval at which the log mentions refused clients, so that these cannot fill it.
+/// The interval at which the log reports refused clients, so that these cannot fill it.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// The networks with access, and the clients that were refused.
 #[derive(Debug, Default)]
 pub(super) struct Allowed {
-    /// The networks; empty: all clients have access.
+    /// The networks; empty if all clients have access.
     networks: Vec<TrustedPeers>,
     /// The number of clients refused since the last log line about one.
     refused: u64,
@@ -29,7 +29,7 @@ impl Allowed {
         if self.networks.is_empty() {
             return true;
         }
-        // A peer that has disconnected already has no address any more, and gets nothing.
+        // A peer that has already disconnected no longer has an address, and is refused.
         let peer = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
         let address = peer.map(|peer| peer.ip().to_canonical());
         let is_known = address.is_some_and(|address| self.include(address));
@@ -45,7 +45,7 @@ impl Allowed {
         self.networks.iter().any(|network| network.include(Some(address)))
     }
 
-    /// Counts a refused client; returns the text for the log, if it is time for one.
+    /// Counts a refused client; returns the text for the log, if one is due.
     fn note_refusal(&mut self, address: IpAddr, now: Instant) -> Option<String> {
         self.refused += 1;
         if self.told.is_some_and(|told| now < told + TOLD_EVERY) {
@@ -54,10 +54,10 @@ impl Allowed {
         self.told = Some(now);
         let others = match std::mem::take(&mut self.refused) - 1 {
             0 => String::new(),
-            1 => ", nor was another one since the last such message".to_owned(),
-            more => format!(", nor were {more} others since the last such message"),
+            1 => ", like another client since the last such message".to_owned(),
+            more => format!(", like {more} other clients since the last such message"),
         };
-        Some(format!("{address} is not given metrics: it is in none of the networks behind --metrics ...?allow={others}"))
+        Some(format!("refused metrics to {address}, which is in none of the networks of --metrics ...?allow={others}"))
     }
 }
 
@@ -82,11 +82,11 @@ mod tests {
         let (mut allowed, begun) = (Allowed::default(), Instant::now());
         let stranger: IpAddr = [192, 0, 2, 7].into();
         let mut refuse = |seconds| allowed.note_refusal(stranger, begun + Duration::from_secs(seconds));
-        let first = "192.0.2.7 is not given metrics: it is in none of the networks behind --metrics ...?allow=";
+        let first = "refused metrics to 192.0.2.7, which is in none of the networks of --metrics ...?allow=";
         assert_eq!(refuse(0).as_deref(), Some(first));
         assert_eq!((refuse(1), refuse(59)), (None, None));
-        assert_eq!(refuse(60), Some(format!("{first}, nor were 2 others since the last such message")));
+        assert_eq!(refuse(60), Some(format!("{first}, like 2 other clients since the last such message")));
         assert_eq!(refuse(61), None);
-        assert_eq!(refuse(200), Some(format!("{first}, nor was another one since the last such message")));
+        assert_eq!(refuse(200), Some(format!("{first}, like another client since the last such message")));
     }
 }

@@ -1,8 +1,8 @@
 //! The clients of the metrics address.
 //!
-//! A client sends one request and gets one response. It has a few seconds for each, during which the process does other work.
-//! Anybody who reaches the address may connect, so the newest client always finds room: one that sends its request at once is
-//! answered however many others stall.
+//! A client sends one request and gets one response. It has a few seconds for each, during which the process does other
+//! work. Any client that reaches the address may connect, so the newest client always finds room: one that sends its request
+//! at once is answered even if many others stall.
 
 use super::allowed::Allowed;
 use super::dashboard::Guard;
@@ -17,13 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The number of clients at most, because each costs a descriptor. A further one displaces the oldest.
+/// The most clients, because each needs a descriptor. A further one displaces the oldest.
 const CLIENTS: usize = 32;
 /// The number of clients accepted in one turn, before the process continues with its own work.
 const ACCEPTED_AT_ONCE: usize = 16;
 /// The time that a client may take to send its request, and again to take its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time for which a client that has its response may go on sending. If its connection were closed earlier, unread data
+/// The time for which a client that has its response may keep sending. If its connection were closed earlier, unread data
 /// would make the kernel reset it, perhaps before the client has read the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 /// The number of bytes read from such a client in one turn.
@@ -38,20 +38,20 @@ struct Client {
     scraper: Scraper,
     socket: OwnedFd,
     exchange: Exchange,
-    /// Whether the client has access. Others get a refusal.
+    /// Whether the client has access. Other clients are refused.
     is_known: bool,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Its request has not arrived completely.
+    /// The request has not arrived completely.
     Asking { until: Instant },
-    /// Its response is made before this process waits again.
+    /// The response is created before this process waits again.
     Asked,
-    /// Its response has not been sent completely.
+    /// The response has not been sent completely.
     Answered(Outgoing),
-    /// It has its response, and the end of the connection shows that it is complete.
+    /// The client has its response, and the end of the connection shows that the response is complete.
     Leaving { until: Instant },
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
     entrance: Entrance,
-    /// The access rules of the dashboard; `None`: there is no dashboard.
+    /// The access rules of the dashboard, if it is on.
     guard: Option<Rc<Guard>>,
     allowed: Allowed,
 }
@@ -76,7 +76,7 @@ pub(super) enum Wish {
 }
 
 impl Clients {
-    /// Creates an empty list with these access rules. `guard`: those of the dashboard; `None`: there is none.
+    /// Creates an empty list with these access rules. `guard` contains those of the dashboard, if it is on.
     pub(super) fn new(guard: Option<Guard>, allowed: Allowed) -> Self {
         Self { guard: guard.map(Rc::new), allowed, ..Self::default() }
     }
@@ -103,7 +103,8 @@ impl Clients {
     /// Accepts the clients that wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let Some(socket) = self.entrance.accept(listener, now, "nobody is given metrics for a moment") else { return };
+            let consequence = "the addresses for metrics accept no clients for a moment";
+            let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             self.admit(socket, now);
         }
     }
@@ -222,7 +223,7 @@ impl Client {
         if let Stage::Answered(response) = &mut self.stage
             && response.send(&self.socket)
         {
-            // If the client has gone, the next read notices it.
+            // If the client has disconnected, the next read notices it.
             let _ = shutdown(&self.socket, Shutdown::Write);
             self.stage = Stage::Leaving { until: now + LINGER };
         }

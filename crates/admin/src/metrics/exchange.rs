@@ -21,7 +21,7 @@ const PAGE: &[u8] = b"/";
 const EVENTS: &[u8] = b"/events";
 
 const STRANGE_HOST: &str =
-    "the dashboard is not known by this name: ask by an address or localhost, or add the name to --dashboard\n";
+    "the dashboard does not answer to this host name: use an IP address or localhost, or add the name to --dashboard\n";
 
 const STRANGER: &str = "metrics are not for this address\n";
 
@@ -31,16 +31,16 @@ pub(super) struct Exchange {
     /// Whether the client has access.
     is_known: bool,
     machine: Machine,
-    /// Bytes received and not parsed yet.
+    /// Received bytes that have not been parsed yet.
     bytes: Vec<u8>,
-    /// The access rules of the dashboard; `None`: there is no dashboard.
+    /// The access rules of the dashboard, if it is on.
     guard: Option<Rc<Guard>>,
 }
 
 /// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// It has not arrived completely.
+    /// The request has not arrived completely.
     Nothing,
     /// The metrics, in this format.
     Metrics(Format),
@@ -51,13 +51,13 @@ pub(super) enum Asked {
 }
 
 impl Exchange {
-    /// Creates an exchange. `guard`: the access rules of the dashboard; `None`: there is none. If not `is_known`, every
+    /// Creates an exchange. `guard` contains the access rules of the dashboard, if it is on. Unless `is_known`, every
     /// request is refused.
     pub(super) fn new(guard: Option<Rc<Guard>>, is_known: bool) -> Self {
         Self { is_known, machine: Machine::default(), bytes: Vec::new(), guard }
     }
 
-    /// Parses bytes of the client. After any result but [`Asked::Nothing`] nothing more is parsed.
+    /// Parses bytes of the client. After any other result than [`Asked::Nothing`], parsing stops.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Asked {
         self.bytes.extend_from_slice(bytes);
         let limits = Limits { head_bytes: HEAD_BYTES, target_bytes: TARGET_BYTES, ..Limits::default() };
@@ -102,7 +102,7 @@ impl Exchange {
             Some(Err(Stranger::Host)) => Asked::Other(self.refusal(421, &[], STRANGE_HOST)),
             Some(Err(Stranger::Origin)) => Asked::Other(self.refusal(403, &[], "the dashboard is for no other page\n")),
             Some(Ok(())) if head.path() == PAGE => Asked::Other(self.page()),
-            // It gets the head of the response to GET.
+            // A HEAD request gets the head of the response to GET.
             Some(Ok(())) if head.method() == b"HEAD" => Asked::Other(self.events()),
             Some(Ok(())) => Asked::Events,
         }
@@ -129,7 +129,7 @@ impl Exchange {
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
             (b"Cross-Origin-Resource-Policy", b"same-origin"),
-            // Makes nginx in front pass each event on at once.
+            // Makes an nginx in front pass on each event at once.
             (b"X-Accel-Buffering", b"no"),
         ];
         let (mut response, date) = (Vec::new(), date());
@@ -181,7 +181,7 @@ mod tests {
         asked_behind(None, request)
     }
 
-    /// The result where the dashboard has a guard.
+    /// The result if the dashboard has this guard.
     fn asked_behind(guard: Option<&Rc<Guard>>, request: &str) -> Asked {
         let begun = || Exchange::new(guard.cloned(), true);
         let whole = begun().receive(request.as_bytes());
@@ -196,7 +196,7 @@ mod tests {
         for end in 0..request.len() {
             let mut exchange = begun();
             let first = exchange.receive(&request.as_bytes()[..end]);
-            // After the answer nothing more is parsed.
+            // After the answer, parsing stops.
             let both = if first == Asked::Nothing { exchange.receive(&request.as_bytes()[end..]) } else { first };
             assert_eq!(without_date(&both), without_date(&whole), "cut behind {end} bytes: {request:?}");
         }

@@ -24,20 +24,20 @@ pub(super) struct Sample {
     pub(super) began: SystemTime,
     /// The bounds of buckets in histograms.
     pub(super) bounds: Vec<Bound>,
-    /// The names of the routes by which requests are counted; empty if they are not.
+    /// The names of the routes by which requests are counted; empty without routes.
     pub(super) routes: Vec<String>,
 }
 
 /// The number of requests in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// The number of those in the queue, and the wait of the oldest one; `None`: there is no queue.
+    /// The number of requests in the queue, and the wait of the oldest one; `None` without a queue.
     pub queue: Option<(usize, Duration)>,
-    /// The number of those that workers have; `None`: it is not watched.
+    /// The number of requests that workers have; `None` if apps are not watched.
     pub running: Option<usize>,
 }
 
-/// Counters of limits with a family of their own, and their settings.
+/// Counters of limits with separate families, and their settings.
 const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
     (Counter::QueueRefused, "queue-limit"),
     (Counter::QueueTimeouts, "queue-timeout"),

@@ -7,11 +7,11 @@ use rustix::event::{PollFd, PollFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The number of unfinished answers at most. Each costs a descriptor.
+/// The most unfinished answers. Each needs a descriptor.
 const MOST: usize = 32;
 /// The number of inquiries read in one turn, before the process continues with its own work.
 const READ_AT_ONCE: usize = 16;
-/// The time that a process may take for an answer: an event loop that is blocked for so long does not serve its clients,
+/// The time that a process may take for an answer: an event loop that is blocked for that long does not serve its clients
 /// either.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -79,7 +79,7 @@ mod tests {
             }
         }
         assert_eq!((count, inquirers.polled().count()), (MOST, MOST), "nobody else is let in");
-        // One of them reads, and makes room for another.
+        // One of the clients reads, and makes room for another.
         while inquiries[0].read() == Outcome::Pending {
             inquirers.attend(now);
         }

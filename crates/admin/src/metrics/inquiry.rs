@@ -1,8 +1,8 @@
-//! Inquiries: processes with clients ask the first process for metrics (`--metrics-path`), which alone has them.
+//! Inquiries: processes with clients ask the first process, which alone has the metrics (`--metrics-path`).
 //!
-//! All processes inherit one socket to the first process. To ask, a process makes a pair of sockets, sends one end of it
-//! there together with the format, and reads the answer from the other end. So an answer reaches its process and no other,
-//! however many ask, and a first process that is busy or has ended delays nobody.
+//! All processes inherit one socket to the first process. To ask, a process creates a pair of sockets, sends one end of it
+//! there together with the format, and reads the answer from the other end. So an answer reaches only its own process, even
+//! if many ask, and a first process that is busy or has ended delays no other process.
 
 use super::text::Format;
 use oribi_ipc::handover::{receive_with_descriptor, send_with_descriptor};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The size of the length in front of an answer. Without it, the answer of a process that is killed in between would look
+/// The size of the length before an answer. Without it, the answer of a process that is killed in between would look
 /// complete.
 const LENGTH_BYTES: usize = 8;
 /// The longest answer accepted, in bytes. With all routes and app metrics it has some hundred KiB.
@@ -22,8 +22,8 @@ const READ_AT_ONCE: usize = 64 << 10;
 
 static LINE: Mutex<Option<Line>> = Mutex::new(None);
 
-/// The asking end of that socket. It belongs to the process, as its standard error does: it is opened once, before others are
-/// forked, and never again.
+/// The asking end of that socket. It belongs to the process, like its standard error: it is opened once, before other
+/// processes are forked.
 #[derive(Clone, Debug)]
 pub struct Line(Arc<OwnedFd>);
 
@@ -32,7 +32,7 @@ pub struct Line(Arc<OwnedFd>);
 pub(super) struct Receiver(OwnedFd);
 
 impl Line {
-    /// Returns that of this process; `None`: it has none.
+    /// Returns the socket of this process, if it has one.
     pub fn of_process() -> Option<Self> {
         LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -40,7 +40,7 @@ impl Line {
     /// Opens the socket of this process, and returns the other end.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(super) fn open() -> io::Result<Receiver> {
         let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Self::adopt(sender);
@@ -55,7 +55,7 @@ impl Line {
     /// Asks for metrics in this format.
     ///
     /// # Errors
-    /// The first process has ended, or too many inquiries wait for it; or an error of the system.
+    /// The first process has ended, too many inquiries wait for it, or the operating system refused a call.
     pub fn ask(&self, format: Format) -> io::Result<Inquiry> {
         let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         send_with_descriptor(&self.0, &[format as u8], Some(given.as_fd()))?;
@@ -78,7 +78,7 @@ impl Receiver {
                 Ok((0, _)) | Err(_) => return None,
                 Ok((_, descriptor)) => {
                     let format = Format::ALL.into_iter().find(|known| *known as u8 == format[0]);
-                    // An app that handles connections itself has inherited the socket, too, and may send anything.
+                    // An app that handles connections itself has also inherited the socket, and may send anything.
                     if let (Some(descriptor), Some(format)) = (descriptor, format) {
                         return Some((descriptor, format));
                     }
@@ -100,7 +100,7 @@ pub(super) fn framed(metrics: &[u8]) -> Vec<u8> {
     [&length, metrics].concat()
 }
 
-/// An inquiry that is not answered yet.
+/// An inquiry without an answer so far.
 #[derive(Debug)]
 pub struct Inquiry {
     socket: OwnedFd,
@@ -113,7 +113,7 @@ pub struct Inquiry {
 pub enum Outcome<'i> {
     /// The answer has not arrived completely.
     Pending,
-    /// The metrics.
+    /// The metrics in the requested format.
     Metrics(&'i [u8]),
     /// The first process does not answer.
     Failed,
@@ -137,7 +137,7 @@ impl Inquiry {
         }
     }
 
-    /// Returns the result; `None`: the answer is incomplete.
+    /// Returns the result; `None` while the answer is incomplete.
     fn outcome(&self) -> Option<Outcome<'_>> {
         let (length, metrics) = self.bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = u64::from_be_bytes(*length);

@@ -3,9 +3,9 @@
 /// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A number that only grows.
+    /// A number that only increases.
     Counter,
-    /// A number that goes up and down.
+    /// A number that increases and decreases.
     Gauge,
     /// Labels, with the number 1.
     Info,

@@ -1,10 +1,10 @@
 //! Metrics of the server for Prometheus, at `--metrics ADDRESS` and at `--metrics-path`.
 //!
-//! They belong to the first process, which never runs an app and has all numbers anyway. It serves them in its own event
-//! loop, between two waits, as it serves the control socket. So they are available while every worker is stuck, and nothing
+//! They belong to the first process, which never runs an app and already has all numbers. It serves them in its own event
+//! loop, between two waits, like the control socket. So they are available even while every worker is stuck, and no call
 //! here blocks. The address serves `/metrics` and, with `--dashboard`, a page that displays them, for GET and HEAD; each
-//! connection carries one request. The path is served by the processes that own the clients' connections, which ask the first
-//! process (`inquiry.rs`).
+//! connection carries one request. The path is served by the processes that own the clients' connections, which ask the
+//! first process (`inquiry.rs`).
 
 mod accept;
 mod allowed;
@@ -43,7 +43,7 @@ use weights::Weights;
 
 /// The number of clients that may wait to be accepted.
 const BACKLOG: u32 = 64;
-/// The interval at which an address is tried again that another server has, which this one follows.
+/// The interval at which this server tries to open an address that the previous server still has.
 const TRIED_EVERY: Duration = Duration::from_millis(500);
 
 /// A first process that provides the data of metrics.
@@ -57,7 +57,7 @@ pub trait Measured: Steered {
     /// Returns the app metrics.
     fn figures(&self) -> Figures;
 
-    /// Returns the bytes of memory that a worker uses; `None`: unknown.
+    /// Returns the bytes of memory that a worker uses; `None` if unknown.
     fn memory_of(process: u32) -> Option<u64>;
 }
 
@@ -66,15 +66,15 @@ pub trait Measured: Steered {
 pub struct Metrics {
     /// The settings with the metrics address as their only listener.
     settings: Settings,
-    /// The metrics address; `None`: there is only the path.
+    /// The metrics address; `None` if there is only the path.
     address: Option<ListenAddress>,
-    /// Empty while another server has the address, and after it has passed to the next one.
+    /// The listeners of the address; empty while another server has it.
     listeners: Vec<Listener>,
     stage: Stage,
     clients: Clients,
-    /// The processes that ask for metrics; `None`: there is no path for metrics.
+    /// The processes that ask for metrics; `None` without a path for metrics.
     inquirers: Option<Inquirers>,
-    /// `None`: the dashboard is off, or the next server has it.
+    /// The dashboard; `None` if it is off, or if the next server has it.
     dashboard: Option<Dashboard>,
     weights: Weights,
     began: SystemTime,
@@ -118,8 +118,8 @@ impl Metrics {
         Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, inquirers, dashboard, weights, began }))
     }
 
-    /// Opens the metrics address of `settings`; `None`: metrics are off. A server that `follows` another one may find that
-    /// one there; it then waits until the address is free.
+    /// Opens the metrics address of `settings`; `None` if metrics are off. A server that `follows` another one may find the
+    /// address in use; it then waits until the address is free.
     ///
     /// # Errors
     /// The address cannot be opened.
@@ -133,11 +133,11 @@ impl Metrics {
         Ok(Some(metrics))
     }
 
-    /// Creates the metrics of a server that replaces another one, which has left these listeners for the address of that
-    /// name. They are used if this server has the same address. `history` is the file of its dashboard.
+    /// Creates the metrics of a server that replaces another one and got these listeners, for the address of that name, from
+    /// it. They are used if this server has the same address. `history` is the file of its dashboard.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn of_server_before(
         settings: &Settings,
         left: Option<(String, Vec<Listener>)>,
@@ -149,7 +149,7 @@ impl Metrics {
         }
         let same = left.filter(|(address, _)| metrics.address.as_ref().is_some_and(|own| *address == own.to_string()));
         metrics.listeners = same.map(|(_, listeners)| listeners).unwrap_or_default();
-        // Until this server serves, they belong to the previous one.
+        // Until this server serves, the listeners belong to the previous one.
         metrics.listeners.iter_mut().for_each(|listener| listener.lent = true);
         Ok(Some(metrics))
     }
@@ -178,7 +178,7 @@ impl Metrics {
         self.listeners.clear();
     }
 
-    /// Closes the address.
+    /// Closes the listeners of the address.
     pub fn end(&mut self) {
         self.listeners.iter_mut().for_each(Listener::end);
     }
@@ -211,7 +211,7 @@ impl Metrics {
     }
 
     fn wait_for_address(&mut self, why: &str) {
-        log::warn!("{why}; this is tried again until it works");
+        log::warn!("{why}; retrying twice a second");
         self.stage = Stage::Open { next_try: Some(Instant::now() + TRIED_EVERY) };
     }
 
@@ -245,7 +245,7 @@ impl Metrics {
             .chain(self.dashboard.iter().flat_map(Dashboard::polled))
     }
 
-    /// Returns the longest time that this process may wait; `None`: until something happens.
+    /// Returns the longest time that this process may wait; `None` without a limit.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
         let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
@@ -255,8 +255,8 @@ impl Metrics {
     }
 }
 
-/// Serves the clients that are still connected, until they have gone or their time is over. Called when the next server has
-/// taken over.
+/// Serves the clients that are still connected, until they have disconnected or their time has expired. Called when the next
+/// server has taken over.
 pub fn finish<S: Measured>(server: &mut S) {
     loop {
         attend(server);
@@ -264,7 +264,7 @@ pub fn finish<S: Measured>(server: &mut S) {
         let Some(metrics) = server.metrics().filter(|metrics| !metrics.clients.are_gone()) else { return };
         let timeout = metrics.patience(now).and_then(|patience| Timespec::try_from(patience).ok());
         let mut polled: Vec<_> = metrics.polled().collect();
-        // They are served again, whatever the result.
+        // The clients are then served again, even after an error.
         let _ = poll(&mut polled, timeout.as_ref());
     }
 }
@@ -286,9 +286,9 @@ pub fn attend<S: Measured>(server: &mut S) {
             Wish::Events => watchers.extend(clients.release(scraper)),
         }
     }
-    // Processes ask the first process of their own server, even after the next one has taken the address over.
+    // Processes ask the first process of their own server, even after the next one has taken over the address.
     let inquiries = inquirers.as_mut().map(|inquirers| inquirers.attend(now)).unwrap_or_default();
-    // Viewers that connect when the dashboard has been passed on reconnect to the next server.
+    // Viewers that connect after the dashboard was passed on reconnect to the next server.
     let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
     let somebody_asks = !asked.is_empty() || !inquiries.is_empty();
     if !somebody_asks && !wanted.sample {
@@ -311,7 +311,7 @@ pub fn attend<S: Measured>(server: &mut S) {
     }
 }
 
-/// Takes a sample of the server. `weigh`: the memory of workers is read again.
+/// Takes a sample of the server. With `weigh`, the memory of workers is read again.
 fn sample<S: Measured>(server: &mut S, weigh: bool) -> Option<Sample> {
     let (report, processes, traffic) = (server.report(), server.processes(), server.traffic());
     let workers: Vec<_> = processes.iter().filter(|process| process.kind == "worker" && process.row.pid != 0).collect();

@@ -1,32 +1,32 @@
 //! Converts times to a native histogram of Prometheus, whose bounds are powers of 2^(1/8) and need no setting.
 //!
-//! The counted buckets have other bounds ([`Bound`]), which are farther apart. Each counted bucket goes as a whole into the
-//! native one that covers most of it. So no two share one, and no number ever decreases, as it could if a bucket were split.
-//! The native bucket lies within the counted one, apart from its edges. So the error of a quantile is at most the width of a
-//! counted bucket, which is a quarter at most, and not larger than with classic buckets at all bounds. Counting in native
-//! buckets as well would take twice the memory, and two more writes for each part of each request.
+//! The counted buckets have other bounds ([`Bound`]), which are farther apart. Each counted bucket is assigned as a whole to
+//! the native one that covers most of it. So no two share one, and no number ever decreases, which could happen if a bucket
+//! were split. The native bucket lies within the counted one, apart from its edges. So the error of a quantile is at most
+//! the width of a counted bucket, which is a quarter at most, and not larger than with classic buckets at all bounds. Also
+//! counting in native buckets would take twice the memory, and two more writes for each part of each request.
 
 use oribi_config::Bound;
 use oribi_stats::totals::Histogram;
 
-/// Bounds are powers of 2^(2^-3). Those of the next coarser schema would be farther apart than some counted ones.
+/// Bounds are powers of 2^(2^-3). Those of the next coarser schema would be farther apart than some counted bounds.
 pub(super) const SCHEMA: i32 = 3;
 const EACH_DOUBLING: f64 = 8.0;
 
 /// Seconds: times up to the first bound, 10 microseconds, are in the bucket around zero.
 pub(super) const ZERO_THRESHOLD: f64 = 1e-5;
 
-/// A native histogram.
+/// A histogram in Prometheus's native form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Native {
     /// The count of the bucket around zero.
     pub(super) zero: u64,
-    /// The buckets that are not empty: their numbers, of which N ends at 2^(N/8), and counts.
+    /// The nonempty buckets: their numbers and counts. Bucket N ends at 2^(N/8).
     pub(super) buckets: Vec<(i32, u64)>,
 }
 
 impl Native {
-    /// Converts a histogram.
+    /// Converts a histogram of the server.
     pub(super) fn of(histogram: &Histogram) -> Self {
         let (mut zero, mut buckets) = (0, Vec::new());
         let mut lower = None;
@@ -45,7 +45,7 @@ impl Native {
     }
 
     /// Returns the runs of adjacent buckets. The first number of a run is its distance from the previous run, or for the
-    /// first run its bucket number; the others are the differences of each count from the one before it, in this run or the
+    /// first run its bucket number; the others are the differences of each count from the previous one, in this run or the
     /// previous one.
     pub(super) fn spans(&self) -> Vec<(i32, Vec<i64>)> {
         let mut spans: Vec<(i32, Vec<i64>)> = Vec::new();
@@ -62,7 +62,7 @@ impl Native {
     }
 }
 
-/// Returns the bucket that covers most of the range above `lower` and up to `upper`; `None`: the range has no end.
+/// Returns the bucket that covers most of the range above `lower` and up to `upper`; `None` if the range has no end.
 fn place(lower: Bound, upper: Option<Bound>) -> i32 {
     let position = |bound: Bound| bound.time().as_secs_f64().log2() * EACH_DOUBLING;
     let start = position(lower);

@@ -4,7 +4,7 @@ use super::text::{Kind, Text};
 use oribi_stats::figures::{self, Figure, Figures, bounds, told};
 use std::time::Duration;
 
-/// Writes all of them.
+/// Writes the metrics of apps and of language runtimes.
 pub(super) fn write(text: &mut Text, figures: &Figures) {
     let Figures { families, sums, contexts } = figures;
     let refused = "Calls of count and observe by apps for which there was no room.";

@@ -62,7 +62,7 @@ impl Messages {
         }
         if let Some(native) = native {
             number(&mut message, 5, signed(SCHEMA.into()));
-            // Without it, Prometheus takes an empty native histogram for a classic one.
+            // Without it, Prometheus treats an empty native histogram as a classic one.
             double(&mut message, 6, ZERO_THRESHOLD);
             number(&mut message, 7, native.zero);
             let mut deltas = Vec::new();

@@ -40,12 +40,12 @@ impl Format {
     }
 }
 
-/// Metrics being written.
+/// The output for one scrape, being written.
 #[derive(Debug)]
 pub(super) struct Text {
     format: Format,
     text: String,
-    /// The name of the samples of the present family.
+    /// The name of the samples of the current family.
     name: String,
     /// The output in the binary format, instead of `text`.
     messages: Messages,
@@ -152,7 +152,7 @@ fn double(value: impl Display) -> f64 {
     value.to_string().parse().unwrap_or(f64::NAN)
 }
 
-/// Escapes backslashes and line feeds as both formats require, and quotes if `quotes`.
+/// Escapes backslashes and line feeds as both formats require, and also quotes if `quotes` is true.
 fn escaped(text: &str, quotes: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

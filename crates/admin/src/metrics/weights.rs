@@ -1,5 +1,5 @@
-//! The memory use of workers. The kernel takes a moment to measure each, and this process is blocked meanwhile, so the
-//! numbers are cached, and read only on request and a few at a time.
+//! The memory use of workers. The kernel takes a moment to measure each and blocks this process meanwhile, so the numbers
+//! are cached, and read only on request and a few at a time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Weights {
         }
     }
 
-    /// Returns the bytes that a process uses; `None`: it has not been measured.
+    /// Returns the bytes that a process uses; `None` if it has not been measured.
     pub(super) fn of(&self, process: u32) -> Option<u64> {
         self.0.get(&process).map(|(_, weight)| *weight)
     }

@@ -126,7 +126,7 @@ thread_local! {
     static ANSWERS: Cell<*const Context> = const { Cell::new(ptr::null()) };
 }
 
-/// The number of orders that came on another thread, for another exchange, or of another kind.
+/// The number of orders that arrived on another thread, for another exchange, or of another kind.
 static ASTRAY: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64) {
@@ -141,7 +141,7 @@ unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c
     present.interrupted.store(true, SeqCst);
 }
 
-/// Sleeps, as an app, without the lock. `false`: it was interrupted.
+/// Sleeps, as an app, without the lock. `false` if it was interrupted.
 fn nap(context: &Context) -> bool {
     LOCK.without(|| {
         let mut left = Timespec { tv_sec: 600, tv_nsec: 0 };
@@ -204,7 +204,7 @@ unsafe extern "C" fn start_thread(_data: *mut c_void, crew: *const OribiCrew) ->
     let crew = crew as usize;
     let started = thread::Builder::new().spawn(move || {
         LOCK.take();
-        // SAFETY: the crew is the one that this thread was to be started for.
+        // SAFETY: this thread was started for this crew.
         unsafe { oribi_crew_serve(crew as *const OribiCrew) };
         IN_CREW.fetch_sub(1, SeqCst);
         LOCK.let_go();
@@ -247,7 +247,7 @@ unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchan
     context.exchange.store(exchange, SeqCst);
     context.interrupted.store(false, SeqCst);
     ANSWERS.set(context);
-    // SAFETY: the header says that the variable is there.
+    // SAFETY: the header guarantees the variable.
     let path = unsafe { (*(*request).variables.add(PATH_INFO)).value };
     // SAFETY: it is good until a function is called with the lane, and copied here.
     let path = unsafe { std::slice::from_raw_parts(path.data.cast::<u8>(), path.size) }.to_owned();

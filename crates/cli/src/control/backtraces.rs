@@ -1,4 +1,4 @@
-//! Formats the positions of apps for people.
+//! Formats the positions of apps as readable text.
 
 use super::tables::{list, number, span, text};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Formats responses for people.
+//! Formats responses as readable text.
 
 use oribi_server::log::is_plain;
 use oribi_server::{COUNTER_ROWS, CounterRow};
@@ -62,7 +62,7 @@ fn status(answer: &Value) -> String {
     lines
 }
 
-/// The open connections by state; empty: there are none.
+/// The open connections by state; empty without connections.
 fn open(answer: &Value) -> String {
     const STATES: [&str; 5] = ["reading", "answering", "sending", "idle", "lingering"];
     let connections = answer.get("connections").unwrap_or(&Value::Null);
@@ -76,13 +76,13 @@ fn open(answer: &Value) -> String {
     if others.is_empty() { states } else { format!("{states} ({others})") }
 }
 
-/// The time until `expires`, in seconds since 1970, at which a certificate ends.
+/// The time until a certificate expires, at `expires` seconds since 1970.
 fn left(expires: f64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     if expires > now { format!("valid for {}", span(expires - now)) } else { "expired".to_owned() }
 }
 
-/// The counters of these rows that are not zero, each behind its word.
+/// The counters of these rows that are not zero, each after its word.
 fn words(counters: &Value, rows: &[CounterRow]) -> String {
     let one = |row: &CounterRow| {
         let value = number(counters, row.name);
@@ -144,7 +144,7 @@ pub fn number(value: &Value, name: &str) -> f64 {
     value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-/// A value without its quotes; empty: there is none.
+/// A value without its quotes; empty without a value.
 pub fn text(value: &Value, name: &str) -> String {
     match value.get(name) {
         Some(Value::String(text)) => harmless(text),
@@ -153,7 +153,8 @@ pub fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A text without control characters and without characters that change how it is read: parts of it come from clients.
+/// A text without control characters and characters that change the direction of text, because parts of it come from
+/// clients.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect()
 }

@@ -20,7 +20,7 @@ pub fn describe() -> String {
 /// Executes the program that contains the wanted Lua, unless this one does.
 ///
 /// # Errors
-/// There is no such Lua, or its program does not exist.
+/// The Lua is unknown, or its program does not exist.
 pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     let lowercase = wanted.to_ascii_lowercase();
     let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {
@@ -30,7 +30,7 @@ pub fn change_over(wanted: &str) -> Result<(), Trouble> {
         return Ok(());
     }
     let failed = |why: &str| Trouble::failure(format!("cannot run the Lua that --lua {lowercase} asks for: {why}"));
-    let path = other_program().ok_or_else(|| failed("this program does not know where it is"))?;
+    let path = other_program().ok_or_else(|| failed("the path of this program is unknown"))?;
     // Executing this program again would never end.
     let itself = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
     if path.canonicalize().ok() == itself {

@@ -1,4 +1,4 @@
-//! Queries the server on a thread of its own, so that keys work while a server is slow to respond.
+//! Queries the server on a separate thread, so that keys work while a server is slow to respond.
 
 use super::resources::{Resources, Usage};
 use super::snapshot::{Snapshot, harmless};
@@ -20,7 +20,7 @@ pub type Findings = (Snapshot, HashMap<u32, Usage>);
 /// News from the server.
 pub enum News {
     Findings(Result<Box<Findings>, Trouble>),
-    /// The backtrace of a process in lines, or the reason why there is none. `by_key`: the user has just requested it.
+    /// The backtrace of a process in lines, or the reason why there is none. With `by_key`, the user has just requested it.
     Backtrace {
         pid: u32,
         told: Result<Vec<String>, String>,
@@ -36,8 +36,8 @@ pub struct Source {
     choice: Choice,
     path: PathBuf,
     resources: Resources,
-    /// The first process of the server, and whether its process ids are those of this system: they are not if it is in a
-    /// container and this program is outside.
+    /// The first process of the server, and whether its process ids are those of this system, which they are not if it is in
+    /// a container and this program is outside.
     numbering: Option<(u32, bool)>,
 }
 
@@ -45,7 +45,7 @@ impl Source {
     /// Finds the server.
     ///
     /// # Errors
-    /// There is none, or there are several.
+    /// There is no server, or there are several.
     pub fn find(choice: Choice) -> Result<Self, Trouble> {
         let path = choice()?;
         Ok(Self { choice, path, resources: Resources::default(), numbering: None })
@@ -55,7 +55,7 @@ impl Source {
     /// socket.
     ///
     /// # Errors
-    /// Says why there is no response.
+    /// The reason why there is no response.
     pub fn ask(&mut self) -> Result<Findings, Trouble> {
         let findings = self.ask_here();
         if findings.is_err()
@@ -70,8 +70,8 @@ impl Source {
         let [status, workers] = [self.answer("status")?, self.answer("workers")?];
         for answer in [&status, &workers] {
             if answer.get("ok").and_then(Value::as_bool) != Some(true) {
-                let why = answer.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
-                return Err(Trouble::failure(format!("the server refuses: {}", harmless(why))));
+                let why = answer.get("error").and_then(Value::as_str).unwrap_or("the server gave no reason");
+                return Err(Trouble::failure(format!("the server refused: {}", harmless(why))));
             }
         }
         // A server whose workers do not report their requests refuses only this query.
@@ -85,10 +85,10 @@ impl Source {
         Ok((snapshot, usage))
     }
 
-    /// The present backtrace of a process.
+    /// The current backtrace of a process.
     ///
     /// # Errors
-    /// Says why there is none.
+    /// The reason why there is no backtrace.
     fn backtrace(&self, pid: u32) -> Result<Vec<String>, String> {
         let answer = self.answer(&format!("backtrace {pid}")).map_err(|trouble| harmless(&trouble.message))?;
         match answer.get("error").and_then(Value::as_str) {
@@ -100,7 +100,7 @@ impl Source {
     fn answer(&self, order: &str) -> Result<Value, Trouble> {
         let answer = control::ask(&self.path, order, true)?;
         serde_json::from_str(&answer)
-            .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))
+            .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))
     }
 
     /// Whether the kernel has the same id for the first process of the server as the server itself.
@@ -123,7 +123,7 @@ enum Wish {
     Backtrace(Option<u32>),
 }
 
-/// The querying thread.
+/// The thread that queries the server.
 pub struct Asker {
     wishes: Sender<Wish>,
     pub news: Receiver<News>,
@@ -133,7 +133,7 @@ impl Asker {
     /// Starts the thread. It makes the first query after an interval, and writes a byte to `bell` with each piece of news.
     ///
     /// # Errors
-    /// The system cannot start a thread.
+    /// The operating system cannot start a thread.
     pub fn begin(mut source: Source, mut interval: Duration, mut bell: UnixStream) -> std::io::Result<Self> {
         let (wishes, wished) = channel();
         let (sender, news) = channel();
@@ -168,13 +168,13 @@ impl Asker {
     }
 
     pub fn ask_every(&self, interval: Duration) {
-        // It does not fail: the thread ends only with this program.
+        // It does not fail, because the thread ends only with this program.
         let _ = self.wishes.send(Wish::Interval(interval));
     }
 
-    /// Queries the backtrace of a process now, and together with each later query; `None`: no more backtraces.
+    /// Queries the backtrace of a process now, and together with each later query; `None` for no more backtraces.
     pub fn ask_for_backtrace(&self, process: Option<u32>) {
-        // It does not fail: the thread ends only with this program.
+        // It does not fail, because the thread ends only with this program.
         let _ = self.wishes.send(Wish::Backtrace(process));
     }
 }

@@ -1,10 +1,10 @@
-//! Handles keys: they choose the tables, their order, and the rows that are shown.
+//! Handles keys, which choose the displayed tables and rows, and their order.
 
 use super::keys::Key;
 use super::order::{Order, ProcessKey, RequestKey};
 use std::time::Duration;
 
-/// The tables that are shown. Keys that move or sort concern the first of them.
+/// The displayed tables. Keys that move or sort apply to the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
     Both,
@@ -21,18 +21,18 @@ pub struct Controls {
     pub tables: Tables,
     pub processes: Order<ProcessKey>,
     pub requests: Order<RequestKey>,
-    /// Only rows that contain this text are shown.
+    /// The text that displayed rows must contain.
     pub filter: String,
     /// Whether the user is typing the filter.
     pub writing: bool,
     pub help: bool,
     /// The process whose row is selected.
     pub selected: Option<u32>,
-    /// The number of rows of requests above the first one that is shown.
+    /// The number of rows of requests above the first displayed one.
     pub above: usize,
-    /// The process whose backtrace is shown instead of the tables.
+    /// The process whose backtrace is displayed instead of the tables.
     pub backtrace: Option<u32>,
-    /// The number of its lines above the first one that is shown.
+    /// The number of its lines above the first displayed one.
     pub lines_above: usize,
 }
 
@@ -45,20 +45,20 @@ pub enum Act {
     Stop,
     /// Query the server in the new interval.
     Interval,
-    /// Query the backtrace now, or no more.
+    /// Query the backtrace now, or stop querying it.
     Backtrace,
 }
 
 /// The rows and lines that keys can move over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reach<'a> {
-    /// The processes whose rows are shown, in their order.
+    /// The processes whose rows are displayed, in their order.
     pub pids: &'a [u32],
     /// The number of requests.
     pub requests: usize,
-    /// The process with the first request that is shown.
+    /// The process with the first displayed request.
     pub worker: Option<u32>,
-    /// The number of lines of the backtrace that is shown.
+    /// The number of lines of the displayed backtrace.
     pub lines: usize,
     /// The number of rows of a page.
     pub page: usize,
@@ -129,14 +129,14 @@ impl Controls {
         Act::Draw
     }
 
-    /// Shows the backtrace of the selected process, or of the process with the first request that is shown.
+    /// Displays the backtrace of the selected process, or of the process with the first displayed request.
     fn open_backtrace(&mut self, reach: Reach<'_>) -> Act {
         self.backtrace = if self.tables == Tables::Requests { reach.worker } else { self.selected };
         self.lines_above = 0;
         if self.backtrace.is_some() { Act::Backtrace } else { Act::Draw }
     }
 
-    /// Handles a key while a backtrace is shown; `None`: the key has its usual meaning.
+    /// Handles a key while a backtrace is displayed; `None` if the key has its usual meaning.
     fn read(&mut self, key: Key, reach: Reach<'_>) -> Option<Act> {
         match key {
             Key::Escape => {
@@ -144,7 +144,7 @@ impl Controls {
                 Some(Act::Backtrace)
             }
             Key::Char('b') | Key::Enter => Some(Act::Backtrace),
-            // These keys concern tables, which are not shown.
+            // These keys apply to tables, which are hidden.
             Key::Tab | Key::Char('s' | 'S' | '<' | '>' | 'r' | '/') => Some(Act::Draw),
             _ => {
                 let by = distance(key, reach)?;

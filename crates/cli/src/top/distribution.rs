@@ -19,13 +19,14 @@ impl Distribution {
         Self(buckets)
     }
 
-    /// The requests that were added since `before`.
+    /// The requests added since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let then = |bound: f64| before.0.iter().find(|(known, _)| *known == bound).map_or(0.0, |(_, count)| *count);
         Self(self.0.iter().map(|(bound, count)| (*bound, (count - then(*bound)).max(0.0))).collect())
     }
 
-    /// The time within which this part of the requests was answered, rounded up to that of a bucket; `None`: there are none.
+    /// The time within which this part of the requests was answered, rounded up to that of a bucket; `None` without
+    /// requests.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let rank = self.0.iter().map(|(_, count)| count).sum::<f64>() * part;
         let mut seen = 0.0;

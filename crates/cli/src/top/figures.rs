@@ -19,7 +19,7 @@ fn scaled(number: f64, step: f64, units: [&str; 5]) -> String {
     let mut scaled = number;
     let mut units = units.into_iter();
     let mut unit = units.next().unwrap_or_default();
-    // Numbers of four digits are shown as they are.
+    // Numbers of four digits are displayed unchanged.
     while scaled >= if unit.is_empty() { 9999.5 } else { 999.5 } {
         let Some(next) = units.next() else { break };
         (scaled, unit) = (scaled / step, next);

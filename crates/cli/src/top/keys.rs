@@ -1,6 +1,6 @@
 //! Decodes keys, as terminals send them.
 
-/// A key.
+/// A key of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Char(char),
@@ -20,8 +20,8 @@ pub enum Key {
     Other,
 }
 
-/// The keys in `bytes`, and the number of bytes that they take. The rest at the end is the beginning of a key. A lone escape
-/// character is the key of that name: the rest of a sequence comes together with its beginning.
+/// The keys in `bytes`, and the number of bytes that they take. The remaining bytes are the beginning of a key. A lone
+/// escape character is the key of that name, because a sequence arrives as a whole.
 pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     let (mut keys, mut taken) = (Vec::new(), 0);
     while let Some((key, length)) = first(&bytes[taken..]) {
@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8]) -> (Vec<Key>, usize) {
     (keys, taken)
 }
 
-/// The first key and its length; `None`: it is incomplete.
+/// The first key and its length; `None` if it is incomplete.
 fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes {
         [] => return None,
@@ -51,10 +51,10 @@ fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     Some((key, 1))
 }
 
-/// A control sequence behind its introducer (ECMA-48, section 5.4): parameters, intermediate bytes, a final byte.
+/// A control sequence after its introducer (ECMA-48, section 5.4): parameters, intermediate bytes, a final byte.
 fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
     let end = bytes.iter().position(|byte| !(0x20..0x40).contains(byte))?;
-    // A byte that is not a final byte has cut the sequence off, and begins another key.
+    // A byte that is not a final byte ends the sequence, and begins another key.
     let length = if (0x40..0x7f).contains(&bytes[end]) { end + 1 } else { end };
     Some((named(&bytes[..end], bytes[end]), length))
 }

@@ -11,16 +11,16 @@ pub const SPANS: [f64; 3] = [1.0, 10.0, 60.0];
 /// exact time.
 const SLACK: f64 = 0.1;
 
-/// Numbers over time.
+/// The numbers of the server over time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The newest snapshot; `None`: none has come.
+    /// The newest snapshot; `None` before the first one.
     pub present: Option<Snapshot>,
     /// The usage of the processes, from /proc.
     pub usage: HashMap<u32, Usage>,
-    /// The reason why the server cannot be queried at present; `None`: it can.
+    /// The reason why the server currently cannot be queried, if any.
     pub trouble: Option<String>,
-    /// The last backtrace; `None`: none has come.
+    /// The last backtrace; `None` before the first one.
     pub backtrace: Option<Backtrace>,
     /// The numbers of earlier snapshots and of the newest, the oldest first.
     history: VecDeque<Numbers>,
@@ -34,7 +34,7 @@ pub struct Backtrace {
     pub pid: u32,
     /// The text, formatted for people.
     pub lines: Vec<String>,
-    /// The reason why there is nothing newer; `None`: it is up to date.
+    /// The reason why there is no newer one; `None` if it is up to date.
     pub trouble: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Growth {
         of(&self.by) / self.span
     }
 
-    /// The mean queue time of the requests that were queued, in seconds; `None`: there were none.
+    /// The mean queue time of the requests that were queued, in seconds; `None` without such requests.
     pub fn mean_wait(&self) -> Option<f64> {
         (self.by.queued > 0.0).then(|| self.by.waited / self.by.queued)
     }
@@ -62,10 +62,10 @@ impl Growth {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessRow {
     pub process: Process,
-    /// Requests in a second; `None`: unknown yet.
+    /// Requests in a second; `None` if not yet known.
     pub rate: Option<f64>,
     pub usage: Usage,
-    /// The oldest request of the process, and the number of its others.
+    /// The oldest request of the process, and the number of its other requests.
     pub runs: Option<(Request, usize)>,
 }
 
@@ -73,12 +73,12 @@ impl Model {
     /// Takes the newest snapshot, and the usage of its processes.
     pub fn take(&mut self, snapshot: Snapshot, usage: HashMap<u32, Usage>) {
         let now = snapshot.numbers.clone();
-        // The counters have begun anew: a new program could not read the old ones.
+        // The counters have started again, because a new program could not read the old ones.
         if self.history.back().is_some_and(|last| shrunk(last, &now)) {
             self.history.clear();
             self.requests.clear();
         }
-        // Two answers at the same time of the server would be no span.
+        // Two answers with the same time of the server would give no span.
         if self.history.back().is_none_or(|last| last.seconds < now.seconds) {
             self.history.push_back(now);
         }
@@ -92,7 +92,7 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Takes the newest backtrace of a process, or the reason why there is none: then the old one stays.
+    /// Takes the newest backtrace of a process, or the reason why there is none; then the old one stays.
     pub fn take_backtrace(&mut self, pid: u32, told: Result<Vec<String>, String>) {
         let before = self.backtrace.take().filter(|before| before.pid == pid);
         self.backtrace = Some(match told {
@@ -107,7 +107,7 @@ impl Model {
         for process in &snapshot.processes {
             let seen = self.requests.entry(process.pid).or_default();
             if seen.last().is_some_and(|(_, requests)| *requests > process.requests) {
-                // Another process has this number now.
+                // Another process now has this id.
                 seen.clear();
             }
             if seen.last().is_none_or(|(at, _)| *at < now) {
@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// The growth in each span; `None`: the server was not observed for longer than the span before it.
+    /// The growth in each span; `None` if the server was not observed for longer than the previous span.
     pub fn growth(&self) -> [Option<Growth>; SPANS.len()] {
         let mut shorter = 0.0;
         SPANS.map(|span| {
@@ -139,7 +139,7 @@ impl Model {
         Some(Growth { span: now.seconds - then.seconds, by: difference(now, then) })
     }
 
-    /// The processes as they are in the server's answer.
+    /// The processes in the order of the server's answer.
     pub fn processes(&self) -> Vec<ProcessRow> {
         let Some(present) = &self.present else { return Vec::new() };
         present.processes.iter().map(|process| self.row(present, process)).collect()
@@ -156,7 +156,7 @@ impl Model {
     }
 }
 
-/// Whether the counters have begun anew.
+/// Whether the counters have started again.
 fn shrunk(before: &Numbers, now: &Numbers) -> bool {
     let sum = |numbers: &Numbers| numbers.responses.iter().sum::<f64>();
     now.seconds < before.seconds || sum(now) < sum(before) || now.accepted < before.accepted
@@ -224,10 +224,10 @@ mod tests {
     fn a_span_that_was_not_observed_is_unknown() {
         assert_eq!(rates(&of(&[(5.0, 50.0)])), [None, None, None]);
         assert_eq!(rates(&of(&[(5.0, 50.0), (6.0, 70.0)])), [Some((1.0, 20.0)), None, None]);
-        // A long interval has no rate for a second: it is shown with its own span.
+        // A long interval has no rate for a second: it is displayed with its own span.
         assert_eq!(rates(&of(&[(0.0, 0.0), (5.0, 50.0)])), [Some((5.0, 10.0)), None, None]);
         assert_eq!(rates(&of(&[(0.0, 0.0), (4.0, 40.0), (5.0, 60.0)])), [Some((1.0, 20.0)), Some((5.0, 12.0)), None]);
-        // A sample that comes a little early counts for its second.
+        // A sample that arrives a little early counts for its second.
         assert_eq!(rates(&of(&[(0.0, 0.0), (1.0, 10.0), (1.95, 29.0)]))[0].map(|(_, rate)| rate.round()), Some(20.0));
     }
 

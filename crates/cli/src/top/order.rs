@@ -44,7 +44,7 @@ pub struct Order<Key> {
 pub trait Keys: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
 
-    /// Whether the usual order begins with the greatest.
+    /// Whether the usual order begins with the greatest value.
     fn falls(self) -> bool;
 }
 
@@ -81,7 +81,7 @@ impl<Key: Keys> Order<Key> {
         Self { key, reversed: false }
     }
 
-    /// The column of the key, counted from 0, and whether the greatest come first.
+    /// The column of the key, counted from 0, and whether the greatest values are first.
     pub fn column(&self) -> (usize, bool) {
         let column = Key::ALL.iter().position(|key| *key == self.key).unwrap_or_default();
         (column, self.key.falls() != self.reversed)
@@ -138,7 +138,7 @@ pub fn requests<'a>(requests: &'a [Request], order: Order<RequestKey>, filter: &
             RequestKey::State => one.state.cmp(&other.state).then(one.position.cmp(&other.position)),
             RequestKey::Age => one.age.total_cmp(&other.age),
             RequestKey::Quiet => floats(one.quiet, other.quiet),
-            // Requests without a deadline come last.
+            // Requests without a deadline are last.
             RequestKey::Deadline => one.deadline.unwrap_or(f64::MAX).total_cmp(&other.deadline.unwrap_or(f64::MAX)),
             RequestKey::Worker => one.worker.cmp(&other.worker),
             RequestKey::Client => one.client.cmp(&other.client),
@@ -148,7 +148,7 @@ pub fn requests<'a>(requests: &'a [Request], order: Order<RequestKey>, filter: &
     rows
 }
 
-/// Compares numbers; an unknown one is the least.
+/// Compares numbers; an unknown one counts as the least.
 fn floats(one: Option<f64>, other: Option<f64>) -> Ordering {
     one.unwrap_or(-1.0).total_cmp(&other.unwrap_or(-1.0))
 }

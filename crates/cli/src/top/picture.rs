@@ -24,7 +24,7 @@ pub enum Style {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub pieces: Vec<(String, Style)>,
-    /// The style of the rest of the line up to the edge; `None`: none.
+    /// The style of the rest of the line up to the edge; `None` for none.
     pub filled: Option<Style>,
 }
 
@@ -33,7 +33,7 @@ impl Line {
         Self::default().with(text, style)
     }
 
-    /// Adds a piece.
+    /// Adds a piece of text in a style.
     pub fn with(mut self, text: impl Into<String>, style: Style) -> Self {
         self.push(text, style);
         self
@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-/// Lines as text.
+/// The lines as text without styles.
 pub fn text(lines: &[Line]) -> String {
     lines.iter().map(|line| line.text() + "\n").collect()
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// milliseconds for a gigabyte.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
 
-/// The usage of a process; `None`: unknown (yet), or the system refuses to report it.
+/// The usage of a process; `None` if it is not yet known, or if the kernel refuses to report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Hundredths of one processor.

@@ -1,7 +1,7 @@
 //! The state of a server at one moment, read from the responses of its control socket.
 //!
-//! Every text is made harmless here: parts of them come from clients. Values that are missing or of another type count as
-//! empty or zero, because servers of other versions may report more or less.
+//! Every text is made harmless here, because parts of them come from clients. Values that are missing or of another type
+//! count as empty or zero, because servers of other versions may report more or less.
 
 use super::distribution::Distribution;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub struct Server {
     pub app: String,
     pub state: String,
     pub pid: u32,
-    /// Seconds since its first process began.
+    /// Seconds since its first process started.
     pub uptime: f64,
     pub addresses: Vec<String>,
     /// A text for each load of the app.
@@ -35,17 +35,17 @@ pub struct Server {
     pub longest_wait: f64,
 }
 
-/// Counters. Those that are shown together are added up here.
+/// Counters. Those that are displayed together are added up here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
-    /// The time for which they have been counted, in seconds.
+    /// The time since the counters started, in seconds.
     pub seconds: f64,
-    /// By the first digit of the status.
+    /// Responses by the first digit of the status.
     pub responses: [f64; 5],
     pub received: f64,
     pub sent: f64,
     pub accepted: f64,
-    /// Requests that were lost with their workers, or that found the queue full or no room for their content.
+    /// Requests that were lost with their workers, or refused because of a full queue or without room for their content.
     pub lost: f64,
     /// Requests that took too long: to arrive, in the queue, or in the app.
     pub timeouts: f64,
@@ -64,7 +64,7 @@ pub struct Process {
     pub kind: String,
     pub number: u64,
     pub pid: u32,
-    /// The load of the app; empty: the process belongs to none.
+    /// The load of the app; empty if the process belongs to none.
     pub generation: String,
     pub state: String,
     pub age: f64,
@@ -77,7 +77,7 @@ pub struct Process {
 pub enum Traffic {
     /// The server does not report them, for this reason.
     Unknown(String),
-    /// The oldest first.
+    /// The requests, the oldest first.
     Known { requests: Vec<Request>, more: u64 },
 }
 
@@ -100,7 +100,7 @@ pub struct Request {
     pub worker: Option<u64>,
     pub pid: Option<u32>,
     pub client: String,
-    /// Method and target.
+    /// The method and the target.
     pub what: String,
 }
 
@@ -256,7 +256,7 @@ fn process(value: &Value) -> Option<u32> {
     value.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok())
 }
 
-/// A value without its quotes; empty: there is none.
+/// A value without its quotes; empty without a value.
 fn text(value: &Value, name: &str) -> String {
     match value.get(name) {
         Some(Value::String(text)) => harmless(text),
@@ -265,9 +265,9 @@ fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A text without characters that steer a terminal: no controls, and no marks that change the direction of writing or have no
-/// width. Letters of East Asia stay, and take two cells each: lines are not wrapped, so they move only the rest of their own
-/// line.
+/// A text without characters that control a terminal: no control characters, and no marks that change the direction of
+/// writing or have no width. East Asian letters stay and take two cells each; lines are not wrapped, so these letters only
+/// move the rest of their own line.
 pub fn harmless(text: &str) -> String {
     let plain = |character: char| character == ' ' || character.is_ascii_graphic();
     let letter = |character: char| !character.is_ascii() && character.is_alphanumeric();

@@ -42,7 +42,7 @@ pub struct Row {
 #[derive(Debug)]
 pub struct Layout<'a> {
     columns: &'a [Column],
-    /// The column by which the rows are sorted, and the mark behind its head.
+    /// The column by which the rows are sorted, and the mark after its head.
     sorted: Option<(usize, char)>,
     shown: Vec<(usize, usize)>,
 }

@@ -16,19 +16,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The time that the rest of a key may take after an escape character, on slow lines.
 const REST_OF_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// The terminal while it shows pictures. Dropping this restores it.
+/// The terminal while it displays pictures. Dropping this restores it.
 pub struct Terminal {
-    /// The lines on the screen; empty: all lines are to be drawn.
+    /// The lines on the screen; empty to draw all lines.
     shown: Vec<Line>,
     coloured: bool,
 }
 
-/// Whether the terminal can show pictures and send keys.
+/// Whether the terminal can display pictures and send keys.
 pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// The columns and lines of the terminal. One that does not report them counts as one of the usual size.
+/// The columns and lines of the terminal. A terminal that does not report them is assumed to have the usual size.
 pub fn room() -> (usize, usize) {
     // crossterm would ask the terminal of the session, which need not be that of the output.
     match tcgetwinsize(io::stdout()) {
@@ -58,7 +58,7 @@ impl Terminal {
     /// # Errors
     /// The terminal does not respond.
     pub fn enter(&mut self) -> io::Result<()> {
-        // Another program may have changed the modes meanwhile, of which crossterm knows nothing.
+        // Another program may have changed the modes meanwhile, without the knowledge of crossterm.
         let _ = disable_raw_mode();
         enable_raw_mode()?;
         self.forget();
@@ -80,7 +80,7 @@ impl Terminal {
     /// Draws the lines that have changed.
     ///
     /// # Errors
-    /// The terminal has gone.
+    /// The terminal has been closed.
     pub fn draw(&mut self, lines: Vec<Line>) -> io::Result<()> {
         if self.shown == lines {
             return Ok(());
@@ -151,7 +151,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Restores the former state. Errors are ignored: the terminal has gone.
+/// Restores the former state. Errors are ignored, because they mean that the terminal has been closed.
 fn give_back() {
     let mut out = io::stdout().lock();
     let _ = queue!(out, EnableLineWrap, SetAttribute(Attribute::Reset), cursor::Show, LeaveAlternateScreen);
@@ -159,7 +159,7 @@ fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Appends the pressed keys, without waiting for any. `false`: the terminal has gone.
+/// Appends the pressed keys, without waiting for any. `false` if the terminal has been closed.
 pub fn read_keys(bytes: &mut Vec<u8>) -> bool {
     let stdin = io::stdin();
     let mut buffer = [0; 256];

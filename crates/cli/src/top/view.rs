@@ -16,7 +16,7 @@ use super::table::{Layout, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub width: usize,
-    /// The number of lines; `None`: as many as needed, without the line for keys.
+    /// The number of lines; `None` for as many as needed, without the line for keys.
     pub height: Option<usize>,
 }
 
@@ -63,13 +63,13 @@ pub fn requests(model: &Model, controls: &Controls) -> usize {
     }
 }
 
-/// The process with the first request that is shown; `None`: the request waits, or there is none.
+/// The process with the first displayed request; `None` if that request waits, or without requests.
 pub fn worker(model: &Model, controls: &Controls) -> Option<u32> {
     let Traffic::Known { requests, .. } = &model.present.as_ref()?.traffic else { return None };
     order::requests(requests, controls.requests, &controls.filter).get(controls.above)?.pid
 }
 
-/// Renders the tables that are shown, in at most `room` lines.
+/// Renders the displayed tables, in at most `room` lines.
 fn tables(model: &Model, controls: &Controls, width: usize, room: Option<usize>) -> Vec<Line> {
     let shown = order::processes(model.processes(), controls.processes, &controls.filter);
     let above = controls.selected.and_then(|pid| shown.iter().position(|row| row.process.pid == pid));
@@ -112,7 +112,7 @@ fn sorted((column, falls): (usize, bool)) -> (usize, char) {
     (column, if falls { 'v' } else { '^' })
 }
 
-/// A table whose visible rows are not determined yet.
+/// A table whose visible rows are still undetermined.
 struct Table<'a> {
     columns: &'static [super::table::Column],
     sorted: (usize, char),
@@ -124,7 +124,7 @@ struct Table<'a> {
     instead: &'a str,
 }
 
-/// The part that is shown if not all rows have room.
+/// The displayed part if not all rows have room.
 enum Focus {
     /// This row, and those around it.
     Around(usize),

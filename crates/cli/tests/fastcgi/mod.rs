@@ -109,7 +109,7 @@ fn stream(kind: u8, content: &[u8]) -> Vec<u8> {
     content.chunks(60_000).chain([&[][..]]).flat_map(|chunk| record(kind, chunk)).collect()
 }
 
-/// An answer.
+/// The answer to one request.
 #[derive(Debug)]
 pub struct Answer {
     fields: Vec<(String, String)>,

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time after which a test gives up: far longer than needed on a busy machine.
+/// The time after which a test gives up, far longer than needed on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when the value is dropped.
@@ -61,7 +61,7 @@ impl Place {
         self.serve_as(self.command(env!("CARGO_BIN_EXE_oribi")), arguments)
     }
 
-    /// The same with a command that has an environment of its own.
+    /// The same with a command that has its own environment.
     pub fn serve_as(&self, mut command: Command, arguments: &[&str]) -> Server {
         command.args(arguments).args(["--listen", "x.sock", "--workers", "1", "--error-log", "log"]);
         Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"))
@@ -157,7 +157,7 @@ impl Outcome {
     }
 }
 
-/// The descendant of `process` that has no children: its worker.
+/// The descendant of `process` that has no children, which is its worker.
 pub fn leaf(process: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     children.split_whitespace().next().and_then(|child| child.parse().ok()).map_or(process, leaf)

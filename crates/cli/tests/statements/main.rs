@@ -43,7 +43,7 @@ const STATEMENTS: &[Statement] = &[
     },
     Statement {
         file: "docs/observe.md",
-        sentence: "Who may connect to a Unix socket is said by its mode instead; `allow=` is refused there.",
+        sentence: "For a Unix socket its mode decides instead; `allow=` is refused there.",
         command: &["--native", "hello", "--metrics", "/nowhere/metrics.sock?allow=127.0.0.1"],
         answers: &["allow"],
     },
@@ -57,7 +57,7 @@ const STATEMENTS: &[Statement] = &[
         file: "docs/logs.md",
         sentence: "this is refused, with the reason: `%A`",
         command: &["--native", "hello", "--access-log-format", "%A"],
-        answers: &["%A cannot be told"],
+        answers: &["%A is not supported"],
     },
     Statement {
         file: "docs/lua.md",
@@ -104,7 +104,7 @@ fn options_of_servers() -> BTreeSet<String> {
 }
 
 fn said_by(arguments: &[&str], folder: &Path) -> (bool, String) {
-    // A server that starts in spite of the sentence is ended.
+    // A server that starts in spite of the sentence is killed.
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_oribi")]).args(arguments).args(["--listen", "app.sock", "--control", "off"]);
     command.current_dir(folder);

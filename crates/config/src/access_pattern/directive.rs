@@ -8,22 +8,22 @@ const PARTS: [&str; 4] = ["queue", "first", "app", "send"];
 /// The supported letters of strftime.
 const CALENDAR: &str = "%aAbBdeFhHImMprRStTyYzZ";
 
-/// Parses a directive of Apache at the start of `text`, which begins with `%`. Returns the rest of `text`, too.
+/// Parses a directive of Apache at the start of `text`, which begins with `%`. Also returns the rest of `text`.
 ///
 /// # Errors
-/// Says which part is not understood.
+/// The part that is not understood.
 pub(super) fn directive(text: &str) -> Result<(Found, &str), String> {
     let (statuses, text) = statuses(&text[1..])?;
-    // In Apache these signs choose between the first and the last of several internal requests. Here is only one.
+    // In Apache these signs choose between the first and the last of several internal requests. This server has only one.
     let mut rest = text.trim_start_matches(['<', '>']);
     let mut argument = None;
     if let Some(inner) = rest.strip_prefix('{') {
-        let (inside, behind) = inner.split_once('}').ok_or("there is no } behind the {")?;
+        let (inside, behind) = inner.split_once('}').ok_or("there is no } after the {")?;
         (argument, rest) = (Some(inside), behind);
     }
-    let letter = rest.chars().next().ok_or("a letter is missing behind it; write %% for a %")?;
+    let letter = rest.chars().next().ok_or("a letter is missing after it; write %% for a %")?;
     let item = match (letter, argument) {
-        ('^', _) => return Err("trailers are not kept until the line is written: %^ti and %^to are not told".to_owned()),
+        ('^', _) => return Err("%^ti and %^to are not supported: trailers are not kept until the line is written".to_owned()),
         ('o', Some(name)) => Found::ResponseField(field_name(name)?, statuses),
         ('l' | 'u', None) => Found::Nothing,
         (letter, None) => Found::Item(simple(letter)?, statuses),
@@ -57,11 +57,13 @@ fn simple(letter: char) -> Result<Item, String> {
         _ => {
             let why = match letter {
                 'A' => {
-                    "cannot be told, because the address is not kept at which a client has arrived; %v and %p tell where the server listens"
+                    "is not supported, because the address at which a client has arrived is not kept; %v and %p are the \
+                     server's name and port"
                 }
-                'f' | 'R' => "cannot be told: an app answers, and has neither a file name nor a handler of the server's",
+                'f' | 'R' => "is not supported: an app answers, and has neither a file name nor a handler",
                 'I' | 'O' | 'S' => {
-                    "cannot be told: bytes of heads are not counted for each request; %B tells those of the content, and metrics all"
+                    "is not supported: bytes of headers are not counted for each request; %B is the size of the content, and \
+                     metrics count all bytes"
                 }
                 _ => {
                     "is not known; known are %a %b %B %D %h %H %k %l %L %m %p %P %q %r %s %t %T %u %U %v %V %X, and %{...} before \
@@ -110,8 +112,8 @@ fn process(which: &str) -> Result<Item, String> {
     }
 }
 
-/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log has.
-/// `None`: it does not.
+/// A variable of the environment that apps get (RFC 3875, section 4.1), if the server computes it from data that the log
+/// has. `None` otherwise.
 fn variable(name: &str) -> Option<Result<Item, String>> {
     Some(Ok(match name {
         "CONTENT_LENGTH" | "CONTENT_TYPE" => Item::RequestField(name.to_ascii_lowercase().replace('_', "-").into_bytes()),
@@ -128,8 +130,8 @@ fn variable(name: &str) -> Option<Result<Item, String>> {
 
 fn unknown_variable(written: &str) -> String {
     format!(
-        "{written} cannot be told: the environment of the app is not kept. Known are CONTENT_LENGTH CONTENT_TYPE REMOTE_ADDR REMOTE_PORT \
-         REQUEST_METHOD REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL, and HTTP_ with the name of a field"
+        "{written} is not supported: the environment of the app is not kept. Known are CONTENT_LENGTH CONTENT_TYPE REMOTE_ADDR \
+         REMOTE_PORT REQUEST_METHOD REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL, and HTTP_ with the name of a field"
     )
 }
 
@@ -180,7 +182,7 @@ fn time(argument: &str) -> Result<Item, String> {
         _ => {
             let mut letters = form.split('%').skip(1);
             while let Some(piece) = letters.next() {
-                // Two in a row stand for one.
+                // Two percent signs are one.
                 let letter = piece.chars().next().or_else(|| letters.next().map(|_| '%'));
                 if letter.is_none_or(|letter| !CALENDAR.contains(letter)) {
                     let known = CALENDAR.trim_start_matches('%');
@@ -215,12 +217,12 @@ fn field_name(text: &str) -> Result<Vec<u8>, String> {
     Ok(text.to_ascii_lowercase().into_bytes())
 }
 
-/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Returns the rest of `text`, too.
+/// Parses a directive of uWSGI at the start of `text`, which begins with `%(`. Also returns the rest of `text`.
 ///
 /// # Errors
-/// Says which part is not understood.
+/// The part that is not understood.
 pub(super) fn named(text: &str) -> Result<(Found, &str), String> {
-    let (name, rest) = text[2..].split_once(')').ok_or("there is no ) behind the (")?;
+    let (name, rest) = text[2..].split_once(')').ok_or("there is no ) after the (")?;
     let item = match name {
         "addr" => Item::Client,
         "method" => Item::Method,

@@ -8,8 +8,8 @@ pub(super) const CERTIFICATE: Setting = Setting::new(
     "acme",
     Section::Listening,
     "DOMAIN",
-    "Order a certificate for this domain, or for several with commas between them, by ACME, and renew it; port 80 of the domains \
-     must reach this server, or port 443 (see --acme-challenge). May be given several times",
+    "Order a certificate for this domain, or for several separated by commas, by ACME, and renew it; port 80 of the domains, \
+     or port 443 (see --acme-challenge), must reach this server. May be given several times",
 )
 .default_words("none")
 .apply(|draft, text| Names::parse(text).map(|names| draft.settings.acme.certificates.push(names)))
@@ -25,20 +25,20 @@ pub(super) const CHALLENGE: Setting = Setting::new(
     "acme-challenge",
     Section::Listening,
     "NAME",
-    "How the authority of --acme is shown that a domain is this server's: http-01 (at port 80, without TLS), tls-alpn-01 (at port 443, \
-     in the handshake) or auto (http-01 if an address is without TLS, otherwise tls-alpn-01)",
+    "The proof to the authority of --acme that a domain belongs to this server: http-01 (at port 80, without TLS), tls-alpn-01 \
+     (at port 443, in the handshake) or auto (http-01 if an address is without TLS, otherwise tls-alpn-01)",
 )
 .apply(|draft, text| challenge(text).map(|choice| draft.settings.acme_challenge = choice))
 .show(|settings| settings.acme_challenge.map_or(AUTO, Challenge::name).to_owned());
 
 pub(super) const EMAIL: Setting =
-    Setting::new("acme-email", Section::Listening, "EMAIL", "Where the authority of --acme may write to")
+    Setting::new("acme-email", Section::Listening, "EMAIL", "The email address for messages of the authority of --acme")
         .default_words("none")
         .apply(|draft, text| email(text).map(|address| draft.settings.acme.email = Some(address)))
         .show(|settings| settings.acme.email.clone().unwrap_or_default());
 
 pub(super) const DIRECTORY: Setting =
-    Setting::new("acme-directory", Section::Listening, "URL", "The directory of the authority of --acme")
+    Setting::new("acme-directory", Section::Listening, "URL", "The URL of the ACME directory of the authority of --acme")
         .apply(|draft, text| directory(text).map(|url| draft.settings.acme.directory = url))
         .show(|settings| settings.acme.directory.clone())
         .default_words(LETS_ENCRYPT);
@@ -47,21 +47,17 @@ pub(super) const STORAGE: Setting = Setting::new(
     "acme-storage",
     Section::Listening,
     "PATH",
-    "Where keys and certificates of --acme are kept; only the user that starts the server can read them",
+    "Directory for keys and certificates of --acme; only the user that starts the server can read them",
 )
 .default_words("/var/lib/oribi/acme for root, else $XDG_STATE_HOME/oribi/acme")
 .apply(|draft, text| path(text).map(|path| draft.settings.acme.storage = path))
 .show(|settings| settings.acme.storage.display().to_string());
 
-pub(super) const AUTHORITIES: Setting = Setting::new(
-    "acme-ca",
-    Section::Listening,
-    "PATH",
-    "The certificates of those who may vouch for the directory of --acme, in PEM",
-)
-.default_words("those of the system")
-.apply(|draft, text| path(text).map(|path| draft.settings.acme.authorities = Some(path)))
-.show(|settings| settings.acme.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+pub(super) const AUTHORITIES: Setting =
+    Setting::new("acme-ca", Section::Listening, "PATH", "CA certificates (PEM) for the directory of --acme")
+        .default_words("those of the system")
+        .apply(|draft, text| path(text).map(|path| draft.settings.acme.authorities = Some(path)))
+        .show(|settings| settings.acme.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
 
 const AUTO: &str = "auto";
 

@@ -14,26 +14,27 @@ pub(super) const EDGE: Setting = Setting::new(
     "edge",
     Section::Edges,
     "NAME",
-    "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a \
-     slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto: \
-     on where `oribi` runs an app, off for files and fixed answers, with --accept own, in the place of luafcgid, and under plackup \
-     and rackup",
+    "Whether edges, processes that run no app, hold the connections: on (workers take complete requests from a queue, so that \
+     a slow or stuck app delays no other request, and connections outlive workers), off (each worker has its own connections) \
+     or auto: on if `oribi` runs an app, off for files and fixed answers, with --accept own, with `oribi luafcgid`, and under \
+     plackup and rackup",
 )
 .environment("ORIBI_EDGE")
 .apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
 .show(|settings| show_edge_choice(settings.edge));
 
-pub(super) const EDGES: Setting = Setting::new("edges", Section::Edges, "NUMBER", "Edge processes, if there are any")
-    .aliases(&["http-processes"])
-    .apply(|draft, text| small_count(text, 1..=MOST_EDGES).map(|number| draft.settings.edges = number))
-    .show(|settings| settings.edges.to_string());
+pub(super) const EDGES: Setting =
+    Setting::new("edges", Section::Edges, "NUMBER", "Number of edge processes, unless --edge is off")
+        .aliases(&["http-processes"])
+        .apply(|draft, text| small_count(text, 1..=MOST_EDGES).map(|number| draft.settings.edges = number))
+        .show(|settings| settings.edges.to_string());
 
 pub(super) const EDGE_USER: Setting = Setting::new(
     "edge-user",
     Section::Edges,
     "NAME",
-    "The user, by name or number, that edges run as: if it is another one than that of --user, a worker cannot signal or trace an \
-     edge. Needs root",
+    "The user, by name or number, that edges run as; if it is not that of --user, workers cannot signal or trace edges. Needs \
+     root",
 )
 .default_words("that of --user")
 .apply(|draft, text| account(text).map(|name| draft.settings.edge_user = Some(name)))
@@ -49,9 +50,9 @@ pub(super) const EDGE_SANDBOX: Setting = Setting::new(
     "edge-sandbox",
     Section::Edges,
     "NAME",
-    "Keep edges from opening files but those of --static and --temporary-directory, from connecting, from signalling others and from \
-     most system calls: on (needs Landlock and seccomp of the kernel, or nothing is served), try (what the kernel has of them, and \
-     a warning about the rest) or off",
+    "Confine edges: they open no files outside --static and --temporary-directory, connect to nothing, signal no other process \
+     and may use few system calls: on (without Landlock and seccomp in the kernel, the server does not start), try (uses those \
+     of the two that the kernel has, and warns about the rest) or off",
 )
 .environment("ORIBI_EDGE_SANDBOX")
 .apply(|draft, text| sandbox_choice(text).map(|choice| draft.settings.edge_sandbox = choice))
@@ -79,8 +80,9 @@ pub(super) const PROBE: Setting = Setting::new(
     "probe",
     Section::Edges,
     "PATH",
-    "Answer requests for this path, such as /healthz, without the app: 503 while the server is stopping, else 200. An edge also \
-     says 503 while workers take no requests, and the length of the queue, in JSON; without edges, a busy worker does not answer",
+    "Answer requests for this path, such as /healthz, without the app: 503 while the server is stopping, else 200. An edge \
+     also answers 503 while workers take no requests, and shows the length of the queue, in JSON; without edges, a busy worker \
+     does not answer",
 )
 .default_words("none")
 .apply(|draft, text| path_of_clients(text).map(|path| draft.settings.probe = path))
@@ -100,8 +102,8 @@ pub(super) const X_REQUEST_START: Setting = Setting::new(
     "x-request-start",
     Section::Edges,
     "",
-    "Tell the app by the field X-Request-Start when the edge had received the request (t= and seconds since 1970), unless a \
-     proxy in front has told it; and, with an edge and without, how long the request has waited for a worker: oribi.queue_time in the \
+    "Pass on to the app when the edge received the request, in the field X-Request-Start (t= and seconds since 1970) unless a \
+     proxy has set it, and, with edges or without, how long the request waited for a worker: oribi.queue_time in the \
      environments of Perl and Ruby, in seconds",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))

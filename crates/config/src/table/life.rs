@@ -11,8 +11,8 @@ pub(super) const BOOT_REQUEST: Setting = Setting::new(
     "boot-request",
     Section::Workers,
     "PATH",
-    "Have each new worker answer a GET for this path, which no client sees, before it takes requests. A worker whose app raises an \
-     error or answers 500 or more cannot start, and a generation that cannot start does not replace the present one",
+    "Each new worker answers an internal GET for this path before it takes requests. A worker whose app raises an error or \
+     answers with 500 or more cannot start, and a generation that cannot start does not replace the current one",
 )
 .default_words("none")
 .apply(|draft, text| boot_request(text).map(|target| draft.settings.life.boot_request = target))
@@ -22,8 +22,8 @@ pub(super) const BOOT_TIMEOUT: Setting = Setting::new(
     "boot-timeout",
     Section::Workers,
     "TIME",
-    "Time for a worker from its start until it takes requests, hooks and --boot-request included; then it is ended and counts as \
-     failed; or off",
+    "Time for a worker from its start until it takes requests, hooks and --boot-request included; after that it is killed and \
+     counts as failed; or off",
 )
 .aliases(&["worker-boot-timeout", "start-timeout", "startup-timeout"])
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.boot_timeout = time))
@@ -33,7 +33,8 @@ pub(super) const UPGRADE_TIMEOUT: Setting = Setting::new(
     "upgrade-timeout",
     Section::Workers,
     "TIME",
-    "Time for a new program, after USR2, until all its workers serve; then it is ended, and the present one serves on; or off",
+    "Time for a new program, after USR2, until all its workers serve; after that it is stopped, and the current one keeps \
+     serving; or off",
 )
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.upgrade_timeout = time))
 .show(|settings| show_duration(settings.life.upgrade_timeout));
@@ -42,8 +43,8 @@ pub(super) const LOAD_TIMEOUT: Setting = Setting::new(
     "load-timeout",
     Section::Workers,
     "TIME",
-    "Time for `oribi APP` to load an app in Perl or Ruby, before workers are started; then the process that loads it is ended, and the \
-     load counts as failed; or off",
+    "Time for `oribi APP` to load an app in Perl or Ruby, before workers are started; after that the loading process is \
+     killed, and the load counts as failed; or off",
 )
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.load_timeout = time))
 .show(|settings| show_duration(settings.life.load_timeout));
@@ -52,8 +53,8 @@ pub(super) const RELOAD_MODE: Setting = Setting::new(
     "reload-mode",
     Section::Workers,
     "NAME",
-    "How new workers replace the present ones on HUP: whole (all new ones are ready before the first of the others goes) or rolling \
-     (one becomes ready and one goes, then the next: for memory that has no room for twice as many)",
+    "How new workers replace the current ones on HUP: whole (all new workers are ready before the first old one stops) or \
+     rolling (one becomes ready and one stops, then the next: if memory has no room for twice as many)",
 )
 .apply(|draft, text| reload_mode(text).map(|mode| draft.settings.life.reload_mode = mode))
 .show(|settings| show_reload_mode(settings.life.reload_mode));
@@ -62,8 +63,8 @@ pub(super) const MAX_LIFETIME: Setting = Setting::new(
     "max-lifetime",
     Section::Workers,
     "TIME",
-    "Replace a worker at this age, at the latest: each draws an age between three quarters of it and the whole, so that not all are \
-     replaced at once; or off",
+    "Replace a worker at this age at the latest: each gets a random age between three quarters of it and the whole, so that \
+     not all are replaced at once; or off",
 )
 .aliases(&["max-worker-lifetime", "workers-lifetime", "worker-lifetime"])
 .apply(|draft, text| lifetime(text).map(|time| draft.settings.life.max_lifetime = time))
@@ -73,8 +74,8 @@ pub(super) const MAX_MEMORY: Setting = Setting::new(
     "max-memory",
     Section::Workers,
     "SIZE",
-    "Replace a worker that uses more memory than this; of memory that it shares with other processes, its part counts (PSS). A plain \
-     number counts MiB; or off",
+    "Replace a worker that uses more memory than this; of memory shared with other processes, only its part counts (PSS). A \
+     plain number counts MiB; or off",
 )
 .aliases(&["reload-on-pss", "reload-on-rss", "memory-limit", "workers-max-rss"])
 .apply(|draft, text| memory(text).map(|limit| draft.settings.life.max_memory = limit))
@@ -84,8 +85,8 @@ pub(super) const REPLACE_ORDER: Setting = Setting::new(
     "replace-order",
     Section::Workers,
     "NAME",
-    "The order in which a worker that is due is replaced: new-first (it goes when its replacement is ready) or old-first (the \
-     replacement starts when it has ended, one worker at a time: for memory that has no room for one worker more)",
+    "How a worker that is due is replaced: new-first (it stops when its replacement is ready) or old-first (its replacement \
+     starts when it has ended, one worker at a time: if memory has no room for one more worker)",
 )
 .apply(|draft, text| replace_order(text).map(|order| draft.settings.life.replace_order = order))
 .show(|settings| show_replace_order(settings.life.replace_order));
@@ -94,8 +95,8 @@ pub(super) const RELOAD: Setting = Setting::new(
     "reload",
     Section::Workers,
     "",
-    "Load the app anew, as on HUP, when one of its files has changed: for development. With -E development browsers see why the app \
-     cannot be loaded, until it can",
+    "Load the app again, as on HUP, when one of its files changes: for development. With -E development, browsers show why the \
+     app could not be loaded",
 )
 .aliases(&["watch"])
 .apply(|draft, text| boolean(text).map(|on| draft.settings.life.watch = on))
@@ -105,7 +106,7 @@ pub(super) const RELOAD_PATH: Setting = Setting::new(
     "reload-path",
     Section::Workers,
     "PATH",
-    "A file or folder that is watched; this turns --reload on. Several are separated by commas, or the option is given several times",
+    "A file or folder to watch; turns --reload on. Several are separated by commas, or the option is given several times",
 )
 .short('R')
 .aliases(&["reload-paths", "watch-path"])

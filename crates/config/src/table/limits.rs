@@ -49,8 +49,9 @@ pub(super) const BODY_MEMORY_TOTAL: Setting = Setting::new(
     "body-memory-total",
     Section::Limits,
     "SIZE",
-    "Memory of an edge, or of a worker without one, for the bodies of all requests that are not complete; beyond that the largest move to \
-     files, and if there may be no more files, the one that holds most for the longest time gets a 503. A connection of HTTP/2 may have an eighth",
+    "Memory of an edge, or of a worker without edges, for the bodies of all incomplete requests; beyond that the largest move \
+     to files, and at the limit of files (--body-files-total), the request that holds most for the longest time gets a 503. \
+     One HTTP/2 connection may use an eighth",
 )
 .default_words("64MiB, or an eighth of the memory of the control group if that is less")
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.content_memory_total = Some(bytes)))
@@ -60,8 +61,8 @@ pub(super) const BODY_FILES_TOTAL: Setting = Setting::new(
     "body-files-total",
     Section::Limits,
     "NUMBER",
-    "Temporary files with request bodies that an edge, or a worker without one, may have open; beyond that the one that has been sent for \
-     the longest time gets a 503. A connection of HTTP/2 may have 16",
+    "Temporary files with request bodies that an edge, or a worker without edges, may have open; beyond that the request that \
+     has been arriving for the longest time gets a 503. One HTTP/2 connection may have 16",
 )
 .default_words("a quarter of the files that the process may open")
 .apply(|draft, text| count(text, 1..=1 << 30).map(|number| draft.settings.limits.content_files_total = Some(number)))
@@ -71,8 +72,8 @@ pub(super) const OUTPUT_BUFFER_SIZE: Setting = Setting::new(
     "output-buffer-size",
     Section::Limits,
     "SIZE",
-    "Bytes of a response that may wait for a slow client in memory; more goes to a file (--output-spool-size), or a streaming app must wait, \
-     too",
+    "Bytes of a response that may wait for a slow client in memory; more goes to a file (--output-spool-size), or else a \
+     streaming app must wait",
 )
 .apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
 .show(|settings| show_size(settings.limits.output_bytes as u64));
@@ -81,8 +82,8 @@ pub(super) const OUTPUT_SPOOL_SIZE: Setting = Setting::new(
     "output-spool-size",
     Section::Limits,
     "SIZE",
-    "Bytes of a response that may wait for a slow client in a file of --temporary-directory, so that its app need not wait; beyond that \
-     the app waits. 0 or off: none",
+    "Bytes of a response that may wait for a slow client in a file in --temporary-directory, so that its app need not wait; \
+     beyond that the app waits. 0 or off: no files",
 )
 .apply(|draft, text| spool_size(text).map(|bytes| draft.settings.limits.output_spool_bytes = bytes))
 .show(|settings| show_spool(settings.limits.output_spool_bytes));
@@ -91,7 +92,7 @@ pub(super) const OUTPUT_SPOOL_TOTAL: Setting = Setting::new(
     "output-spool-total",
     Section::Limits,
     "SIZE",
-    "The same for all responses of an edge together, or of a worker without one",
+    "The limit of --output-spool-size for all responses of an edge together, or of a worker without edges",
 )
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_spool_total = bytes))
 .show(|settings| show_size(settings.limits.output_spool_total));
@@ -100,8 +101,8 @@ pub(super) const OUTPUT_MEMORY_TOTAL: Setting = Setting::new(
     "output-memory-total",
     Section::Limits,
     "SIZE",
-    "Memory of an edge, or of a worker without one, for all responses that wait for slow clients; beyond that even small ones go to the \
-     file, and apps wait sooner if that may take no more",
+    "Memory of an edge, or of a worker without edges, for all responses that wait for slow clients; beyond that even small \
+     responses go to files, and at the limit of files (--output-spool-total), apps wait",
 )
 .default_words("64MiB, or an eighth of the memory of the control group if that is less")
 .apply(|draft, text| size(text, 0..=Limits::UNLIMITED).map(|bytes| draft.settings.limits.output_memory_total = Some(bytes)))

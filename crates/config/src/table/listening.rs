@@ -10,7 +10,7 @@ pub(super) const BACKLOG: Setting = Setting::new(
     "backlog",
     Section::Listening,
     "NUMBER",
-    "Connections that may wait to be accepted; the kernel has a limit, too",
+    "Connections that may wait to be accepted; the kernel also has a limit (net.core.somaxconn)",
 )
 .apply(|draft, text| count(text, 1..=LONGEST_BACKLOG).map(|number| draft.settings.backlog = number as u32))
 .show(|settings| settings.backlog.to_string());

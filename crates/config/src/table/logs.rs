@@ -16,7 +16,8 @@ pub(super) const ACCESS_LOG_FORMAT: Setting = Setting::new(
     "access-log-format",
     Section::Logs,
     "FORMAT",
-    "Format of the access log: common, combined, rack (as Puma's and Rack's), json, or a pattern in Apache's language; times are in UTC",
+    "Format of the access log: common, combined, rack (as in Puma and Rack), json, or a pattern as in Apache's LogFormat; \
+     times are in UTC",
 )
 .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
 .show(|settings| show_access_format(&settings.access_log_format).to_owned());
@@ -25,8 +26,8 @@ pub(super) const SLOW: Setting = Setting::new(
     "slow",
     Section::Logs,
     "TIME",
-    "Tell the error log of each request that takes so long, from when it is complete until the last byte of its response has been sent, with \
-     the parts of that time: at most ten in a second, and then how many more there were; or off",
+    "Log each request that takes this long or longer, from its last byte to the last byte of its response, with the parts of \
+     that time: at most ten a second, then the number of the others; or off",
 )
 .apply(|draft, text| deadline(text).map(|time| draft.settings.slow = time))
 .show(|settings| show_duration(settings.slow));

@@ -11,9 +11,9 @@ pub(super) const METRICS: Setting = Setting::new(
     "metrics",
     Section::Logs,
     "ADDRESS",
-    "Where Prometheus gets /metrics: HOST:PORT, a port of 127.0.0.1, or the path of a Unix socket, which may end in ?mode=660 for \
-     its permission bits. Whoever reaches it may read the numbers; HOST:PORT?allow=10.0.0.0/8,::1 is only for clients in these \
-     networks",
+    "Where Prometheus gets /metrics: HOST:PORT, a port of 127.0.0.1, or the path of a Unix socket, which may end in ?mode=660 \
+     for its permission bits. Every client that reaches it may read the numbers; with HOST:PORT?allow=10.0.0.0/8,::1, only \
+     clients in these networks",
 )
 .apply(|draft, text| {
     address(text).map(|(address, allowed)| (draft.settings.metrics, draft.settings.metrics_allowed) = (address, allowed))
@@ -24,9 +24,9 @@ pub(super) const METRICS_PATH: Setting = Setting::new(
     "metrics-path",
     Section::Logs,
     "/PATH?allow=...",
-    "Where clients in some networks get metrics from the addresses of the app, such as /metrics?allow=127.0.0.1,10.0.0.0/8; for all \
-     others the path is the app's. The address that counts is that of --trusted-proxies' client. Without edges, a busy worker does not \
-     answer",
+    "A path at the addresses of the app where clients in these networks get metrics, such as \
+     /metrics?allow=127.0.0.1,10.0.0.0/8; requests of all others go to the app. Behind --trusted-proxies, the client's address \
+     counts. Without edges, a busy worker does not answer",
 )
 .default_words("off")
 .apply(|draft, text| metrics_path(text).map(|path| draft.settings.metrics_path = path))
@@ -36,8 +36,9 @@ pub(super) const DASHBOARD: Setting = Setting::new(
     "dashboard",
     Section::Logs,
     "WHAT",
-    "A page at --metrics that shows how the server does and has done for an hour: on, requests (with the methods, targets and clients \
-     of those that are in it), or off; behind commas, names of hosts by which browsers may ask for it, beside localhost and addresses",
+    "A page at --metrics with the state of the server and its last hour: on, requests (also lists the requests in the server, \
+     with methods, targets and clients), or off; then, after commas, host names by which browsers may open it, besides \
+     localhost and IP addresses",
 )
 .apply(|draft, text| dashboard(text).map(|dashboard| draft.settings.dashboard = dashboard))
 .show(|settings| show_dashboard(&settings.dashboard));
@@ -46,8 +47,8 @@ pub(super) const HISTOGRAM_BUCKETS: Setting = Setting::new(
     "histogram-buckets",
     Section::Logs,
     "TIMES",
-    "The bounds of the buckets in which --metrics tells how long requests wait, run and are sent, with commas between them, such as \
-     5ms,20ms,100ms,1s: from 10us to 100s",
+    "The bounds of the histogram buckets in --metrics, for how long requests wait, run and are sent, separated by commas, such \
+     as 5ms,20ms,100ms,1s: from 10us to 100s",
 )
 .apply(|draft, text| bounds(text).map(|bounds| draft.settings.histogram_buckets = bounds))
 .show(|settings| show_bounds(&settings.histogram_buckets));
@@ -56,16 +57,17 @@ pub(super) const METRICS_ROUTE: Setting = Setting::new(
     "metrics-route",
     Section::Logs,
     "/PREFIX",
-    "Have --metrics tell of requests below /PREFIX by themselves, under this name or that of NAME=/PREFIX: how many were answered, with \
-     what, and how long they took; the longest prefix counts. May be given up to 32 times",
+    "Count requests below /PREFIX separately in --metrics, under this name, or that of NAME=/PREFIX: their responses by class, \
+     and how long they took; the longest prefix counts. May be given up to 32 times",
 )
 .default_words("none")
 .apply(|draft, text| Route::parse(text).and_then(|route| route.join(&mut draft.settings.metrics_routes)))
 .shows_each(|settings| settings.metrics_routes.iter().map(ToString::to_string).collect());
 
-const EXPECTED: &str = "expected off, on or requests, perhaps with names of hosts behind commas, as in on,stats.example.org";
+const EXPECTED: &str =
+    "expected off, on or requests, perhaps followed by host names, with commas between them, as in on,stats.example.org";
 
-/// Parses `off`, `on`, `requests`; the latter two with names behind commas.
+/// Parses `off`, `on` or `requests`; the latter two may be followed by names, separated by commas.
 fn dashboard(text: &str) -> Result<Dashboard, String> {
     let mut parts = text.split(',').map(str::trim);
     let shows = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {

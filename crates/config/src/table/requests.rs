@@ -10,7 +10,7 @@ pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
     "underscore-headers",
     Section::Requests,
     "",
-    "Pass header fields with underscores in their names on to the app, except where they could pass for another field: \
+    "Pass header fields with underscores in their names on to the app, except those that could be mistaken for another field: \
      X_Forwarded_For for X-Forwarded-For",
 )
 .aliases(&["underscores-in-headers"])
@@ -21,7 +21,7 @@ pub(super) const STRICT_URI: Setting = Setting::new(
     "strict-uri",
     Section::Requests,
     "",
-    "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off accepts them unchanged",
+    "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, with a 400; off accepts them unchanged",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
 .show(|settings| show_switch(settings.strict_uri));
@@ -30,9 +30,9 @@ pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
     "proxy-protocol",
     Section::Listening,
     "NAME",
-    "Whether connections begin with a PROXY header, by which a proxy that passes on bytes says who its client is, at addresses \
-     without ?proxy_protocol= and at sockets handed down by another program: off, v1, v2, or on for both versions; connections \
-     without one are closed. Never for FastCGI",
+    "Whether connections begin with a PROXY header, in which a TCP proxy names its client, at addresses without \
+     ?proxy_protocol= and at sockets handed down by another program: off, v1, v2, or on for both versions; connections without \
+     the header are closed. Never for FastCGI",
 )
 .aliases(&["enable-proxy-protocol"])
 .apply(|draft, text| ProxyProtocol::parse(text).map(|choice| draft.settings.proxy_protocol = choice))
@@ -42,8 +42,8 @@ pub(super) const REQUEST_ID: Setting = Setting::new(
     "request-id",
     Section::Requests,
     "FIELD",
-    "Give each request an id in this field, such as X-Request-Id (on means that one): the one that it has come with, or else a new one. \
-     The app sees it, the response has it, and so have the access log and what the error log says of the request; or off",
+    "Give each request an id in this field, such as X-Request-Id (same as on): the id that the request arrives with, or \
+     else a new one. The app and the client see it, and the access log and messages about the request contain it; or off",
 )
 .apply(|draft, text| {
     draft.settings.request_id = if is_off(text.trim()) { None } else { Some(RequestIdField::parse(text)?) };
@@ -55,8 +55,8 @@ pub(super) const SERVER_TIMING: Setting = Setting::new(
     "server-timing",
     Section::Requests,
     "",
-    "Say in each response how long its request has waited for a worker and how long its app has run, in the field Server-Timing, which \
-     browsers show beside the request; whoever gets the response may read it",
+    "Report in each response, in the field Server-Timing, how long the request waited for a worker and how long the app ran; \
+     browsers show it beside the request, and every client can read it",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.server_timing = on))
 .show(|settings| show_switch(settings.server_timing));
@@ -65,8 +65,8 @@ pub(super) const HTTP2: Setting = Setting::new(
     "http2",
     Section::Requests,
     "",
-    "Let clients speak HTTP/2: over TLS they choose it in the handshake (ALPN), in clear text they know that the server speaks it (h2c with \
-     prior knowledge); off answers those 505",
+    "Accept HTTP/2: over TLS by negotiation in the handshake (ALPN), in clear text with prior knowledge (h2c); off answers the \
+     latter with a 505",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.http2 = on))
 .show(|settings| show_switch(settings.http2));
@@ -75,7 +75,8 @@ pub(super) const HTTP2_STREAMS: Setting = Setting::new(
     "http2-streams",
     Section::Requests,
     "COUNT",
-    "Requests that a client may have open at once on one connection of HTTP/2; more are refused, and may be sent again",
+    "Requests that a client may have open at once on one HTTP/2 connection; more are refused, and the client may send them \
+     again",
 )
 .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.http2_streams = number as u32))
 .show(|settings| settings.limits.http2_streams.to_string());
@@ -84,9 +85,9 @@ pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
     "trusted-proxies",
     Section::Requests,
     "ADDRESSES",
-    "Proxies in front that are believed what they say of clients by X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, \
-     X-Forwarded-Port and Forwarded: IP addresses, networks such as 10.0.0.0/8, and unix for whoever connects to a Unix socket, \
-     separated by commas. May be given several times",
+    "Proxies in front whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port and Forwarded fields are \
+     trusted: IP addresses, networks such as 10.0.0.0/8, and unix for all peers at Unix sockets, separated by commas. May be \
+     given several times",
 )
 .default_words("none")
 .apply(|draft, text| trusted_peers(text).map(|peers| draft.settings.proxies.trusted.extend(peers)))
@@ -96,8 +97,8 @@ pub(super) const FORWARDED_FIELDS: Setting = Setting::new(
     "forwarded-fields",
     Section::Requests,
     "NAMES",
-    "Which of these fields are believed, separated by commas. Every trusted proxy must set or remove each of them, or its clients \
-     can",
+    "Which of these fields are trusted, separated by commas. Every trusted proxy must set or remove each of them; otherwise \
+     its clients can set them",
 )
 .apply(|draft, text| forwarded_fields(text).map(|fields| draft.settings.proxies.fields = fields))
 .show(|settings| settings.proxies.fields.to_string());
@@ -106,7 +107,7 @@ pub(super) const STRIP_FORWARDED: Setting = Setting::new(
     "strip-forwarded",
     Section::Requests,
     "NAME",
-    "Keep Forwarded, X-Real-IP and the fields that begin with X-Forwarded- from the app if their sender is none of \
+    "Remove Forwarded, X-Real-IP and all fields that begin with X-Forwarded- from requests of peers that are not in \
      --trusted-proxies: on, off, or auto, which is on if there are trusted proxies",
 )
 .apply(|draft, text| strip_choice(text).map(|choice| draft.settings.proxies.strip = choice))

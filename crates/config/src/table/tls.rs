@@ -9,8 +9,8 @@ pub(super) const CERTIFICATE: Setting = Setting::new(
     "ssl-cert",
     Section::Listening,
     "PATH",
-    "The certificate with its chain, in PEM, for https:// addresses that name none; if there are none, for all TCP addresses. May be \
-     given several times: clients choose by the server's name (SNI)",
+    "The certificate with its chain, in PEM, for https:// addresses without cert=; if there are no https:// addresses, for all \
+     TCP addresses. May be given several times: the name that a client asks for (SNI) decides",
 )
 .aliases(&["ssl-cert-file", "ssl-certfile", "ssl-certificate", "tls-cert", "certfile"])
 .default_words("none")
@@ -21,7 +21,7 @@ pub(super) const KEY: Setting = Setting::new(
     "ssl-key",
     Section::Listening,
     "PATH",
-    "The private key of --ssl-cert, in PEM; for several, in the same order. It may be readable for root alone",
+    "The private key of --ssl-cert, in PEM; for several, in the same order. It may be readable by root only",
 )
 .aliases(&["ssl-key-file", "ssl-keyfile", "ssl-certificate-key", "tls-key", "keyfile"])
 .default_words("in the file of the certificate")
@@ -51,11 +51,11 @@ pub(super) const SUITES: Setting = Setting::new(
     "ssl-ciphers",
     Section::Listening,
     "NAMES",
-    "The suites that are taken, by their names in OpenSSL, separated by colons, such as ECDHE-RSA-AES256-GCM-SHA384; of a version of TLS \
-     of which none is named, all are taken",
+    "The cipher suites to accept, by their names in OpenSSL, separated by colons, such as ECDHE-RSA-AES256-GCM-SHA384. If no \
+     suite of a version of TLS is named, all suites of that version are accepted",
 )
 .aliases(&["ssl-cipher-list", "ssl-ciphersuites", "tls-ciphers"])
-.default_words("all, which are good today")
+.default_words("all, none of which is weak")
 .apply(|draft, text| Suites::parse(text).map(|suites| draft.settings.tls.suites = suites))
 .show(|settings| settings.tls.suites.to_string());
 
@@ -63,23 +63,19 @@ pub(super) const VERIFY: Setting = Setting::new(
     "ssl-verify-client",
     Section::Listening,
     "NAME",
-    "Whether clients are asked for certificates: none, optional, or required. A certificate that is not good is refused; apps find it in \
-     SSL_CLIENT_CERT, SSL_CLIENT_S_DN and others",
+    "Whether clients are asked for certificates: none, optional, or required. An invalid certificate is refused; apps find a \
+     valid one in SSL_CLIENT_CERT, SSL_CLIENT_S_DN and others",
 )
 .aliases(&["ssl-client-verify", "ssl-verify", "ssl-verify-mode"])
 .apply(|draft, text| parse_verify(text).map(|clients| draft.settings.tls.clients = clients))
 .show(|settings| show_verify(settings.tls.clients).to_owned());
 
-pub(super) const AUTHORITIES: Setting = Setting::new(
-    "ssl-ca",
-    Section::Listening,
-    "PATH",
-    "The certificates of those who may vouch for clients (--ssl-verify-client), in PEM",
-)
-.aliases(&["ssl-ca-file", "ssl-ca-certs", "ca-certs", "ssl-client-certificate"])
-.default_words("none")
-.apply(|draft, text| path(text).map(|path| draft.settings.tls.authorities = Some(path)))
-.show(|settings| settings.tls.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+pub(super) const AUTHORITIES: Setting =
+    Setting::new("ssl-ca", Section::Listening, "PATH", "CA certificates (PEM) for client certificates (--ssl-verify-client)")
+        .aliases(&["ssl-ca-file", "ssl-ca-certs", "ca-certs", "ssl-client-certificate"])
+        .default_words("none")
+        .apply(|draft, text| path(text).map(|path| draft.settings.tls.authorities = Some(path)))
+        .show(|settings| settings.tls.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
 
 pub(super) const STATUS: Setting = Setting::new(
     "ssl-ocsp",

@@ -150,7 +150,7 @@ fn a_client_that_has_ended_its_side_is_answered_if_it_need_not_wait_long() {
     site.advance(MOMENT * 900);
     app.echo();
     assert!(site.received(&client).starts_with("HTTP/1.1 200 "));
-    // A worker that has taken the request in time may take any time to answer.
+    // A worker that took the request in time may take any time to answer.
     let client = site.asking(GET);
     client.end();
     let taken = app.take();
@@ -207,7 +207,7 @@ fn an_edge_that_drains_answers_what_it_has_accepted_and_ends() {
     }
 }
 
-/// The output before it sleeps may be all that it has left to do.
+/// The output before the edge sleeps may be its last work.
 #[test]
 fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
     for last in ["an answer", "the end of its worker", "its deadline"] {

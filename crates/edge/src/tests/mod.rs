@@ -79,13 +79,13 @@ impl Site {
 
     /// Attaches a worker to the pool.
     fn worker(&self) -> App {
-        // This process is the worker, and an edge may signal it that its app takes long.
+        // This process is the worker, and an edge may signal it because its app takes too long.
         oribi_io::process::orders::receive_orders().expect("handlers may be set");
         let worker = Worker::attach_free(&self.memory).expect("a place is free");
         App { worker, stored: Stored::default() }
     }
 
-    /// Serves until there is nothing to do at this moment; `false`: the edge has ended.
+    /// Serves until there is nothing to do at this moment; `false` if the edge has ended.
     #[track_caller]
     fn run(&mut self) -> bool {
         // The edge updates its clock by waiting, so only the second attempt to sleep counts.
@@ -104,7 +104,7 @@ impl Site {
         panic!("the edge never rests");
     }
 
-    /// Advances the clock as a kernel would.
+    /// Advances the clock as the kernel would.
     #[track_caller]
     fn advance(&mut self, mut time: Duration) {
         self.run();

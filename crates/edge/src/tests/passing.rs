@@ -323,7 +323,7 @@ fn files_in_front_of_the_app_need_no_worker() {
 
 #[test]
 fn an_app_whose_wish_cannot_be_granted_is_told_so() {
-    // The simulation has no socket to pass on, and the request no content in a file.
+    // The simulation has no socket to pass on, and the request has no content in a file.
     for wish in [Wish::Socket, Wish::Content, Wish::Data] {
         let mut site = Site::standard();
         let mut app = site.worker();
@@ -350,7 +350,7 @@ fn trailers_end_a_response_and_the_connection_stays() {
         assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
         app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"1")], Content::Trailers)).expect("it has room");
         if more {
-            // No worker does so; content after the trailers is ignored.
+            // A correct worker never does this; content after the trailers is ignored.
             app.worker.flush(&taken);
             site.run();
             app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"2")], Content::Trailers)).expect("it has room");

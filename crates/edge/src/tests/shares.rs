@@ -160,7 +160,7 @@ fn requests_of_a_connection_keep_their_order_when_they_come_one_by_one() {
     assert_eq!(order.len(), 40 + 13);
 }
 
-/// RST_STREAM, with CANCEL.
+/// A frame by which a client cancels a stream (RST_STREAM with CANCEL).
 fn reset(number: u8) -> Vec<u8> {
     frame(3, 0, 2 * number - 1, &8_u32.to_be_bytes())
 }
@@ -293,7 +293,7 @@ fn requests_whose_worker_died_are_tried_again_while_others_are_aside() {
         let taken = app.take();
         let name = app.seen()["GET /".len()..].trim_end().to_owned();
         if name == "a7" && !answered.contains(&name) {
-            // The next worker dies, too, while another client waits.
+            // The next worker also dies while another client waits.
             let third = site.asking(&get("/c"));
             site.bury(0);
             app = site.worker();

@@ -39,7 +39,7 @@ fn counted(site: &Site) -> [(u64, u128); 4] {
 }
 
 impl App {
-    /// Takes the next request at the present time.
+    /// Takes the next request at the current time.
     fn take_now(&mut self, site: &Site) -> Taken {
         self.worker.tell_time(site.edge.now().as_nanos() as u64);
         self.take()
@@ -62,7 +62,7 @@ fn a_request_waits_and_runs_and_is_sent_at_once() {
     assert_eq!(log.lines(&mut site), ["300 40 40 0 200"]);
 }
 
-/// The system may suspend an edge while a worker answers the request that the edge has just submitted.
+/// The kernel may suspend an edge while a worker answers the request that the edge has just submitted.
 #[test]
 fn an_answer_in_the_turn_of_its_request_counts_with_its_time() {
     let mut site = Site::standard();

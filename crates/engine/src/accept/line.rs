@@ -16,22 +16,22 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The time after which a lane that stands aside checks whether it may come back. A new client waits at most this long for
-/// it.
+/// The time after which a lane that stands aside checks whether it may accept again. A new client waits at most this long
+/// for it.
 const LOOKS_AFTER: Duration = Duration::from_millis(2);
 
-/// The state of a lane in the line in which it waits with others.
+/// The state of a lane in the order of lanes that wait for connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Line {
-    /// A new connection is among the events that it is handling.
+    /// Whether a new connection is among the events that the lane is handling.
     told: bool,
-    /// It is counted as idle. Being woken to look at a listener does not make it busy.
+    /// Whether the lane counts as idle. A wake-up to check a listener does not make it busy.
     idle: bool,
     /// See [`Situation::left_until`].
     left_until: Option<Duration>,
-    /// The lane expects the first request of its newest client until then.
+    /// The time until which the lane expects the first request of its newest client.
     pub(super) expects_until: Duration,
-    /// The reported connections have been accepted already.
+    /// Whether the reported connections have already been accepted.
     pub(super) ahead: bool,
 }
 
@@ -50,12 +50,12 @@ pub struct Census<'a> {
     pub idle: &'a AtomicU32,
     /// All workers, including this one.
     pub workers: &'a [Presence],
-    /// The bell with which a lane leaves a connection to another.
+    /// The bell by which a lane leaves a connection to another lane.
     pub bell: Option<&'a Bell>,
 }
 
 impl Census<'_> {
-    /// The fewest connections of an idle lane. `mine`: the asking lane is counted as idle and must be left out.
+    /// The fewest connections of an idle lane. With `mine`, the calling lane counts as idle and is left out.
     fn fewest_of_idle(&self, mine: bool) -> Option<usize> {
         let counted = |worker: &&Presence| u32::from(mine && std::ptr::eq(worker.idle, self.idle));
         let idle = self.workers.iter().filter(|worker| worker.idle.load(Relaxed) > counted(worker));
@@ -69,7 +69,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.note_connections_told_of();
         let rung = door >= self.acceptance.doors.len();
         if self.acceptance.accepting != Accepting::Yes {
-            // This lane has left the line since then, and notified others of the clients that waited at its doors.
+            // This lane has left the line since then, and rang for the clients that waited at its doors.
             if rung {
                 self.ring();
             }
@@ -89,7 +89,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Decides about a reported connection. If it is left to others, this lane leaves the line and notifies the next one.
+    /// Decides about a reported connection. If the connection is left to others, this lane leaves the line and notifies the
+    /// next lane.
     fn is_mine(&mut self) -> bool {
         let decision = if self.acceptance.line.ahead { Decision::Take } else { self.situation().decide() };
         match decision {
@@ -134,14 +135,15 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// The time until which the first request of a client is expected. If several clients have sent nothing yet, no request
-    /// is expected: such clients connect without one, and the lane would take only one of them in each of these times.
+    /// is expected: such clients connect without sending a request, and the lane would accept only one of them in each such
+    /// period.
     fn expects_until(&self) -> Option<Duration> {
         let until = self.acceptance.line.expects_until;
         (!self.batching.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
     }
 
-    /// Leaves a reported connection that has not been handled yet to an idle lane, before this lane is busy for an unknown
-    /// time.
+    /// Leaves a reported connection that has not been handled yet to an idle lane, before this lane becomes busy for an
+    /// unknown time.
     pub(crate) fn leave_untaken_to_others(&mut self) {
         self.count_as_idle(false);
         if self.acceptance.line.told && self.acceptance.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
@@ -166,7 +168,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
-    /// Notifies the next lane if clients wait that may have been reported to this lane, which will not take them.
+    /// Notifies the next lane of waiting clients that may have been reported to this lane, which will not accept them.
     pub(super) fn ring_if_connection_waits(&self) {
         if let Some(bell) = self.bell()
             && self.connection_waits()
@@ -199,7 +201,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         matches!(self.acceptance.accepting, Accepting::Yes | Accepting::Aside(_)) && self.expects_until().is_none()
     }
 
-    /// Handles the end of a wait: the backend has reported events, of which the first `known` ones were there before.
+    /// Handles the end of a wait: the backend has reported events, of which the first `known` ones are older.
     pub(crate) fn end_waiting(&mut self, known: usize) {
         if !self.has_company() {
             return;
@@ -211,7 +213,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.note_connections_told_of();
     }
 
-    /// Notes whether there are connections among the events that are not handled yet.
+    /// Notes whether there are connections among the unhandled events.
     pub(crate) fn note_connections_told_of(&mut self) {
         let news = &self.run_queue.events[self.run_queue.handled..];
         self.acceptance.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
@@ -241,12 +243,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The time at which this lane must next look for new connections.
+    /// The time at which this lane must next check for new connections.
     pub(crate) fn due_at_doors(&self) -> Option<Duration> {
         match self.acceptance.accepting {
             Accepting::Paused(until) => Some(until),
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
-            // After that it is idle.
+            // After that the lane is idle.
             Accepting::Yes if self.has_company() => self.expects_until(),
             Accepting::Yes | Accepting::Left | Accepting::Never => None,
         }
@@ -263,8 +265,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Moves this lane to the end of the line. The kernel wakes the sleeping lane that has waited at the listener longest,
-    /// which would always be the same one under little load. A lane that leaves the line and joins it again is at its end. If
-    /// the kernel wakes all lanes, there is no such order.
+    /// which would always be the same lane under little load. A lane that leaves the line and joins it again is last. If the
+    /// kernel wakes all lanes, there is no such order.
     pub(super) fn rejoin_line_last(&mut self, door: usize) {
         if !B::TELLS_ONE {
             return;
@@ -272,12 +274,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         let Door { listener, socket, .. } = self.acceptance.doors[door];
         let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
         if let Err(error) = rejoined {
-            log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
+            log::error!("cannot wait for connections on {} again: {error}", self.listeners[listener].display);
         }
     }
 
-    /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind a
-    /// blocked app. A lane without company, or alone at its doors, goes on taking them.
+    /// Leaves new connections to other lanes until the next request is taken, because here they would wait for a blocked
+    /// app. A lane that is alone, or alone at its doors, keeps accepting them.
     pub fn leave_line(&mut self) {
         if self.acceptance.accepting == Accepting::Yes && (0..self.acceptance.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();
@@ -298,7 +300,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         }
         if let Err(error) = self.watch_bell() {
-            log::error!("cannot wait at the bell again: {error}");
+            log::error!("cannot watch the doorbell of idle lanes again: {error}");
         }
     }
 
@@ -306,13 +308,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.count_as_idle(false);
         for (number, door) in self.acceptance.doors.iter().enumerate() {
             if let Err(error) = self.backend.unlisten(number, door.socket) {
-                log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
+                log::error!("cannot stop accepting on {}: {error}", self.listeners[door.listener].display);
             }
         }
         if let Some(bell) = self.bell()
             && let Err(error) = self.backend.unlisten(self.acceptance.doors.len(), bell.as_fd())
         {
-            log::error!("cannot stop watching the bell: {error}");
+            log::error!("cannot stop watching the doorbell of idle lanes: {error}");
         }
     }
 }

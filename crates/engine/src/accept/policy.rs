@@ -1,6 +1,6 @@
 //! Decides whether a lane takes a new connection at a listener that it shares with other lanes.
 //!
-//! The policy knows no socket and reads no clock. It turns a [`Situation`] into a [`Decision`]:
+//! The policy has no sockets and reads no clock. It turns a [`Situation`] into a [`Decision`]:
 //!
 //! | this lane | another lane is idle | no other lane is idle |
 //! |---|---|---|
@@ -8,27 +8,28 @@
 //! | expects a request | stands aside | stands aside until it no longer expects it |
 //! | has requests waiting | stands aside | stands aside |
 //!
-//! Of the idle lanes, the one with the fewest connections never stands aside, so they do not wait for one another. A connection
-//! is left to others once, and for a limited time: after that this lane takes it in any case.
+//! Of the idle lanes, the one with the fewest connections never stands aside, so lanes do not wait for one another. A
+//! connection is left to others once and for a limited time, after which this lane takes it in any case.
 
 use std::time::Duration;
 
 /// The time for which a connection is left to idle lanes. They have been notified and only need a processor, but on a busy
-/// machine that may take a while.
+/// machine that may take some time.
 const LEFT_TO_IDLE: Duration = Duration::from_millis(50);
 
-/// The time for which a connection is left to lanes that are all busy: as long as a request takes in a usual app.
+/// The time for which a connection is left to lanes that are all busy: the duration of a request in a typical app.
 const LEFT_TO_BUSY: Duration = Duration::from_millis(20);
 
-/// The time for which the first request of a client is expected. A client that connects and sends nothing must not turn
-/// others away.
+/// The time for which the first request of a client is expected. A silent client must not keep the lane from accepting
+/// others.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_millis(20);
 
-/// The work that a new client would wait for. If the host answers at once, there is none.
+/// The work that a new client would wait for. If the host answers at once, there is no such work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     None,
-    /// A client has come whose first request will keep this lane busy. The lane expects it until this time at the latest.
+    /// A client whose first request will keep this lane busy has connected. The lane expects that request until this time at
+    /// the latest.
     Expected(Duration),
     /// Requests that must be answered first, or events that may bring some.
     Waiting,
@@ -41,11 +42,11 @@ pub(super) struct Situation {
     pub(super) work: Work,
     /// Connections of this lane.
     pub(super) connections: usize,
-    /// Connections that it would have if all lanes had the same number.
+    /// Its connections if all lanes had the same number.
     pub(super) share: usize,
     /// The fewest connections of another idle lane, if there is one.
     pub(super) fewest_of_idle: Option<usize>,
-    /// This lane leaves a connection to others until this time.
+    /// The time until which this lane leaves a connection to others.
     pub(super) left_until: Option<Duration>,
 }
 
@@ -73,7 +74,7 @@ impl Situation {
         Decision::StandAside(self.left_until.unwrap_or(until))
     }
 
-    /// Whether other lanes come first from now on, after this lane has taken a connection.
+    /// Whether other lanes come first after this lane has taken a connection.
     pub(super) fn rejoins_last(self) -> bool {
         self.work != Work::None || self.connections > even(self.share)
     }

@@ -1,16 +1,16 @@
 //! Connections that carry several exchanges at once: those of web servers ([`super::fastcgi`]) and those of clients that
 //! speak HTTP/2 ([`super::http2`]).
 //!
-//! A connection that speaks HTTP/1 *is* its present exchange. A carrying one stays
+//! A connection that speaks HTTP/1 *is* its current exchange. A carrying one stays
 //! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the
 //! numbers of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
 //! [`Exchange`] in all cases, and answers take the same path (see [`Target`](super::respond::Target)).
 //!
 //! The steps that are the same for both protocols are here. Their data is in modules below the steps of all connections, so
-//! that these can use it, too.
+//! that these can also use it.
 //!
-//! A request that is given up by the other side, or that is lost with its connection, is forgotten at once; a host that is
-//! still answering learns that the client has gone.
+//! A request that the peer aborts, or that is lost with its connection, is forgotten at once; a host that is still answering
+//! gets an error for the next part.
 
 mod receive;
 mod settle;
@@ -25,7 +25,7 @@ use super::stream::{Requested, StreamFraming, StreamState};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
 
-/// Memory of variables that is kept for the next requests; more is freed.
+/// The number of variables whose memory is kept for the next requests; more are freed.
 const SPARE_VARIABLES: usize = 64;
 
 impl<B: Backend> Engine<'_, B> {

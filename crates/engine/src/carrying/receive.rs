@@ -51,8 +51,8 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sends the server's own answers to a peer, unless it keeps asking without reading the answers. Framed bytes of
-    /// responses may wait beside them.
+    /// Sends the server's own answers to a peer, unless it keeps causing answers without reading them. Framed bytes
+    /// of responses may also wait.
     pub(in super::super) fn flush_and_rest(&mut self, index: u32) -> Still {
         if self.flush(index) == Still::Gone {
             return Still::Gone;

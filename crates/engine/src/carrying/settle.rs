@@ -25,7 +25,7 @@ impl<B: Backend> Engine<'_, B> {
             self.record(&exchange, None);
             return self.recycle_carried(exchange.received);
         };
-        // A stream with content that waits to be framed is forgotten behind that content.
+        // A stream with content that waits to be framed is forgotten after that content.
         if answer.finished && !waits {
             let counted = answer.counted();
             self.conclude_returned(connection, &exchange, counted);
@@ -103,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_or_rest(connection)
     }
 
-    /// Ends a response that was given up: the announced length or the status shows that it is incomplete.
+    /// Ends an abandoned response: the announced length or the status shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
@@ -123,7 +123,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes a connection that should end once it carries nothing, or sets its idle deadline.
+    /// Closes a connection that should end once it carries no request, or sets its idle deadline.
     pub(in super::super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == Stage::Stopping;
         let connection = &mut self.connections[index];
@@ -133,8 +133,8 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Open;
         }
         debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
-        // A client of HTTP/2 goes on sending window updates while it reads the last response. On a closed socket they would
-        // cause a reset, which discards bytes that have not arrived.
+        // A client of HTTP/2 keeps sending window updates while it reads the last response. On a closed socket they would
+        // cause a reset, which discards bytes in flight.
         let fate = if carrier.makes_room() { Fate::Linger } else { Fate::Close };
         connection.state = State::Flushing(fate);
         if connection.line.output.is_none() { self.go_on(index, fate) } else { self.flush(index) }
@@ -157,13 +157,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Forgets a stream whose client has gone.
+    /// Forgets a stream whose client has disconnected.
     pub(in super::super) fn lose_stream(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let (connection, id, serial) = (stream.connection, stream.framing.id(), stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
-                // Only its connection has gone; its host may still have to give it back.
+                // Only its connection has ended; its host may still have to give it back.
                 let lent = answer.is_lent();
                 stream.abandon_waiting();
                 if !lent {
@@ -195,7 +195,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Loses all streams of a connection that has gone.
+    /// Loses all streams of a connection that has ended.
     pub(in super::super) fn lose_streams(&mut self, carrier: Carrier) {
         for (_, number) in carrier.streams {
             self.lose_stream(number);

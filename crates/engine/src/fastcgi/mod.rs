@@ -14,11 +14,11 @@ use oribi_proto::fcgi;
 use std::time::Duration;
 
 /// The time for which a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0,
-/// section 3.2), so this is only for a web server that has vanished.
+/// section 3.2), so this is only for a web server that has disappeared.
 pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl<B: Backend> Engine<'_, B> {
-    /// Makes a new connection a carrying one.
+    /// Converts a new connection to one that carries several exchanges.
     pub(super) fn carry(&mut self, index: u32) {
         self.count_speech(index, Speech::FastCgi);
         self.connections[index].state = State::Carrying(Box::new(Carrier::of_web_server()));

@@ -1,4 +1,4 @@
-//! Builds complete requests from records.
+//! Assembles complete requests from records.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};

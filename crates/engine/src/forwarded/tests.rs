@@ -1,4 +1,4 @@
-//! Tests of forwarded fields, as proxies and their clients may write them.
+//! Tests of forwarded fields, in the forms that proxies and their clients may send.
 
 use super::{Belief, Contradiction};
 use oribi_config::{Proxies, TrustedPeers};
@@ -49,7 +49,7 @@ fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
         ("[2001:db9::7]:1 , [2001:db8::1]:4711", "2001:db9::7 1"),
         ("2001:db9::7", "2001:db9::7"),
         ("::ffff:192.0.2.1", "192.0.2.1"),
-        // A value that cannot be read ends the list: the proxy that wrote it counts as the client.
+        // An unreadable value ends the list: the proxy that wrote it counts as the client.
         ("", ""),
         ("unknown", ""),
         ("127.0.0.1, unknown", ""),
@@ -66,7 +66,7 @@ fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
     ] {
         assert_eq!(told(&[&format!("X-Forwarded-For: {value}")]), format!("{expected}|||"), "{value}");
     }
-    // Several lines are one list.
+    // Several lines form one list.
     let lines = ["X-Forwarded-For: 127.0.0.1", "x-forwarded-for: 192.0.2.1", "X-FORWARDED-FOR: 10.0.0.1"];
     assert_eq!(told(&lines), "192.0.2.1|||");
 }

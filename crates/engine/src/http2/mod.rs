@@ -1,13 +1,13 @@
 //! Connections of clients that speak HTTP/2, which carry many exchanges at once (RFC 9113).
 //!
 //! As with FastCGI, a connection stays [`Carrying`](super::connection::State::Carrying), and each request is a
-//! [`Stream`](super::stream::Stream) with a state and deadlines of its own. The difference is flow control: a client limits
-//! the content that it takes, on the connection and on each stream. Content for which there is no room waits with its stream
-//! (`send`), so no stream keeps the others from the socket.
+//! [`Stream`](super::stream::Stream) with its own state and deadlines. The difference is flow control: a client limits the
+//! content that it accepts, on the connection and on each stream. Content for which there is no room waits with its stream
+//! (`send`), so no stream blocks the others.
 //!
-//! A client that knows that the server speaks HTTP/2 opens such a connection in clear text (section 3.3); over TLS, the peers
-//! agree on it in the handshake (section 3.2). In clear text the HTTP/1 machine refuses the first line of the client, and
-//! only then the engine checks for HTTP/2.
+//! A client with prior knowledge of HTTP/2 opens such a connection in clear text (section 3.3); over TLS, the peers agree on
+//! it in the handshake (section 3.2). In clear text the HTTP/1 machine refuses the first line of the client, and only then
+//! does the engine check for HTTP/2.
 
 mod receive;
 mod send;
@@ -23,8 +23,8 @@ use oribi_proto::h2::{self, Machine, Opening};
 use oribi_stats::totals::Counter;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little has come to decide, the
-    /// connection is as it was before the machine read it.
+    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too few bytes have arrived to
+    /// decide, the connection is as it was before the machine read it.
     pub(super) fn opening(&mut self, index: u32) -> Opening {
         let connection = &mut self.connections[index];
         // Over TLS the peers have agreed on HTTP/2, or on something else, before the first byte (section 3.2).
@@ -57,12 +57,12 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Asks a client to open no more streams. Requests that are on their way are still answered.
+    /// Asks a client to open no more streams. Requests in flight are still answered.
     pub(super) fn leave_client(&mut self, index: u32) -> Still {
         self.say_farewell(index, Machine::retire)
     }
 
-    /// Announces to a client that only the streams opened so far are answered. A connection without any ends.
+    /// Announces to a client that only the streams opened so far are answered. A connection without any stream ends.
     pub(super) fn leave_client_at_once(&mut self, index: u32) -> Still {
         self.say_farewell(index, Machine::retire_at_once)
     }

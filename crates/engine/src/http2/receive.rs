@@ -1,4 +1,4 @@
-//! Builds complete requests from frames.
+//! Assembles complete requests from frames.
 
 use super::super::carrier::Carrier;
 use super::super::connection::{Connection, Fate, State};
@@ -20,7 +20,7 @@ use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
 use oribi_stats::totals::Counter;
 
-/// A head of this size counts before any content has come; smaller ones take less than a stream itself.
+/// A head of this size is counted before any content has arrived; smaller ones take less memory than a stream itself.
 const LARGE_HEAD: usize = 2 << 10;
 
 impl<B: Backend> Engine<'_, B> {
@@ -181,11 +181,11 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Announces to the client that a connection is about to end, if it is.
+    /// Announces to the client that a connection is about to end, if it will.
     fn part_with_client(&mut self, index: u32) -> Still {
         let requests = self.connections[index].requests;
         if let Some(most) = self.settings.limits.requests_per_connection {
-            // A client that ignores the first announcement may not go on for ever.
+            // A client that ignores the first announcement may not continue for ever.
             if requests == most {
                 self.tally.count(Counter::LimitKeepaliveRequests);
             }
@@ -252,7 +252,7 @@ impl<B: Backend> Engine<'_, B> {
         requested.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
-    /// Answers a request that the machine refuses, of which the engine may not have been notified yet.
+    /// Answers a request that the machine refuses, which the engine may not have seen yet.
     fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
         let Connection { line, state, remote, .. } = &mut self.connections[index];
         let State::Carrying(carrier) = state else { return Still::Open };
@@ -271,11 +271,11 @@ impl<B: Backend> Engine<'_, B> {
         self.flush_and_rest(index)
     }
 
-    /// Ends a connection on which a rule was broken, with the error for the client.
+    /// Ends a connection on which the client broke a rule, with the error for the client.
     fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
         let Connection { line, state, input, .. } = &mut self.connections[index];
         let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
-        // A connection that ends behind its last request has been noted before that.
+        // A connection that ends after its last request was noted earlier.
         let mut noted = false;
         if let Some(machine) = carrier.http2() {
             noted = machine.is_calming();

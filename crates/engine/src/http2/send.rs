@@ -1,10 +1,10 @@
 //! Keeps content with its stream until the client and the other streams leave room for it.
 //!
 //! Content that may not be sent yet stays with its stream, unframed (`Frame::postpone`), and so does content that would put
-//! more than [`FRAMED_BYTES`] of one stream before the others of its connection. The connection's output then shares the
-//! segments of the stream and copies nothing (`Output::pass_on`). When the client makes room, or the socket has taken the
-//! frames, streams take turns by their priorities. A stream whose client makes no room within `--write-timeout` is reset, and
-//! the others continue.
+//! more than [`FRAMED_BYTES`] of one stream in front of the other streams of its connection. The connection's output then
+//! shares the segments of the stream and copies nothing (`Output::pass_on`). When the client makes room, or the socket has
+//! taken the frames, streams take turns by their priorities. A stream whose client makes no room within `--write-timeout` is
+//! reset, and the others continue.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};
@@ -44,7 +44,7 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
     }
 
-    /// Continues when all framed bytes have been sent: with content that waits, or with a connection at rest.
+    /// Continues when all framed bytes have been sent: with waiting content, or with a connection at rest.
     pub(in super::super) fn go_on_carrying(&mut self, index: u32) {
         let connection = &mut self.connections[index];
         let some_wait = connection.carrier().and_then(|carrier| carrier.http2()).is_some_and(|machine| machine.any_waits());
@@ -68,7 +68,7 @@ impl<B: Backend> Engine<'_, B> {
                     }
                 }
                 Err(error) => {
-                    // Content is missing behind the header of its frame.
+                    // Content is missing after the header of its frame.
                     log::error!("a response was cut off: it cannot be read from its temporary file: {error}");
                     self.cut(index);
                     return Still::Gone;
@@ -115,7 +115,8 @@ impl<B: Backend> Engine<'_, B> {
         if waiting.as_ref().is_some_and(|content| content.is_empty()) {
             *waiting = None;
         }
-        // As on every connection: a client that takes a few bytes now and then has no more time than one that takes none.
+        // As on every connection: a client that takes a few bytes from time to time gets no more time than one that takes
+        // none.
         let progressed = waiting.as_ref().map(|content| content.progress >= WRITE_PROGRESS);
         if progressed.is_none() {
             machine.set_waiting(id, false);
@@ -152,7 +153,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Handles content of a stream that has waited as long as a client may make it wait. If the client has room for it and
-    /// has taken content of other streams in that time, it goes on waiting for its turn; otherwise the response is given up.
+    /// has taken content of other streams in that time, it keeps waiting for its turn; otherwise the response is abandoned.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
         let Self { connections, streams, tally, memory: Memory { outputs, .. }, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };

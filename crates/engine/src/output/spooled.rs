@@ -16,7 +16,7 @@ pub(in super::super) struct Destination<'s> {
     pub(in super::super) room: u64,
     /// The most bytes of all files together.
     pub(in super::super) most: u64,
-    /// Files that are in memory are moved, too.
+    /// Whether files in memory are also moved.
     pub(in super::super) with_files: bool,
 }
 
@@ -27,12 +27,12 @@ impl Output {
         self.spooled
     }
 
-    /// Bytes that wait in memory, whether they are its own or a file's.
+    /// Bytes that wait in memory, its own or those of a file.
     pub(in super::super) fn held(&self) -> u64 {
         self.waiting() as u64 + self.of_files
     }
 
-    /// Counts anew the memory that it holds.
+    /// Counts the memory that the output holds again.
     pub(in super::super) fn recount(&mut self) {
         let held = self.held();
         self.share.set(held);
@@ -63,7 +63,7 @@ impl Output {
     /// Moves the waiting bytes in memory to the spool, from front to back. After a refusal the rest stays where it is.
     ///
     /// # Errors
-    /// Not all of it has been moved.
+    /// Some of it has not been moved.
     pub(in super::super) fn move_to(&mut self, mut to: Destination<'_>) -> Result<(), Refusal> {
         if !self.tail.is_empty() {
             self.close_tail();
@@ -142,7 +142,7 @@ impl Output {
         while added < size {
             let wanted = usize::try_from(size - added).unwrap_or(usize::MAX).min(bytes.len());
             if let Err(error) = file.read_exact_at(&mut bytes[..wanted], offset + added) {
-                // If the file has become shorter, sending it reports that.
+                // If the file has become shorter, sending it fails.
                 return (added, Err(Refusal::Failed(error)));
             }
             let (count, moved) = self.add(&bytes[..wanted], to);
@@ -155,7 +155,7 @@ impl Output {
     }
 }
 
-/// Whether a file without a name is in memory, as are the files that workers make for large responses.
+/// Whether a file without a name is in memory, like the files that workers create for large responses.
 fn is_in_memory(file: &File) -> bool {
     let is_nameless = file.metadata().is_ok_and(|data| data.nlink() == 0);
     is_nameless && fcntl_get_seals(file).is_ok()

@@ -61,7 +61,7 @@ fn what_has_left_is_freed() {
     }
 }
 
-/// A file in memory, behind some bytes.
+/// An output with a file in memory after some bytes.
 fn with_memory_file(bytes: &[u8]) -> (Output, Arc<File>) {
     let mut file: File = memfd_create("test", MemfdFlags::ALLOW_SEALING).expect("a file").into();
     file.write_all(bytes).expect("there is memory");

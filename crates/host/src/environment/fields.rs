@@ -130,7 +130,7 @@ impl Environment {
         self.fields.others.push(place);
     }
 
-    /// Adds the fields with underscores, behind all others, or drops them.
+    /// Adds the fields with underscores, after all others, or drops them.
     #[cold]
     fn lay_out_underscored(&mut self, request: &Request<'_>) {
         let mut numbers = std::mem::take(&mut self.fields.underscored);
@@ -228,11 +228,11 @@ fn tell_of_dropped(name: &[u8], allowed: bool) {
     TOLD.call_once(|| {
         let name = name[..name.len().min(64)].escape_ascii();
         if allowed {
-            log::warn!("dropped the field {name}: a field with hyphens means the same variable (this is said once)");
+            log::warn!("dropped the field {name}: a field with hyphens has the same variable (logged once)");
         } else {
             log::warn!(
-                "dropped the field {name}: with its underscore it could pass for one that only a proxy may set; \
-                 --underscore-headers passes such fields on to the app (this is said once)"
+                "dropped the field {name}: with its underscore it could be mistaken for one that only a proxy may set; \
+                 --underscore-headers passes such fields on to the app (logged once)"
             );
         }
     });

@@ -5,7 +5,7 @@
 //! meaning, [`PathInfo::AsGiven`]):
 //! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root and gets the whole
 //!   path; lighttpd sends an empty PATH_INFO and the whole path in SCRIPT_NAME instead;
-//! * PATH_INFO is the part of REQUEST_URI behind SCRIPT_NAME, if it means the same as the PATH_INFO that was sent; otherwise
+//! * PATH_INFO is the part of REQUEST_URI after SCRIPT_NAME, if it means the same as the PATH_INFO that was sent; otherwise
 //!   the web server has rewritten the request, and its own PATH_INFO is used;
 //! * SCRIPT_NAME is never a mere slash.
 
@@ -87,7 +87,7 @@ impl Environment {
         }
     }
 
-    /// Lays out the role of the app, which comes from the protocol and not from a variable.
+    /// Lays out the role of the app, which is in the protocol and not in a variable.
     fn lay_out_role(&mut self, gateway: &Gateway<'_>) {
         let start = self.rendered.len();
         self.rendered.extend_from_slice(ROLE);
@@ -161,7 +161,7 @@ fn is_whole_path(request: &Request<'_>, script: &[u8]) -> bool {
     behind(request.head.path(), script) == Some(b"")
 }
 
-/// The part of `path`, which is percent-encoded, behind `start`, which is decoded.
+/// The part of `path`, which is percent-encoded, after `start`, which is decoded.
 fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
     let mut rest = path;
     for &expected in start {
@@ -174,8 +174,8 @@ fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Whether `path`, decoded and with its slashes collapsed, equals `meaning`, whose slashes are collapsed for the comparison,
-/// too.
+/// Whether `path`, decoded and with its slashes collapsed, equals `meaning`, whose slashes are also collapsed for the
+/// comparison.
 fn means(path: &[u8], meaning: &[u8]) -> bool {
     let mut rest = path;
     let decoded = std::iter::from_fn(|| {

@@ -71,7 +71,7 @@ impl Key {
         FIELDS + KnownField::ALL.len() as u32
     }
 
-    /// The name that a key stands for; `None` for [`Key::OTHER`].
+    /// The name of a key; `None` for [`Key::OTHER`].
     #[inline]
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
@@ -98,7 +98,7 @@ pub enum PathInfo {
 /// The variables of one request. Reused for the next request, to keep its memory.
 #[derive(Debug)]
 pub struct Environment {
-    /// The variables behind the fixed ones.
+    /// The variables after the fixed ones.
     entries: Vec<Entry>,
     /// Fixed variables, by index, whose values differ from those of head and connection. If an index is here twice, the last
     /// value counts.
@@ -121,13 +121,13 @@ enum Text {
     /// The value of a field. A head has at most 1 GiB ([`Span`]), so its fields can be counted in 32 bits.
     Field(u32),
     Rendered(Span),
-    /// A variable of the gateway, by number; its name, too, if the key is [`Key::OTHER`].
+    /// A variable of the gateway, by number, also with its name if the key is [`Key::OTHER`].
     Variable(u32),
     /// No value: this variable has become a part of another one, or was dropped.
     Nothing,
 }
 
-/// The index of a variable behind the fixed ones.
+/// The index of a variable after the fixed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(u32);
 
@@ -236,7 +236,7 @@ impl Environment {
             self.rendered.extend_from_slice(uri);
             self.replaced.push((REQUEST_URI, Text::Rendered(Span::new(0, 1 + uri.len()))));
         } else if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
-            // There is no path: PATH_INFO must be empty or begin with a slash.
+            // This is not a path: PATH_INFO must be empty or begin with a slash.
             self.replaced.push((PATH_INFO, Text::Rendered(Span::default())));
         } else if path_info != PathInfo::AsSent && path.contains(&b'%') {
             let start = self.rendered.len();

@@ -106,7 +106,7 @@ impl Base {
     ///
     /// # Safety
     /// At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is until
-    /// [`unmake`]; the base and the descriptor exist that long, too. During that time `callback` must be sound with `argument`,
+    /// [`unmake`]; the base and the descriptor also exist that long. During that time `callback` must be sound with `argument`,
     /// and must not unwind.
     pub(super) unsafe fn make(
         &self,
@@ -116,7 +116,7 @@ impl Base {
         callback: Callback,
         argument: *mut c_void,
     ) -> io::Result<()> {
-        // SAFETY: the base is alive; the caller vouches for the rest.
+        // SAFETY: the base is alive; the caller guarantees the rest.
         let result = unsafe { event_assign(event.as_ptr(), self.0.as_ptr(), descriptor.as_raw_fd(), what, callback, argument) };
         if result < 0 { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
     }
@@ -170,7 +170,7 @@ pub(super) unsafe fn remove(event: NonNull<RawEvent>) {
 /// Ends an event that [`Base::make`] has made. After that the caller may use its memory for other things.
 ///
 /// # Safety
-/// The event exists, and is not used any more.
+/// The event exists, and is no longer used.
 pub(super) unsafe fn unmake(event: NonNull<RawEvent>) {
     // SAFETY: as above. The base forgets an event that is removed. Only libevent's debug mode, which a program may have
     // enabled, must be notified that the event ends.
@@ -201,7 +201,7 @@ impl Watch {
         argument: *mut c_void,
     ) -> io::Result<Self> {
         let number = descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd());
-        // SAFETY: the base is alive; for the callback, the caller vouches.
+        // SAFETY: the base is alive; the caller guarantees the callback.
         let event = unsafe { event_new(base.0.as_ptr(), number, what, callback, argument) };
         let event = NonNull::new(event).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { event, _base: base.clone() })

@@ -38,7 +38,7 @@ use std::time::Duration;
 pub struct Libevent {
     listeners: Vec<Option<Watch>>,
     wake: Option<Watch>,
-    /// The timer that ends a wait in time. It may go off early, which is cheaper than setting it anew for every wait.
+    /// The timer that ends a wait in time. It may go off early, which is cheaper than setting it again for every wait.
     alarm: Watch,
     now: Duration,
     // Declared after the events, because their callbacks use it.
@@ -52,7 +52,7 @@ struct Loop {
     event_bytes: usize,
     /// Whether the base reports changes; otherwise it reports states.
     edges: bool,
-    /// The events of the present wait.
+    /// The events of the current wait.
     events: RefCell<Vec<Event>>,
     /// Sockets that the last wait reported and that have not been received from since.
     told: RefCell<Vec<Option<NonNull<State>>>>,
@@ -66,7 +66,7 @@ struct Loop {
     edge_of_wake: RefCell<Option<OwnedFd>>,
 }
 
-/// There is no waiter: see [`Backend::waiter`].
+/// Without a waiter: see [`Backend::waiter`].
 #[derive(Debug)]
 pub enum NoWaiter {}
 

@@ -74,11 +74,11 @@ impl Socket {
         } else if edges {
             return Ok(());
         }
-        // Adding checks the present state: if there is room already, the event comes at once.
+        // Adding checks the current state: if there is room already, the event arrives at once.
         state.loop_.outputs.borrow().get(&number).map_or_else(|| Err(io::ErrorKind::NotFound.into()), Watch::add)
     }
 
-    /// Notes that the caller receives. Receiving reports the end of input itself, so the socket need not be checked any more.
+    /// Notes that the caller receives. Receiving reports the end of input itself, so the socket need not be checked.
     #[inline]
     pub(super) fn was_received_from(&self) {
         let state = self.state();
@@ -127,8 +127,8 @@ impl Drop for Socket {
         if state.has(HAS_OUTPUT) {
             state.loop_.outputs.borrow_mut().remove(&state.descriptor.as_raw_fd());
         }
-        // SAFETY: the state is from `new`. The list of reported sockets does not contain it any more, and the event for output,
-        // whose callback has its address, is gone. No callback runs now: callbacks run within a wait, which drops no socket.
+        // SAFETY: the state is from `new`. The list of reported sockets no longer contains it, and the event for output, whose
+        // callback has its address, is gone. No callback runs now: callbacks run within a wait, which drops no socket.
         unsafe { State::free(self.0) };
     }
 }

@@ -1,4 +1,4 @@
-//! The state behind a socket: its event for input and the data of its callbacks, in one allocation that does not move.
+//! The state of a socket: its event for input and the data of its callbacks, in one allocation that does not move.
 //!
 //! The event comes first and the state follows it, because the size of an event is known only at run time. There is one
 //! allocation instead of two, and it contains nothing that only a busy connection needs, so an idle one costs little.
@@ -25,7 +25,7 @@ pub(super) const DEAF: u32 = 1 << 28;
 /// process has so many sockets.
 const UNTOLD: u32 = (1 << 28) - 1;
 
-/// The state behind a socket. All users have shared references to it; code that needs the event has a pointer into the whole
+/// The state of a socket. All users have shared references to it; code that needs the event has a pointer into the whole
 /// allocation.
 pub(super) struct State {
     pub(super) loop_: Rc<Loop>,
@@ -51,7 +51,7 @@ impl State {
     /// Ends the state and its event.
     ///
     /// # Safety
-    /// `this` is from [`State::allocate`] and not used any more, and no callback runs.
+    /// `this` is from [`State::allocate`] and no longer used, and no callback runs.
     pub(super) unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the state still exists, and its event ends before the descriptor and the base that the event needs. After
         // that nothing refers to the memory.

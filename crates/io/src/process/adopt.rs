@@ -16,8 +16,8 @@ static CLAIMED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 /// from now on do not inherit it. It may be adopted later.
 ///
 /// # Errors
-/// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
-/// has been claimed or adopted already).
+/// The descriptor does not exist, is one of the three standard ones, or was not inherited but opened by this process (or has
+/// been claimed or adopted already).
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
@@ -50,7 +50,7 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
 /// Returns the process at the other end of the Unix socket with this number.
 ///
 /// # Errors
-/// There is no such process.
+/// The process does not exist.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
 }
@@ -58,7 +58,7 @@ pub fn peer(number: i32) -> io::Result<i32> {
 /// Whether the process at the other end of the Unix socket with this number has closed it.
 ///
 /// # Errors
-/// There is no such socket.
+/// The socket does not exist.
 pub fn has_hung_up(number: i32) -> io::Result<bool> {
     let mut polled = [PollFd::from_borrowed_fd(borrow(number)?, PollFlags::empty())];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -68,7 +68,7 @@ pub fn has_hung_up(number: i32) -> io::Result<bool> {
 /// Sends `bytes` on the Unix socket with this number, without waiting.
 ///
 /// # Errors
-/// There is no such socket, or it has no room.
+/// The socket does not exist, or has no room.
 pub fn tell(number: i32, bytes: &[u8]) -> io::Result<()> {
     send(borrow(number)?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
     Ok(())

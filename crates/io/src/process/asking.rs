@@ -78,11 +78,11 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
     }
 }
 
-/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false`: it has no
+/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false` if it has no
 /// handler.
 ///
 /// # Errors
-/// There is no such process, it is not their child, or it belongs to another user.
+/// The process does not exist, is not their child, or belongs to another user.
 pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
@@ -96,7 +96,7 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
     if caught >> (signal() - 1) & 1 == 0 {
         return Ok(false);
     }
-    // SAFETY: all zeros are valid, the structure is no larger than a siginfo_t and the rest of that is not read, and the
+    // SAFETY: all zeros are valid, the structure is not larger than a siginfo_t and the rest of that is not read, and the
     // descriptor is open. If the number was that of another process when its status was read, the process of the descriptor
     // has ended.
     let sent = unsafe {
@@ -113,7 +113,7 @@ pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
 /// handler, where it may change errno. `true` if the system does not say.
 #[must_use]
 pub fn waits(thread: i32) -> bool {
-    // Formatting numbers allocates nothing. The zero bytes behind the text end the path.
+    // Formatting numbers allocates nothing. The zero bytes after the text end the path.
     let mut path = [0_u8; 48];
     let _ = write!(&mut path[..47], "/proc/self/task/{thread}/stat");
     let mut text = [0_u8; 512];

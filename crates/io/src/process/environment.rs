@@ -26,7 +26,7 @@ pub fn hide(names: &[&str]) {
     }
 }
 
-/// A variable of the copy, or of the present environment if there is no copy.
+/// A variable of the copy, or of the current environment if there is no copy.
 #[must_use]
 pub fn variable_os(name: &str) -> Option<OsString> {
     match KEPT.get() {
@@ -41,7 +41,7 @@ pub fn variable(name: &str) -> Option<String> {
     variable_os(name)?.into_string().ok()
 }
 
-/// All variables of the copy, or of the present environment if there is no copy.
+/// All variables of the copy, or of the current environment if there is no copy.
 #[must_use]
 pub fn variables() -> Vec<(OsString, OsString)> {
     KEPT.get().map_or_else(|| std::env::vars_os().collect(), Clone::clone)

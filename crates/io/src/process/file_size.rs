@@ -1,4 +1,4 @@
-//! The limit for the sizes of files (RLIMIT_FSIZE). It is meant for disks, and the kernel applies it to files in memory, too.
+//! The limit for the sizes of files (RLIMIT_FSIZE). It is meant for disks, but the kernel also applies it to files in memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

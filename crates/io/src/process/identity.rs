@@ -96,7 +96,7 @@ impl Identity {
     pub fn give_to(&self, command: &mut Command) {
         let identity = self.clone();
         // SAFETY: the closure runs between fork and exec. It allocates nothing and takes no lock that another thread could
-        // hold: it makes system calls with numbers found before, and an error of the system is a number, too.
+        // hold: it makes system calls with numbers found before, and an error of the system is also a number.
         unsafe { command.pre_exec(move || identity.assume()) };
     }
 }

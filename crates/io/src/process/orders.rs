@@ -50,7 +50,7 @@ pub trait Receiver {
 pub struct Mailbox {
     /// The word of orders. Another process writes it.
     pub orders: &'static AtomicU64,
-    /// The number of the present run.
+    /// The number of the current run.
     pub run: Run,
 }
 
@@ -101,7 +101,7 @@ impl Place {
         self.taken.load(Relaxed) == 0 && self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The word of orders, if it has orders for the present run that were not received.
+    /// The word of orders, if it has orders for the current run that were not received.
     fn news(&self) -> Option<u64> {
         if self.busy.load(Acquire) == 0 {
             return None;
@@ -194,7 +194,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
     place.receiver.store((&raw const receiver).cast_mut().cast(), Relaxed);
     let _busy = Busy(place);
     place.busy.store(1, Release);
-    // The orders may have come before the place was busy.
+    // The orders may have arrived before the place was busy.
     if place.news().is_some() {
         read_orders(place);
     }
@@ -265,7 +265,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 /// Sends a process the signal for these orders. The process must have called [`receive_orders`].
 ///
 /// # Errors
-/// There is no such process, or it belongs to another user.
+/// The process does not exist, or belongs to another user.
 pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     // SAFETY: sends a signal.
     let status = unsafe { libc::kill(process.as_raw_nonzero().get(), signal_for(orders)) };

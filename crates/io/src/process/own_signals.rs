@@ -1,13 +1,13 @@
 //! The real-time signals that processes of a server send themselves and one another: those of [`super::orders`] and
 //! [`super::asking`], and those of hosts. Processes that do not use them have to survive them all the same: a message about
-//! an app may come late, or its process id may belong to another process by then.
+//! an app may arrive late, or its process id may belong to another process by then.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Makes these signals do nothing in this process and those that it forks, unless an action is set for them already. They are
+/// Makes these signals do nothing in this process and those that it forks, unless an action is already set for them. They are
 /// not ignored, because programs that an app executes would inherit that.
 ///
 /// # Errors
@@ -20,7 +20,7 @@ pub fn survive_own_signals() -> io::Result<()> {
 
 fn survive(signal: i32) -> io::Result<()> {
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: no new action is given, and the pointer is valid for the call, which writes the present action if it succeeds.
+    // SAFETY: no new action is given, and the pointer is valid for the call, which writes the current action if it succeeds.
     let handler = unsafe {
         if libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());

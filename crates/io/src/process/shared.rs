@@ -28,7 +28,7 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: a new mapping, placed by the kernel where nothing else is. It is never unmapped, hence the 'static below. The
     // kernel fills it with zeros, which are valid atomics, and aligns it to pages, which is more than a line needs. Other
-    // processes access the memory only through atomics, too.
+    // processes also access the memory only through atomics.
     unsafe {
         let start = mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?;
         Ok(std::slice::from_raw_parts(start.cast::<SharedLine>(), count))

@@ -37,7 +37,7 @@ impl Drop for Watch {
 }
 
 /// Gives `signal` its `effect` on `cell` from now on; then the handler writes a byte to each of `wake`, non-blocking write
-/// ends of pipes (a full pipe wakes its reader, too), and starts `last_resort`.
+/// ends of pipes (a full pipe also wakes its reader), and starts `last_resort`.
 ///
 /// Interrupted system calls are restarted. All this holds for this process only. A child that it forks gets the default
 /// action again if the signal had that here before, unless it is forked while there are [`Heirs`]. Executed programs always
@@ -89,8 +89,8 @@ pub fn watch(
 /// Unblocks a signal that the parent of this program, or the app, has blocked.
 pub(super) fn unblock(signal: i32) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one is given no place for
-    // the mask that was there before. The calls fail only for numbers that are no signals.
+    // SAFETY: the pointers are valid for the calls; the first one initializes the set, and the last one does not store the
+    // earlier mask. The calls fail only for numbers that are not signals.
     let error = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
@@ -139,7 +139,7 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
     let bit = 1_u32.checked_shl(signal.as_raw().unsigned_abs()).ok_or(io::ErrorKind::InvalidInput)?;
     if SEEN.fetch_or(bit, SeqCst) & bit == 0 {
         let mut present = MaybeUninit::<libc::sigaction>::uninit();
-        // SAFETY: no new action is given, and the pointer is valid for the call, which writes the present action if it
+        // SAFETY: no new action is given, and the pointer is valid for the call, which writes the current action if it
         // succeeds.
         let handler = unsafe {
             if libc::sigaction(signal.as_raw(), std::ptr::null(), present.as_mut_ptr()) != 0 {

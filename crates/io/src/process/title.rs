@@ -1,8 +1,8 @@
 //! The name of this process in process lists, such as those of ps and top.
 //!
 //! The system shows the memory in which it put the program's arguments, so a title is written there. Most titles are longer
-//! than the arguments. The environment variables follow the arguments directly, so they are moved elsewhere for good to make
-//! room.
+//! than the arguments. The environment variables follow the arguments directly, so they are moved elsewhere, and stay there,
+//! to make room.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -68,7 +68,7 @@ fn are_ours(start: usize, end: usize) -> bool {
     arguments == unsafe { std::slice::from_raw_parts(start as *const u8, end - start) }
 }
 
-/// Copies the variables between two places to memory that is never freed. `false`: there is no environment.
+/// Copies the variables between two places to memory that is never freed. `false` without an environment.
 fn move_variables(start: usize, end: usize) -> bool {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;

@@ -32,7 +32,7 @@ impl Address {
         }
     }
 
-    /// The peer.
+    /// The peer, in the form of the backend.
     pub(super) fn peer(&self) -> Peer {
         let bytes = &raw const self.bytes;
         match i32::from(self.bytes.ss_family) {

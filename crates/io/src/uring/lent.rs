@@ -25,8 +25,8 @@ impl<T: ?Sized> Lent<T> {
 
 impl<T: ?Sized> Drop for Lent<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box, once. The code that lends the memory promises that the kernel does not use it
-        // any more: see `Ring`.
+        // SAFETY: the pointer came from a box, once. The code that lends the memory promises that the kernel no longer uses
+        // it: see `Ring`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

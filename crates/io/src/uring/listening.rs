@@ -37,7 +37,7 @@ pub(super) struct Listeners {
     all: Vec<Listener>,
     /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
-    /// No accept is armed until this time; `None`: it is over.
+    /// No accept is armed until this time; `None` when it is over.
     cautious_until: Option<Instant>,
 }
 
@@ -238,7 +238,7 @@ impl Uring {
 
     /// Takes a connection that was accepted in advance, after the end of listening.
     pub(super) fn take_accepted_from(&mut self, number: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
-        // If this fails, the next wait fails, too.
+        // If this fails, the next wait also fails.
         let _ = self.disarm_accepts(number, socket);
         match self.listeners.all.get_mut(number).and_then(|listener| listener.taken.pop_front()) {
             Some((descriptor, peer)) => Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer),

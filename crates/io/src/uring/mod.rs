@@ -311,7 +311,7 @@ impl Backend for Uring {
 
     fn submit(&mut self) {
         if !self.outgoing.is_empty() || !self.to_close.is_empty() {
-            // If this fails, the next wait fails, too.
+            // If this fails, the next wait also fails.
             let _ = self.turn();
         }
     }
@@ -333,7 +333,7 @@ impl Backend for Uring {
 
     fn collect(&mut self, waiter: &mut UringWaiter, events: &mut Vec<Event>) {
         if std::mem::take(&mut waiter.found) {
-            // If this fails, the next wait fails, too.
+            // If this fails, the next wait also fails.
             let _ = self.wait(Some(Duration::ZERO), events);
         }
     }

@@ -16,7 +16,7 @@ pub enum Refusal {
     Memory(io::Error),
     /// The kernel's io_uring lacks something that the backend needs.
     Old(&'static str),
-    /// Something else.
+    /// The kernel refused for another reason.
     Other(io::Error),
 }
 
@@ -34,7 +34,7 @@ impl Refusal {
     }
 }
 
-/// Whether the kernel's setting is not 0. 0: all may use it, 1: members of a group, 2: nobody.
+/// Whether the kernel's setting is not 0. 0: all users may use it, 1: members of a group, 2: none.
 fn is_disabled() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|value| value.trim() != "0")
 }

@@ -263,7 +263,7 @@ impl Ring {
         match result {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time is over, a signal came, or completions must be processed before the kernel takes more operations.
+                // The time is over, a signal arrived, or completions must be processed before the kernel takes more operations.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },

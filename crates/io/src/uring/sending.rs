@@ -41,7 +41,7 @@ impl Uring {
         {
             let end = self.ring.room_for(size);
             let goes_on = |last: &&mut Outgoing| {
-                // A send behind it may have been aborted.
+                // A send after it may have been aborted.
                 last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
             };
             if let Some(last) = self.outgoing.last_mut().filter(goes_on) {
@@ -192,7 +192,7 @@ impl Uring {
         self.ring.forget_kept();
     }
 
-    /// Marks a socket as broken: sending has failed for good.
+    /// Marks a socket as broken: sending has failed permanently.
     fn break_off(&mut self, key: Key) {
         let Some(state) = self.sockets.find(key) else { return };
         state.unsent = None;

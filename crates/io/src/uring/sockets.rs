@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) lasting: bool,
     /// The kernel has been asked to report when something arrives.
     pub(super) polled: bool,
-    /// Content comes in bulk and is not received by the ring, until this many receives in a row have been small.
+    /// Content arrives in bulk and is not received by the ring, until this many receives in a row have been small.
     pub(super) in_bulk: u8,
     /// The kernel has been asked to report room.
     pub(super) watched: bool,

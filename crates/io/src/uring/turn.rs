@@ -15,8 +15,8 @@ use std::time::Duration;
 const SPILL_BYTES: usize = 64 << 10;
 
 /// The number of receives in a row below the size of a buffer that end the bulk mode of a connection. A client that has sent
-/// more than a buffer at once is likely to go on. So its bytes are received directly into their final place, instead of being
-/// copied there, until the connection has small requests again.
+/// more than a buffer at once is likely to continue. So its bytes are received directly into their final place, instead of
+/// being copied there, until the connection has small requests again.
 const BULK_ENDS_AFTER: u8 = 16;
 
 /// The longest wait while connections linger that were closed with unsent bytes, so that they are checked.
@@ -76,7 +76,7 @@ impl Uring {
         }
         while let Some(key) = self.to_break.pop() {
             if let Some(state) = self.sockets.find_open(key) {
-                // The end that has been seen is reported once more at once; later events are reported when they come.
+                // An end that was seen is reported again at once; later events are reported as they occur.
                 state.guarded = true;
                 self.ring.poll(state.number(), 0, true, key.name(Operation::Break))?;
             }

@@ -90,7 +90,7 @@ every_backend! {
     clocks_do_not_go_back
 }
 
-// If libevent polls by epoll, it reports all events, too. It never has a waiter.
+// If libevent polls by epoll, it also reports all events. It never has a waiter.
 #[cfg(feature = "libevent")]
 conformance!(libevent_edges_tcp, Tcp<Libevent>: news_come_once a_waiter_is_refused);
 #[cfg(feature = "libevent")]

@@ -145,7 +145,7 @@ impl<N: Network> Rig<N> {
     pub fn until(&mut self, wanted: impl Fn(Event) -> bool) -> Event {
         let mut events = Vec::new();
         let mut known = usize::MAX;
-        // A wait may return without events; a second one in a row has waited in vain.
+        // A wait may return without events; a second one in a row must have timed out.
         while events.len() != known {
             known = events.len();
             self.backend.wait(Some(PATIENCE), &mut events).expect("waiting works");

@@ -15,7 +15,7 @@ pub trait Several: Network {
     fn another() -> Self::Backend;
 }
 
-/// The action of a lane on the report of a connection; `false`: it ends.
+/// The action of a lane on the report of a connection; `false` if it ends.
 type Act<B> = fn(&mut B, BorrowedFd<'_>, &AtomicUsize) -> bool;
 
 /// Waits at the listener as long as `act` returns true, or until the pipe is written to. Sends its thread id before it first
@@ -107,7 +107,7 @@ fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &
     false
 }
 
-/// However lanes come and go, a connection never waits while a lane sleeps at its listener: not where all stay there, not
+/// Lanes start and stop, but a connection never waits while a lane sleeps at its listener: not where all stay there, not
 /// where all leave it and come back, and not where some do.
 pub fn nobody_told_is_nobody_waiting<N: Several>() {
     let (stays, returns) = (take::<N::Backend> as Act<_>, take_and_return::<N::Backend> as Act<_>);

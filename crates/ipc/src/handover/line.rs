@@ -25,7 +25,7 @@ pub struct Receiver(OwnedFd);
 pub enum Room {
     /// A record can be sent.
     Yes,
-    /// The other edge has not yet read the records sent before.
+    /// The other edge has not yet read the earlier records.
     Later,
     /// The other edge has ended.
     Gone,
@@ -38,7 +38,7 @@ pub enum Receipt {
     Connection(Record, OwnedFd),
     /// An invalid message, or one without a descriptor.
     Nonsense,
-    /// No message has come yet.
+    /// No message has arrived yet.
     Nothing,
     /// All senders have ended.
     End,
@@ -47,7 +47,7 @@ pub enum Receipt {
 /// Creates both ends of a new line.
 ///
 /// # Errors
-/// The system refuses.
+/// The operating system refuses.
 pub fn pair() -> io::Result<(Sender, Receiver)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -76,7 +76,7 @@ impl Sender {
     /// Sends the record of a connection and a copy of its descriptor.
     ///
     /// # Errors
-    /// The record was not sent: there is no room now, or the other edge has ended, or the record is too large.
+    /// The record was not sent: there is no room now, the other edge has ended, or the record is too large.
     pub fn send(&self, record: &Record, connection: BorrowedFd<'_>) -> io::Result<()> {
         let bytes = record.encode().ok_or(io::ErrorKind::InvalidInput)?;
         send_with_descriptor(&self.0, &bytes, Some(connection))
@@ -115,7 +115,7 @@ impl AsFd for Receiver {
 /// Sends one message, and a copy of `descriptor` with it, without waiting.
 ///
 /// # Errors
-/// It was not sent.
+/// The message was not sent.
 pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -132,10 +132,11 @@ pub fn send_with_descriptor(socket: impl AsFd, bytes: &[u8], descriptor: Option<
     }
 }
 
-/// Receives one message, without waiting: its size, 0 at the end, and the descriptor that came with it.
+/// Receives one message and its descriptor, without waiting. Returns the size of the message, 0 at the end, and the
+/// descriptor.
 ///
 /// # Errors
-/// `WouldBlock`: there is none. Otherwise an error of the system.
+/// `WouldBlock` without a message; otherwise the operating system refused the call.
 pub fn receive_with_descriptor(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -7,7 +7,7 @@ pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
 
-/// The magic bytes, the version, the protocol, a byte that is one if a PROXY header is still to come and zero otherwise, the
+/// The magic bytes, the version, the protocol, a byte that is one if a PROXY header still follows and zero otherwise, the
 /// count of requests, the time that is left, and the sizes of the four parts.
 const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
@@ -17,8 +17,8 @@ pub const LARGEST_UNREAD: usize = 64 << 10;
 /// The value of `left` that means no deadline.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of
-/// three.
+/// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be displayed as a
+/// three-byte character.
 const LONGEST_NAME: usize = 512;
 
 /// The size of the largest record.
@@ -31,26 +31,26 @@ pub struct Record {
     pub protocol: Protocol,
     /// The display name of its listener.
     pub listener: String,
-    /// Its PROXY header has been read, or none is expected.
+    /// Whether its PROXY header has been read, or none is expected.
     pub greeted: bool,
     /// The number of requests that have begun on it.
     pub requests: u32,
-    /// Milliseconds that its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
+    /// Milliseconds that its client has left for the head of a request that has begun; [`NO_LIMIT`] if none has begun.
     pub left: u32,
     /// The client's address, as text.
     pub address: Vec<u8>,
     /// The client's port, as text.
     pub port: Vec<u8>,
-    /// The bytes received of the next request.
+    /// The received bytes of the next request.
     pub unread: Vec<u8>,
 }
 
-/// The bytes are no record of this version.
+/// An error: the bytes are not a record of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRecord;
 
 impl Record {
-    /// Writes the record. `None`: a part is too large.
+    /// Writes the record. `None` if a part is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         if self.listener.len() > LONGEST_NAME || self.unread.len() > LARGEST_UNREAD {
             return None;
@@ -166,7 +166,7 @@ mod tests {
     fn every_wrong_header_is_refused() {
         let good = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
         // Every bit of the header has a meaning; but the count of requests and the time may be any number, two bits turn one
-        // valid protocol into another, and one says whether a header is still to come.
+        // valid protocol into another, and one bit is set if a header still follows.
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -10,7 +10,7 @@ pub(super) fn copy_short(bytes: &[u8], place: &mut [u8]) {
     let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
         return copy_very_short(bytes, place);
     };
-    // Both copies overlap if there are fewer than sixteen bytes.
+    // The two copies overlap if there are fewer than sixteen bytes.
     let from_end = place.len() - 8;
     place[..8].copy_from_slice(first);
     place[from_end..].copy_from_slice(last);

@@ -6,20 +6,20 @@ use super::request::{LINE, NUMBER, NUMBERS};
 /// A summary of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glance<'a> {
-    /// The method.
+    /// The method of the request.
     pub method: &'a [u8],
     /// The target up to its query: a query may hold secrets that the survey must not show.
     pub target: &'a [u8],
-    /// The target has a query.
+    /// Whether the target has a query.
     pub has_query: bool,
-    /// The client's address and port; empty: unknown.
+    /// The client's address and port; empty if unknown.
     pub client: [&'a [u8]; 2],
 }
 
 /// The number of bytes of a slot that [`glance`] needs. They end before the content.
 ///
 /// # Errors
-/// The bytes are no request.
+/// The bytes are not a request.
 pub fn size_for_glance(start: &[u8]) -> Result<usize, Malformed> {
     let numbers = Numbers::of(start)?;
     let size = numbers.text()?.checked_add(numbers.at(14) as usize).ok_or(Malformed)?;
@@ -29,7 +29,7 @@ pub fn size_for_glance(start: &[u8]) -> Result<usize, Malformed> {
 /// Reads the summary of a request.
 ///
 /// # Errors
-/// The bytes are no request, or too few.
+/// The bytes are not a request, or are too few.
 pub fn glance(bytes: &[u8]) -> Result<Glance<'_>, Malformed> {
     let numbers = Numbers::of(bytes)?;
     let start = numbers.text()?;

@@ -18,7 +18,7 @@ pub(super) const NUMBER: usize = size_of::<u32>();
 /// The number of numbers at the start of a request.
 pub(super) const NUMBERS: usize = 26;
 
-/// The offset of the last of them, the time at which the request was complete.
+/// The offset of the last number: the time at which the request was complete.
 const STAMP: usize = (NUMBERS - 2) * NUMBER;
 
 /// The numbers of a field or a variable.
@@ -41,7 +41,7 @@ pub(super) mod flag {
     pub(in super::super) const TRAILERS: u32 = 1 << 10;
 }
 
-/// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit.
+/// Writes `request` into `room`, with `added` after its fields, and returns the number of bytes; `None` if it does not fit.
 /// For content in a file only the size is written.
 #[must_use]
 pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -> Option<usize> {
@@ -50,7 +50,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let text = head.bytes();
     let gateway = request.gateway.as_ref();
     let variables = gateway.map_or(&[][..], Gateway::list);
-    // The variables of a web server, and the head that is made of them, mostly refer to the same bytes.
+    // The variables of a web server and the head made of them mostly refer to the same bytes.
     let apart = gateway.map_or(&[][..], Gateway::bytes);
     let apart = if std::ptr::eq(apart, text) { &[] } else { apart };
 
@@ -60,7 +60,8 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let (content_kind, content_size, content) = split(&request.content);
     let (data_kind, data_size, data) = split(&gateway.map_or(Content::None, |gateway| gateway.data));
     let (remote, server) = (&request.remote, &request.server);
-    // A request with more parts or bytes than a number can express does not fit into the room either, which is checked below.
+    // A request with more parts or bytes than a number can express does not fit into the room either, which is checked
+    // later.
     let mut room = Room { rest: room, taken: 0 };
     let numbers = [
         [flags(request), form(layout.form)],
@@ -75,7 +76,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         [server.address.len() as u32, server.port.len() as u32],
         halves(content_size),
         halves(data_size),
-        // See `stamp`.
+        // [`stamp`] writes the time.
         halves(0),
     ];
     let places = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
@@ -120,7 +121,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
 }
 
 /// Notes the time at which a request that was written into `room` was complete, in nanoseconds of a clock that all processes
-/// have; 0: unknown.
+/// share; 0 if unknown.
 #[inline]
 pub fn stamp(room: &mut [u8], complete: u64) {
     if let Some(place) = room.get_mut(STAMP..NUMBERS * NUMBER) {

@@ -26,7 +26,7 @@ pub enum Content {
     },
     /// Content of unknown size follows, piece by piece.
     Started,
-    /// None: the head is that of an informational response.
+    /// No content: the head is that of an informational response.
     Interim,
     /// Complete: the fields are trailers, and there is no status.
     Trailers,
@@ -118,20 +118,20 @@ fn put_line(pair: FieldPair<'_>, bytes: &mut Vec<u8>) {
 
 #[inline]
 fn line((name, value): FieldPair<'_>) -> [u8; LINE] {
-    // Lengths that exceed these numbers would exceed the memory of a pool, too.
+    // Lengths that exceed these numbers would also exceed the memory of a pool.
     (name.len() as u64 | (value.len() as u64) << 32).to_le_bytes()
 }
 
-/// The head of a response as read. Its status and fields have not been checked yet.
+/// The head of a response as received, with unchecked status and fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// Status and fields.
+    /// The status and the fields, unchecked.
     pub head: ResponseHead<'a>,
     /// The content that follows.
     pub content: Content,
 }
 
-/// Reads heads. It keeps the memory for the fields of the next one.
+/// Reads heads, and reuses the memory for their fields.
 #[derive(Debug, Default)]
 pub struct Heads {
     fields: Vec<FieldPair<'static>>,
@@ -141,7 +141,7 @@ impl Heads {
     /// Reads the head in `bytes`, which contain nothing else, and passes it to `then`.
     ///
     /// # Errors
-    /// The bytes are no head of a response.
+    /// The bytes are not the head of a response.
     pub fn read<T>(&mut self, bytes: &[u8], then: impl FnOnce(Head<'_>) -> T) -> Result<T, Malformed> {
         let mut fields = std::mem::take(&mut self.fields);
         let outcome = read(bytes, &mut fields)
@@ -165,7 +165,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
         3 if size == 0 && status == 0 => Content::Trailers,
         _ => return Err(Malformed),
     };
-    // There are as many lines as that, so this reserves no more memory than was sent.
+    // There are that many lines, so this reserves no more memory than was sent.
     fields.reserve(count);
     for line in lines.as_chunks::<LINE>().0 {
         let lengths = u64::from_le_bytes(*line);

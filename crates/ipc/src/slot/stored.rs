@@ -41,12 +41,12 @@ pub struct Stored {
     forwarded_port: bool,
     underscores: bool,
     role: Option<Role>,
-    /// The variables are this server's own, not those of a web server.
+    /// Whether the variables are this server's own instead of those of a web server.
     own: bool,
     content: Place,
     data: Place,
     trailers: Option<Box<Trailers>>,
-    /// The time at which it was complete, in nanoseconds; 0: unknown.
+    /// The time at which the request was complete, in nanoseconds; 0 if unknown.
     complete: u64,
 }
 
@@ -54,14 +54,14 @@ impl Stored {
     /// Copies a request out of its slot.
     ///
     /// # Errors
-    /// The bytes are no request.
+    /// The bytes are not a request.
     #[inline]
     pub fn read(&mut self, slot: &[u8]) -> Result<(), Malformed> {
         self.bytes.clear();
         self.bytes.extend_from_slice(slot);
         let outcome = self.read_parts(slot);
         if outcome.is_err() {
-            // A request that was read in part must not be used.
+            // A request that was only partly read must not be used.
             self.layout.clear();
             self.variables.clear();
             self.endpoints = <[Span; 4]>::default();
@@ -167,8 +167,8 @@ impl Stored {
         Ok(())
     }
 
-    /// Returns the request in the form for hosts, with the files that hold its content and the data for a filter. `None`: a
-    /// file that holds some of it is missing.
+    /// Returns the request in the form for hosts, with the files that hold its content and the data for a filter. `None` if
+    /// a file that holds a part of it is missing.
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
@@ -203,14 +203,14 @@ impl Stored {
         RequestHead::new(self.text.of(&self.bytes), &self.layout)
     }
 
-    /// The time at which it was complete, in nanoseconds on the clock of its edge, which all processes have.
+    /// The time at which the request was complete, in nanoseconds on a clock that all processes share.
     #[inline]
     #[must_use]
     pub fn complete_at(&self) -> Option<u64> {
         (self.complete != 0).then_some(self.complete)
     }
 
-    /// Whether a web server sent it.
+    /// Whether a web server sent the request.
     #[must_use]
     pub const fn has_gateway(&self) -> bool {
         self.role.is_some() && !self.own
@@ -423,7 +423,7 @@ mod tests {
         )
     }
 
-    /// Reads all of that without writing it down, which would take some seconds for as many requests as there are bits.
+    /// Reads all of these properties without formatting them, which would take some seconds for a request per bit.
     fn look_at_all(request: &Request<'_>) {
         let head = &request.head;
         let fields: usize = head.fields().map(|(_, name, value)| name.len() + value.len()).sum();

@@ -177,7 +177,7 @@ fn ids_of_requests() {
     for (id, quoted, object) in [
         (None, "-", ""),
         (Some(&b"4b1c-9"[..]), "4b1c-9", "\"request_id\":\"4b1c-9\","),
-        // Ids taken from clients contain no such bytes.
+        // Ids from clients contain no such bytes.
         (Some(b"a\"\n\\"), "a\\\"\\n\\\\", "\"request_id\":\"a\\\"\\n\\\\\","),
     ] {
         let entry = AccessEntry { id, ..entry(&head) };

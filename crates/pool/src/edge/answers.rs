@@ -21,9 +21,9 @@ pub enum Event {
     Interim(Ticket),
     /// A piece of content.
     Content(Ticket),
-    /// The trailers. The end comes as an event of its own.
+    /// The trailers. The end of the response is a separate event.
     Trailers(Ticket),
-    /// A part of a file as content. `None`: its descriptor did not come, so the response cannot be completed.
+    /// A part of a file as content; `None` if its descriptor did not arrive, so that the response cannot be completed.
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
@@ -37,21 +37,21 @@ pub enum Event {
     Abandoned(Ticket),
     /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// This worker has written invalid frames. End it, and [bury](Edge::bury) it when it is gone. Until then the edge reads
-    /// nothing from it, and does not reuse its slots.
+    /// This worker wrote invalid frames. Kill it, and [bury](Edge::bury) it when its process has ended. Until then the edge
+    /// reads nothing from it and does not reuse its slots.
     Broken(u32),
 }
 
-/// A part of a file. It is not checked whether the file has that many bytes.
+/// A part of a file. The pool does not check whether the file has that many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePart {
-    /// The first byte.
+    /// The position of the first byte in the file.
     pub offset: u64,
     /// The number of bytes.
     pub size: u64,
 }
 
-/// The progress of reading an area.
+/// The progress of the edge in reading an area.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     pub(super) read: u64,
@@ -63,12 +63,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader that has read an area up to `read`, in the middle of the answer to this exchange.
+    /// A reader that has read an area up to `read`, in the middle of the answer to an exchange.
     pub(super) fn at(read: u64, speaks: Speaks) -> Self {
         Self { read, limit: read, speaks, paused: false, listed: false }
     }
 
-    /// Forgets the rest: nothing is left to read.
+    /// Skips the rest: nothing is left to read.
     pub(super) fn settle(&mut self) {
         *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
     }
@@ -77,7 +77,7 @@ impl Reader {
 /// The exchange to which the next frames of an area belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Speaks {
-    /// None: a frame must begin one.
+    /// No exchange: the next frame must begin one.
     #[default]
     OfNothing,
     Of(Entry),
@@ -85,7 +85,7 @@ pub(super) enum Speaks {
     OfThePast,
 }
 
-/// A worker has broken the rules.
+/// A violation of the frame format by a worker.
 struct Breach;
 
 impl Edge {
@@ -114,7 +114,8 @@ impl Edge {
         self.may_have_events()
     }
 
-    /// The number of areas of a place that may have frames, as its worker says, limited to the number of areas that exist.
+    /// The number of areas of a place that may have frames: the worker's own number, limited to the number of areas that
+    /// exist.
     #[inline]
     pub(super) fn used_areas(&self, worker: u32) -> u32 {
         let used = self.places[worker as usize].answers.words()[Layout::USED].load(Acquire);
@@ -177,7 +178,7 @@ impl Edge {
     }
 
     /// Reads the most frequent frame: the whole response to a request that its worker has taken and whose client waits.
-    /// `None`: the frame may be any other, and nothing was changed.
+    /// `None` if the frame may be another one; then nothing was changed.
     #[inline]
     fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
         let place = self.places.get_mut(worker as usize)?;
@@ -213,7 +214,7 @@ impl Edge {
         *record = Record::new(entry.serial, State::Free);
         self.free.push(entry.slot);
         let words = self.requests.words();
-        // If the edge dies between these writes, the next edge copes with it: see `take_over`.
+        // If the edge dies between these writes, `take_over` repairs this for the next edge.
         words[self.layout.speaks(worker, area)].store(0, Relaxed);
         words[self.layout.consumed(worker, area)].store(reader.read, Release);
         self.note_wait(entry.slot, worker);
@@ -227,14 +228,14 @@ impl Edge {
     }
 
     /// Stops reading the answer to this request until [`Edge::resume`], so that its worker must wait once its area is full.
-    /// Returns `false` if the answer is complete: then the rest, at most one area, must be read, because another answer may
-    /// follow it.
+    /// Returns `false` if the answer is complete: then the edge must read the rest, at most one area, because another answer
+    /// may follow it.
     pub fn pause(&mut self, ticket: Ticket) -> bool {
         let Some(record) = self.current(ticket.0).filter(|record| !record.forsaken) else { return false };
         let State::Begun(worker, area) = record.state else { return false };
         let paused = self.layout.paused(worker, area);
         self.requests.words()[paused].store(1, SeqCst);
-        // A worker that does not see the pause has published the end of its answer before.
+        // A worker that does not see the pause published the end of its answer earlier.
         let is_complete = self.is_complete(worker, area);
         self.reader(worker, area).paused = true;
         if is_complete {
@@ -243,8 +244,8 @@ impl Edge {
         !is_complete
     }
 
-    /// Whether the answer that is being read from an area has been published to its end. An area with invalid frames counts
-    /// as ended, too.
+    /// Whether the answer that is being read from an area has been published to its end. An area with invalid frames also
+    /// counts as ended.
     fn is_complete(&mut self, worker: u32, area: u32) -> bool {
         let mut position = self.reader(worker, area).read;
         let answers = self.places[worker as usize].answers.words();
@@ -266,7 +267,7 @@ impl Edge {
         false
     }
 
-    /// Ends a [`pause`](Edge::pause).
+    /// Continues reading after [`Edge::pause`].
     pub fn resume(&mut self, ticket: Ticket) {
         if let Some(record) = self.current(ticket.0)
             && let State::Begun(worker, area) = record.state
@@ -291,7 +292,7 @@ impl Edge {
         let readers = &mut self.places[worker as usize].readers;
         if readers.len() <= area as usize {
             readers.resize(area as usize + 1, Reader::default());
-            // An edge that takes over begins with as many.
+            // The next edge begins with as many areas.
             self.requests.words()[self.layout.looked_at(worker)].fetch_max(u64::from(area) + 1, Relaxed);
         }
         &mut readers[area as usize]
@@ -324,7 +325,7 @@ impl Edge {
             let reader = self.reader(worker, area);
             reader.read = read;
             let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
-            // If the edge dies between these two writes, the next edge copes with it: see `take_over`.
+            // If the edge dies between these two writes, `take_over` repairs this for the next edge.
             self.requests.words()[self.layout.speaks(worker, area)].store(speaks, Relaxed);
             self.requests.words()[self.layout.consumed(worker, area)].store(read, Release);
             if let Some(event) = event? {
@@ -333,7 +334,7 @@ impl Edge {
         }
     }
 
-    /// Puts the pieces of a head that have come before the last one in front of it.
+    /// Prepends the earlier pieces of a head to its last one.
     #[cold]
     fn complete_head(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) {
         if let Some(first) = self.heads.remove(&(worker, area)) {
@@ -348,7 +349,7 @@ impl Edge {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 let entry = Entry::from_bits(bits).ok_or(Breach)?;
                 match speaks {
-                    // The exchange that the previous edge was reading: no new one begins.
+                    // The exchange that the previous edge was reading continues; no new one begins.
                     Speaks::Of(begun) if begun == entry => {}
                     Speaks::Of(_) => return Err(Breach),
                     Speaks::OfNothing | Speaks::OfThePast => {
@@ -412,7 +413,8 @@ impl Edge {
         Ok((!forsaken).then_some(event))
     }
 
-    /// Drops the descriptors of a worker whose frames have not come, once it has no request to which they could belong.
+    /// Drops the descriptors of a worker whose frames never arrived, once the worker has no request to which they could
+    /// belong.
     fn drop_unclaimed(&mut self, worker: u32) {
         if self.places[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
             self.places[worker as usize].line.drop_kept();
@@ -431,7 +433,7 @@ impl Edge {
         let entry = Entry::from_bits(entry).ok_or(Breach)?;
         let head = usize::try_from(head).ok().filter(|head| *head <= length).ok_or(Breach)?;
         let speaks = match self.reader(worker, area).speaks {
-            // The worker has already sent a part, such as an informational response.
+            // The worker already sent a part, such as an informational response.
             speaks @ Speaks::Of(begun) if begun == entry => speaks,
             Speaks::Of(_) => return Err(Breach),
             Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,

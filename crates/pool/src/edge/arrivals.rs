@@ -1,14 +1,14 @@
 //! Reports workers that have taken a place, so that the edge can watch their processes and notice their end.
 //!
-//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival in
-//! memory that only it can write. A place with a note is given to no other worker until its worker was [buried](Edge::bury),
-//! whatever has been written to the place meanwhile.
+//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge notes each arrival
+//! in memory that only it can write. No other worker gets a place with a note until its worker was [buried](Edge::bury),
+//! even if the place was overwritten meanwhile.
 //!
-//! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place stays
-//! in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, it is buried
-//! alive: its requests are lost, and another worker gets its place while it still writes there. Its writes affect only that
-//! place, and invalid frames [break](super::Event::Broken) with it. The edge only watches the process. Before a process is
-//! ended for the edge, the process that does so checks that it is a worker of this server.
+//! A worker may lie about its process id. If it names a process that outlives it, its own end goes unnoticed: its place
+//! stays in use, and the requests that it had taken wait until their deadlines. If it names one that ends earlier, its place
+//! is buried while the worker still runs: its requests are lost, and another worker gets the place while this one still
+//! writes there. Such writes affect only that place, and invalid frames [break](super::Event::Broken) with it. The edge only
+//! watches the process. The process that kills a worker for the edge first checks that it is a worker of this server.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -19,20 +19,20 @@ use std::sync::atomic::Ordering::SeqCst;
 pub struct Arrival {
     /// The number of the place.
     pub place: u32,
-    /// The id of the worker's process, from the worker itself.
+    /// The id of the worker's process, as written by the worker.
     pub process: u32,
 }
 
 impl Edge {
-    /// The process id written in a place, perhaps before it is known as an [arrival](Edge::arrivals).
+    /// The process id written in a place, perhaps before [`Edge::arrivals`] has reported it.
     #[must_use]
     pub fn occupant(&self, place: u32) -> Option<u32> {
         let attached = self.places.get(place as usize)?.answers.words()[Layout::ATTACHED].load(SeqCst);
         u32::try_from(attached).ok().filter(|process| *process > 0)
     }
 
-    /// The workers that have taken a place since the last call; after [`Edge::take_over`], all that are there. When one of
-    /// these processes has ended, or cannot be watched because it has ended already, [bury](Edge::bury) its place.
+    /// The workers that have taken a place since the last call; after [`Edge::take_over`], all that are present. When one of
+    /// these processes has ended, or had already ended and cannot be watched, [bury](Edge::bury) its place.
     pub fn arrivals(&mut self) -> Vec<Arrival> {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.arrivals.replace(count) == Some(count) {
@@ -43,7 +43,7 @@ impl Edge {
             let place = &mut self.places[number as usize];
             let attached = place.answers.words()[Layout::ATTACHED].load(SeqCst);
             let note = &self.requests.words()[self.layout.occupant(number)];
-            // The note of a previous edge counts, not the present content of the place.
+            // The note of the previous edge counts, not the current content of the place.
             let occupant = match note.load(SeqCst) {
                 0 => attached,
                 noted => noted,
@@ -65,8 +65,8 @@ impl Edge {
     }
 
     /// The places whose workers' processes now execute other programs, as reported by the process that forked them.
-    /// [Bury](Edge::bury) each of them. A worker that reports itself, and goes on, is in the same position as one that lies
-    /// about its process.
+    /// [Bury](Edge::bury) each of them. A worker that reports itself and continues is treated like one that lies about its
+    /// process.
     pub fn take_executed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.executed)
     }

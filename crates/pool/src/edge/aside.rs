@@ -1,7 +1,7 @@
 //! Keeps requests out of the queue until others have had their turn.
 //!
-//! A request that is aside has its slot and waits like any other, but no worker can take it. Putting it back appends it to
-//! the queue. The edge's caller chooses these requests; this module only moves them.
+//! A request set aside has its slot and waits like any other, but no worker can take it. Putting it back appends it to the
+//! queue. The edge's caller chooses these requests; this module only moves them.
 
 use super::ledger::{Record, State};
 use super::{Edge, Reserved, Ticket};
@@ -9,7 +9,7 @@ use crate::words::Ownership;
 use std::sync::atomic::Ordering::Release;
 
 impl Edge {
-    /// Like [`Edge::submit`], for a request that must not be taken before [`Edge::put_back`].
+    /// Like [`Edge::submit`], for a request that workers must not take before [`Edge::put_back`].
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn submit_aside(&mut self, reserved: Reserved, length: usize) -> Ticket {
         let entry = reserved.0;
@@ -33,7 +33,7 @@ impl Edge {
                 return true;
             }
             if self.swap(entry.slot, queued, aside) {
-                // Otherwise workers would find it at this position after it was put back behind others.
+                // Otherwise workers would find it at this position after it was put back after others.
                 self.requests.words()[self.layout.entry(place.position)].store(0, Release);
                 self.records[entry.slot as usize].state = State::Aside;
                 left.push(Ticket(entry));
@@ -43,7 +43,7 @@ impl Edge {
         self.waiting = waiting;
     }
 
-    /// Puts a request that is aside into the queue, behind all others. `false`: it has been withdrawn.
+    /// Appends a request that was set aside to the queue; `false` if it has been withdrawn.
     pub fn put_back(&mut self, ticket: Ticket) -> bool {
         let is_aside = self.current(ticket.0).is_some_and(|record| record.state == State::Aside);
         if is_aside {

@@ -22,7 +22,7 @@ pub(super) struct Record {
     pub(super) state: State,
     /// The position in the queue where it was last put.
     pub(super) position: u64,
-    /// No client waits for the answer, but the slot stays in use until its worker has finished or is gone.
+    /// No client waits for the answer, but the slot stays in use until its worker has finished or ended.
     pub(super) forsaken: bool,
     /// A worker has answered although the shared word does not name it as the owner.
     pub(super) contested: bool,

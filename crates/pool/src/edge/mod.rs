@@ -36,7 +36,7 @@ use waking::Pace;
 pub struct Ticket(Entry);
 
 impl Ticket {
-    /// The number of its slot, counted from 0. No other request has it until the event that ends this one.
+    /// The number of its slot, counted from 0. No other request uses the slot until the event that ends this one.
     #[inline]
     #[must_use]
     pub const fn slot(self) -> u32 {
@@ -44,10 +44,10 @@ impl Ticket {
     }
 }
 
-/// The numbers of workers in a pool, from the workers' own words.
+/// The numbers of workers in a pool, from the words that workers write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staff {
-    /// Workers.
+    /// The workers that are attached.
     pub attached: u32,
     /// The workers that wait for a request.
     pub waiting: u32,
@@ -71,7 +71,7 @@ impl Reserved {
 pub enum Withdrawal {
     /// No worker has seen the request.
     Unseen,
-    /// A worker has the request. Its answer will be thrown away, and its [`Orders`] say so to the app.
+    /// A worker has the request. Its answer will be discarded, and the app learns that from its [`Orders`].
     Running,
     /// The request has ended already.
     Ended,
@@ -92,9 +92,9 @@ struct Place {
     line: Line,
     /// The worker's last sleep for which the edge has rung.
     rung: Sleep,
-    /// Its frames are invalid, and the edge no longer reads them.
+    /// The worker's frames are invalid, and the edge no longer reads them.
     broken: bool,
-    /// Its worker's arrival was reported.
+    /// The worker's arrival was reported.
     known: bool,
     /// The worker is dead, and the edge reads the rest of its published frames.
     dying: bool,
@@ -102,7 +102,7 @@ struct Place {
     read: bool,
     /// The edge has an order for the worker, which may be asleep.
     ordered: bool,
-    /// The readers of its areas, up to the last area that the edge has looked at.
+    /// The readers of its areas, up to the last area that the edge has checked.
     readers: Vec<Reader>,
 }
 
@@ -115,7 +115,7 @@ pub struct Edge {
     notes: Shared,
     bell: Arc<Bell>,
     places: Vec<Place>,
-    /// Heads of responses of which only a part has come, by place and area.
+    /// Heads of responses of which only a part has arrived, by place and area.
     heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
     free: Vec<u32>,
@@ -125,13 +125,14 @@ pub struct Edge {
     sleep: Sleep,
     /// See [`Edge::take_executed`].
     executed: Vec<u32>,
-    /// The count of arrivals at the last look; `None`: look in any case.
+    /// The count of arrivals at the last look; `None` to look in any case.
     arrivals: Option<u64>,
     /// The count of arrivals at which `staffed` was determined.
     counted: Option<u64>,
-    /// Places from this one on have never had a worker, and are not looked at: workers take the first free place.
+    /// The first place that has never had a worker; the edge skips it and all later ones, because workers take the first
+    /// free place.
     staffed: usize,
-    /// Some place has a dead worker whose last frames are being read.
+    /// A dead worker's last frames are still being read at some place.
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
@@ -139,7 +140,7 @@ pub struct Edge {
     rung: bool,
     /// The areas that have something to read, with their places.
     lively: VecDeque<(u32, u32)>,
-    /// Other events.
+    /// Events that do not come from frames.
     found: VecDeque<Event>,
     pace: Pace,
     /// The time: see [`Edge::tell_time`].
@@ -151,17 +152,17 @@ pub struct Edge {
 /// The time that requests have waited for workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// The sum.
+    /// The sum of all waits.
     pub all: Duration,
-    /// The longest wait.
+    /// The longest wait of a request.
     pub longest: Duration,
 }
 
 impl Edge {
-    /// Creates the edge of newly made memory.
+    /// Creates the edge of new memory.
     ///
     /// # Errors
-    /// The system refuses the memory, or it was adopted.
+    /// The operating system refuses the memory, or the memory was adopted.
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let notes = memory.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
@@ -211,7 +212,7 @@ impl Edge {
         self.layout.shape
     }
 
-    /// Announces to the workers that the edge ends.
+    /// Announces the end of the edge to the workers.
     pub fn leave(&mut self) {
         self.requests.words()[Layout::EDGE].store(0, SeqCst);
     }
@@ -235,7 +236,7 @@ impl Edge {
         &mut room[..most]
     }
 
-    /// Gives back a slot whose request will not be submitted.
+    /// Frees a slot whose request will not be submitted.
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn cancel(&mut self, reserved: Reserved) {
         self.release(reserved.0);
@@ -296,8 +297,8 @@ impl Edge {
         }
     }
 
-    /// Withdrawn requests leave gaps in the queue. When it is full, the requests that still wait move up to the tail, in their
-    /// order, and the gaps are passed over.
+    /// Withdrawn requests leave gaps in the queue. When it is full, the requests that still wait move up to the tail, in
+    /// their order, and the gaps are skipped.
     #[cold]
     fn close_ranks(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
@@ -313,7 +314,7 @@ impl Edge {
         }
     }
 
-    /// The number of requests that wait for a worker. Those behind the oldest one are not checked.
+    /// The number of requests that wait for a worker. Those after the oldest one are not checked.
     pub fn depth(&mut self) -> usize {
         self.forget_taken();
         self.waiting.len()
@@ -325,15 +326,14 @@ impl Edge {
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
     }
 
-    /// Counts the workers.
+    /// The numbers of attached and of waiting workers.
     #[must_use]
     pub fn staff(&self) -> Staff {
         let mut staff = Staff::default();
         for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
             let words = place.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
-            // The threads of a crew leave the announcement of a sleep in its place when they have been rung for and have
-            // work.
+            // The threads of a crew do not remove the announcement of a sleep when they were rung for and have work.
             let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
             let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
             staff.attached += u32::from(attached);
@@ -342,8 +342,8 @@ impl Edge {
         staff
     }
 
-    /// Withdraws a request, because its client has gone or it has waited too long. If a worker already runs it, no further
-    /// event reports on it.
+    /// Withdraws a request, because its client has disconnected or it has waited too long. If a worker already runs it,
+    /// there are no further events about it.
     pub fn withdraw(&mut self, ticket: Ticket) -> Withdrawal {
         let entry = ticket.0;
         let record = &self.records[entry.slot as usize];
@@ -369,15 +369,15 @@ impl Edge {
         Withdrawal::Running
     }
 
-    /// Orders the worker to interrupt an app that takes too long. The app may still answer. The worker's
-    /// [line](crate::Worker::line) becomes readable, too: a process that asked the kernel for a signal then gets one,
-    /// whatever it is doing.
+    /// Orders the worker to interrupt an app that exceeds its deadline. The app may still answer. The worker's
+    /// [line](crate::Worker::line) also becomes readable: a process that asked the kernel for a signal then gets it, even
+    /// while it is busy.
     pub fn interrupt(&mut self, ticket: Ticket) {
         self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
     }
 
-    /// Orders the worker to log where an app is that takes long. The worker is not called: a call would end the system call
-    /// in which the app waits, which is more than a warning.
+    /// Orders the worker to log the position of an app that takes long. The worker is not called: a call would interrupt the
+    /// system call in which the app waits, which is more than a warning.
     pub fn warn(&mut self, ticket: Ticket) {
         if self.can_order(ticket) {
             self.order(ticket.0, Orders { warned: true, ..Orders::default() });
@@ -400,7 +400,7 @@ impl Edge {
         }
     }
 
-    /// The worker that has the request, as far as the edge knows; `None`: the request waits or has ended.
+    /// The worker that has the request, as far as the edge knows; `None` if the request waits or has ended.
     #[must_use]
     pub fn holder(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
@@ -414,10 +414,10 @@ impl Edge {
         }
     }
 
-    /// Sends the descriptor that the worker has asked for.
+    /// Sends the descriptor that the worker asked for.
     ///
     /// # Errors
-    /// No worker has the request, or the system refuses.
+    /// No worker has the request, or the operating system refuses to send the descriptor.
     pub fn fulfil(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
         let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
@@ -441,7 +441,7 @@ impl Edge {
         let word = &self.requests.words()[self.layout.orders(entry.slot)];
         let all = Orders::from_bits(word.load(Relaxed), entry.serial).and(orders);
         word.store(all.bits(entry.serial), SeqCst);
-        // A sleeping worker would not see the order, and would keep the area of a client that has gone.
+        // A sleeping worker would not see the order, and would keep the area of a client that has disconnected.
         if let Some(worker) = self.holder(Ticket(entry))
             && let Some(place) = self.places.get_mut(worker as usize)
         {
@@ -458,7 +458,7 @@ impl Edge {
         }
     }
 
-    /// Frees a slot.
+    /// Makes a slot free for another request.
     fn release(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Edge(entry.serial).bits(), Release);
         let record = &mut self.records[entry.slot as usize];

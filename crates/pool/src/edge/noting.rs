@@ -8,37 +8,37 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl Edge {
-    /// Sets the time, on a clock that other processes have as well and that is never set. Arrivals of requests, and the
-    /// progress of workers, are noted with this time until the next call.
+    /// Sets the time, on a clock that all processes share and that is never set back. Until the next call, arrivals of
+    /// requests and progress of workers are noted with this time.
     #[inline]
     pub fn tell_time(&mut self, now: Duration) {
         self.now = nanoseconds(now);
     }
 
-    /// Sets the arrival of a request to an earlier time: it was in the pool before, and its worker was lost.
+    /// Sets the arrival of a request to an earlier time: it was in the pool earlier, and its worker was lost.
     pub fn backdate(&mut self, ticket: Ticket, came: Duration) {
         if self.current(ticket.0).is_some() {
             self.notes.words()[Layout::since(ticket.0.slot)].store(nanoseconds(came), Relaxed);
         }
     }
 
-    /// Notes that a worker has made progress with a request, or goes on after it had to wait for its client.
+    /// Notes that a worker made progress with a request, or continues after waiting for its client.
     pub(super) fn note_progress(&mut self, entry: Entry) {
         self.note(entry, |diary, passed| diary.progress = Some(passed));
     }
 
-    /// Notes that a worker was seen to have a request.
+    /// Notes that a worker has a request.
     pub(super) fn note_taken(&mut self, entry: Entry) {
         self.note(entry, |diary, passed| _ = diary.progress.get_or_insert(passed));
     }
 
-    /// Notes another deadline, which the app has asked for, counted from now on.
+    /// Notes another deadline that the app asked for, counted from now on.
     pub(super) fn note_deadline(&mut self, entry: Entry, time: Option<Duration>) {
         self.note(entry, |diary, _| diary.asked = Some(time));
     }
 
-    /// Notes the wait of a request whose answer has begun. The worker says when it took the request; only a time between the
-    /// arrival and now is accepted.
+    /// Notes the wait of a request whose answer has begun. The worker reports when it took the request; only a time between
+    /// the arrival and now is accepted.
     #[inline]
     pub(super) fn note_wait(&mut self, slot: u32, worker: u32) {
         let taken = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
@@ -50,16 +50,16 @@ impl Edge {
         (record.waited, record.worker) = (Some(wait), worker);
     }
 
-    /// The place of the worker that has a request, as far as the edge knows, or that has answered it. It is known as long as
-    /// the wait that [`Edge::wait_of`] returns.
+    /// The place of the worker that has a request or has answered it, as far as the edge knows. It is known as long as the
+    /// wait that [`Edge::wait_of`] returns.
     #[must_use]
     pub fn worker_of(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
         record.waited.map(|_| record.worker).or_else(|| self.holder(ticket))
     }
 
-    /// The time, in nanoseconds, that a request has waited for its worker: until the worker took it, as far as this is known,
-    /// or until now if no worker has. After a whole answer it is known until the next request comes into the slot.
+    /// The time, in nanoseconds, that a request waited until its worker took it, as far as this is known, or until now if no
+    /// worker has taken it. After a whole answer it is known until the next request enters the slot.
     #[inline]
     #[must_use]
     pub fn wait_of(&self, ticket: Ticket) -> u64 {
@@ -71,8 +71,8 @@ impl Edge {
         let slot = ticket.0.slot;
         let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
         let said = self.claims.words()[self.layout.taken_at(slot)].load(Relaxed);
-        // An earlier time belongs to the former request of the slot; a worker that has just taken this one has written the
-        // time by now.
+        // An earlier time belongs to the former request of the slot; a worker that has just taken this request has already
+        // written the time.
         let taken = if self.holder(ticket).is_some() && said >= since { said.min(self.now) } else { self.now };
         taken.saturating_sub(since)
     }

@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 impl Edge {
     /// Creates the edge of memory whose previous edge has died. Requests that no worker has taken are dropped. Requests that
-    /// workers are answering keep their slots until the workers have finished; no event reports on them.
+    /// workers are answering keep their slots until the workers have finished; there are no events about them.
     ///
     /// # Errors
-    /// The system refuses the memory.
+    /// The operating system refuses the memory.
     pub fn take_over(memory: &Memory) -> io::Result<Self> {
         let mut edge = Self::new(memory)?;
         let layout = edge.layout;
@@ -24,8 +24,7 @@ impl Edge {
         let own = |word: usize| edge.requests.words()[word].load(Acquire);
         (edge.tail, edge.serial) = (own(Layout::TAIL), Serial::from_bits(own(Layout::SERIAL)));
         let sleep = Sleep::from_bits(own(Layout::EDGE_SLEEP));
-        // Only words that edges have written can be trusted. The orders carry the serial number of the last request in a
-        // slot.
+        // Only words that edges wrote can be trusted. The orders carry the serial number of the last request in a slot.
         let serials: Vec<Serial> = (0..shape.slots).map(|slot| Serial::from_bits(own(layout.orders(slot)) >> 24)).collect();
         edge.sleep = sleep;
         edge.awake();
@@ -33,8 +32,8 @@ impl Edge {
         for (slot, serial) in (0..shape.slots).rev().zip(serials.into_iter().rev()) {
             let entry = Entry { slot, serial };
             let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
-            // The previous edge died while it filled the slot or after that. If a worker takes the request at this moment,
-            // the slot is not free.
+            // The previous edge died while or after it filled the slot. If a worker takes the request at this moment, the
+            // slot is not free.
             let free = matches!(edge.owner(slot), Ownership::Edge(_) | Ownership::Aside(_)) || edge.swap(slot, queued, own);
             if free {
                 edge.release(entry);
@@ -65,9 +64,8 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Reports that a worker is gone: its process has ended and can write nothing any more. [`Edge::next`] first returns the
-    /// rest of its published frames, and then its unfinished requests as lost. After that its place is free for another
-    /// worker.
+    /// Reports that the process of a worker has ended and can no longer write. [`Edge::next`] first returns the rest of its
+    /// published frames, and then its unfinished requests as lost. After that its place is free for another worker.
     pub fn bury(&mut self, worker: u32) {
         let Some(place) = self.places.get_mut(worker as usize) else { return };
         place.dying = true;
@@ -174,9 +172,9 @@ impl Edge {
         held.iter().any(|word| word.load(SeqCst) == entry.bits())
     }
 
-    /// Compares shared memory with the edge's own records, and repairs words that a stranger has overwritten. Call it now and
-    /// then, after [`Edge::next`] has returned nothing. A request that is in doubt at two audits in a row, and that no worker
-    /// claims to have, is put into the queue again.
+    /// Compares shared memory with the edge's own records, and repairs words that a stranger has overwritten. Call it from
+    /// time to time, after [`Edge::next`] has returned nothing. A request that is in doubt at two audits in a row, and that
+    /// no worker claims, is put into the queue again.
     pub fn audit(&mut self) {
         self.forget_taken();
         // A stranger may have overwritten the count of arrivals.

@@ -1,10 +1,10 @@
 //! Sleeping and waking.
 //!
-//! The edge does not wake a worker for each request: one that has just answered takes the next request sooner than a sleeper
-//! could. With [`Edge::prepare_to_rest`] the edge wakes one worker if none has been active since the last time, and one more
-//! each time that requests have waited for two rounds. After a doze without news it wakes as many as requests wait. If dozes
-//! stay without news, the app is slow: for a while each request wakes a worker at once, and the edge sleeps without dozing
-//! first, which would cost a system call each time.
+//! The edge does not wake a worker for each request: one that has just answered takes the next request sooner than a
+//! sleeping worker could. With [`Edge::prepare_to_rest`] the edge wakes one worker if none was active since the last call,
+//! and one more each time requests have waited for two rounds. After a doze without news it wakes one worker for each
+//! waiting request. If several dozes bring no news, the app is slow: for a while each request wakes a worker at once, and
+//! the edge sleeps without dozing first, which would cost a system call each time.
 
 use super::Edge;
 use crate::shape::Layout;
@@ -13,30 +13,31 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::fence;
 use std::time::Duration;
 
-/// The length of a doze: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay answers behind a slow one.
+/// The length of a doze: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay the answers after a slow one.
 pub const DOZE: Duration = Duration::from_micros(100);
 
-/// The most sleeps in a row without a doze before them, after dozes without news.
+/// The most sleeps in a row without dozing first, after dozes without news.
 const MOST_LEFT_OUT: u32 = 63;
 
-/// After this many dozes without news the app counts as slow, even if requests of clients may have ended all of them early.
+/// The number of dozes without news after which the app counts as slow, even if requests of clients may have ended all of
+/// them early.
 const MOST_WITHOUT_NEWS: u32 = 4;
 
 /// The kind of sleep that the edge may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Not at all: there is news.
+    /// No rest, because there is news.
     No,
-    /// For at most [`DOZE`].
+    /// Sleep for at most [`DOZE`].
     Doze,
-    /// Until it is rung.
+    /// Sleep until a worker rings.
     Sleep,
 }
 
 /// The edge's measure of the pace of its workers.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The edge has dozed, and no news has come since.
+    /// The edge has dozed, and no news has arrived since.
     dozed: bool,
     /// The number of dozes in a row without news.
     without_news: u32,
@@ -58,14 +59,14 @@ impl Pace {
 }
 
 impl Edge {
-    /// Wakes as many sleeping workers as requests have been put into the queue since the last call, and the workers for which
-    /// room was made. Call it once for each batch.
+    /// Wakes as many sleeping workers as requests have been put into the queue since the last call, and the workers that
+    /// wait for room and now have it. Call it once for each batch.
     pub fn wake_workers(&mut self) {
         let count = std::mem::take(&mut self.unannounced);
         self.wake(count);
     }
 
-    /// Wakes `count` sleeping workers for requests, and those for which room was made.
+    /// Wakes `count` sleeping workers for requests, and those that wait for room and now have it.
     fn wake(&mut self, mut count: usize) {
         self.count_places();
         for place in &mut self.places[..self.staffed] {
@@ -74,9 +75,9 @@ impl Edge {
             }
             let (read, ordered) = (std::mem::take(&mut place.read), std::mem::take(&mut place.ordered));
             if read {
-                // The position up to which the edge has read is written with less than sequential consistency. Without this
-                // fence the processor could delay that write beyond the read of the sleeper's word, and the worker would look
-                // once more too early.
+                // The position up to which the edge has read is written without sequential consistency. Without this fence
+                // the processor could delay that write beyond the read of the sleeper's word, and the worker would repeat
+                // its check too early.
                 fence(SeqCst);
             }
             let sleep = Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst));
@@ -135,8 +136,8 @@ impl Edge {
         if self.pace.dozed { Rest::Doze } else { Rest::Sleep }
     }
 
-    /// Like [`Edge::prepare_to_rest`], for an edge that rests for a fixed time without hearing of every answer: while
-    /// requests have queued for longer than that. `true` if it may; workers that find nothing more to take ring.
+    /// Like [`Edge::prepare_to_rest`], for an edge that rests for a fixed time without a ring for each answer, while
+    /// requests have queued for longer than that. `true` if it may rest; workers that find nothing more to take ring.
     pub fn prepare_to_nap(&mut self) -> bool {
         self.pace.dozed = false;
         self.begin_to_rest(Waits::Dozes)
@@ -162,8 +163,8 @@ impl Edge {
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
     }
 
-    /// Wakes a worker if a request waits. Call it now and then: the worker that was woken for the request may have died or
-    /// been stopped before it took it, while others sleep.
+    /// Wakes a worker if a request waits. Call it from time to time: the worker that was woken for the request may have died
+    /// or been stopped before it took it, while others sleep.
     pub fn wake_another(&mut self) {
         if self.oldest().is_some() {
             self.unannounced = self.unannounced.max(1);
@@ -171,8 +172,8 @@ impl Edge {
         }
     }
 
-    /// Announces that the edge is about to sleep, and looks once more: `true` if it may sleep. Workers that publish something
-    /// then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
+    /// Announces that the edge is about to sleep, and checks once more for news: `true` if it may sleep. Workers that
+    /// publish something then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self) -> bool {
         self.wake_workers();
         self.announce_sleep(Waits::Work)
@@ -213,8 +214,8 @@ mod tests {
     /// The number of pieces that the worker writes. On a busy machine, those of half a second must do.
     const PIECES: u32 = 50_000;
 
-    /// Another thread makes room at any moment, also between two steps: only this shows effects of writes that a processor
-    /// delays.
+    /// Another thread makes room at any moment, even between two steps: only this reveals the effects of writes that a
+    /// processor delays.
     #[test]
     fn room_that_is_made_while_a_worker_goes_to_sleep_is_not_slept_through() {
         let memory = Memory::new(SHAPE).expect("memory");

@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Worker {
-    /// Announces that this worker is about to sleep, and looks once more: if it returns nothing, the worker may sleep. When
-    /// there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`, for a worker
-    /// that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
+    /// Announces that this worker is about to sleep, and checks once more for work: if it returns nothing, the worker may
+    /// sleep. When there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`,
+    /// for a worker that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
         // A worker that can take nothing must not be woken for a request that another worker could take.
         let waits = match (self.usable_area(), for_room) {
@@ -30,8 +30,8 @@ impl Worker {
     }
 
     /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges,
-    /// and if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps.
-    /// It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this sleep.
+    /// and if `takes`, until there is a request for it. The caller must then check once more for all of that before it
+    /// sleeps. It need not call [`Worker::awake`]; without that call the edge rings at most once in vain for this sleep.
     pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
         let waits = match (takes && self.usable_area().is_some(), for_room) {
             (true, false) => Waits::Work,
@@ -85,7 +85,7 @@ impl Worker {
         self.bell.as_fd()
     }
 
-    /// The descriptor that becomes readable when a descriptor has come that was asked for, or a call.
+    /// The descriptor that becomes readable when a requested descriptor or a call has arrived.
     #[must_use]
     pub fn line(&self) -> BorrowedFd<'_> {
         self.line.as_fd()

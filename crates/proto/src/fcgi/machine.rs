@@ -51,7 +51,7 @@ pub enum Event {
     ParamsEnd {
         /// The request's id.
         id: u16,
-        /// Whether the request is complete, too: authorizers get nothing else.
+        /// Whether the request is also complete: authorizers get nothing else.
         complete: bool,
     },
     /// A piece of the content.
@@ -65,7 +65,7 @@ pub enum Event {
     StdinEnd {
         /// The request's id.
         id: u16,
-        /// Whether the request is complete, too: only filters get more.
+        /// Whether the request is also complete: only filters get more.
         complete: bool,
     },
     /// A piece of the file to filter.
@@ -93,7 +93,7 @@ pub enum Event {
     Refused(Violation),
 }
 
-/// The stream that the content of the present record belongs to.
+/// The stream that the content of the current record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Skipped,
@@ -110,7 +110,7 @@ pub struct Machine {
     refused: Option<Violation>,
     /// The connection ends when no request is active.
     closing: bool,
-    /// The rest of the present record: the request, stream, content and padding.
+    /// The rest of the current record: the request, stream, content and padding.
     id: u16,
     stream: Stream,
     left: u16,
@@ -154,15 +154,15 @@ impl Machine {
     }
 
     /// Whether to close the connection once everything written has been sent: it has been refused, or no request is active and
-    /// one of them came without KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
+    /// one of them had no KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
     #[inline]
     #[must_use]
     pub fn must_close(&self) -> bool {
         self.refused.is_some() || self.is_over()
     }
 
-    /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests go on; when
-    /// there are none, the connection must close.
+    /// Answers new requests with OVERLOADED from now on, so that the web server asks elsewhere. Active requests continue;
+    /// when there are none, the connection must close.
     pub const fn retire(&mut self) {
         self.closing = true;
     }
@@ -193,7 +193,7 @@ impl Machine {
 
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
     /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refused`]. [`Event::NeedInput`] leaves at most 4 KiB
-    /// unconsumed. Once the connection must close, nothing is read any more.
+    /// unconsumed. Once the connection must close, nothing more is read.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], limits: &Limits) -> Step {
         if let Some(violation) = self.refused {
@@ -304,7 +304,7 @@ impl Machine {
         Ok(Some((taken, event)))
     }
 
-    /// The answer to a management record, and the number of bytes of its content that have been read; `None`: bytes are
+    /// The answer to a management record, and the number of bytes of its content that have been read; `None` if bytes are
     /// missing.
     #[cold]
     fn manage(&mut self, header: Header, input: &[u8]) -> Result<Option<(Answer, usize)>, Violation> {

@@ -12,8 +12,8 @@
 //! * answers unknown record types with UNKNOWN_TYPE if they are management records, that is if their request id is 0, and
 //!   skips them otherwise: section 4.2 covers management records only;
 //! * breaks the connection ([`Violation`]) if it would be unclear which request or stream bytes belong to: a request begins
-//!   while one with the same id is active, a stream goes on after its end or starts before the previous one has ended, or a
-//!   record comes that only applications send. No web server does that, so the peer is not a web server.
+//!   while one with the same id is active, a stream continues after its end or starts before the previous one has ended, or
+//!   it sends a record that only applications send. No web server does that, so the peer is not a web server.
 //!
 //! # The same events for every split
 //! Records may be cut at any byte. Joined, the pieces of a content are the same for every way in which they arrived.

@@ -16,7 +16,7 @@ pub(super) struct Pair<'a> {
     pub(super) value: Span,
 }
 
-/// Reads the pair that starts at `pos`; moves `pos` behind it. `None` at the end.
+/// Reads the pair that starts at `pos`; moves `pos` after it. `None` at the end.
 #[inline]
 pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'a>>, Cut> {
     let (start, name, value, behind) = match bytes.get(*pos..) {

@@ -5,8 +5,8 @@
 //!   its value must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app
 //!   is equally safe behind both protocols.
 //! * `HTTP_PROXY` is dropped, because programs read it as a setting of their own. So are `HTTP_CONTENT_TYPE` and
-//!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are no field names.
-//! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on under that name.
+//!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are not field names.
+//! * CONTENT_TYPE is also a field, if it is not empty. Some web servers pass `Authorization` on under that name.
 //! * If a variable occurs twice, the last value counts; so it does for Host. Other fields may occur several times.
 //! * Defaults replace missing variables: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
@@ -19,7 +19,7 @@ use crate::h1::{grammar, search};
 use alloc::vec::Vec;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
-/// Places are kept in 32 bits, and text that is appended here needs room, too.
+/// Places are kept in 32 bits, and text that is appended here also needs room.
 const PARAMS_BYTES: usize = 1 << 30;
 
 /// Up to this number of variables, a repetition is looked for at once; with more, all repetitions are found together at the
@@ -29,7 +29,7 @@ const FEW: usize = 64;
 /// The prefix of the names of fields.
 const PREFIX: &[u8] = b"HTTP_";
 
-/// The facts that the server needs about a request besides its head.
+/// The facts that the server needs about a request in addition to its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// CONTENT_LENGTH. Without it, the content ends where STDIN ends.
@@ -39,7 +39,7 @@ pub struct Outline {
 }
 
 /// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
-/// in it, and added text stands behind them. Both lists are filled anew and keep their memory.
+/// in it, and added text follows them. Both lists are filled again and keep their memory.
 ///
 /// # Errors
 /// The refusal with which to answer the request. Then the lists are undefined.
@@ -238,7 +238,8 @@ const fn behind_prefix(name: Span) -> Span {
     Span { start: name.start + PREFIX.len() as u32, end: name.end }
 }
 
-/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false`: the result is no field name.
+/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false` if the result is not a field
+/// name.
 #[inline(never)]
 fn fold(name: &mut [u8]) -> bool {
     let mut all = !name.is_empty();

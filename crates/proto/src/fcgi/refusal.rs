@@ -1,4 +1,4 @@
-//! The reasons why a connection cannot go on, or a request never reaches a host.
+//! The reasons why a connection cannot continue, or a request never reaches a host.
 
 use crate::h1::refusals;
 

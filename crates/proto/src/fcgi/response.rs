@@ -12,7 +12,7 @@ use oribi_message::{ResponseHead, Role};
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// As promised.
+    /// The response is complete.
     Complete,
     /// Content-Length had promised more content.
     Short {
@@ -40,7 +40,7 @@ enum Writing {
     Ended,
 }
 
-/// The place of the record that holds a head, so that content behind it can join the record.
+/// The place of the record that holds a head, so that content after it can join the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeadRecord {
     start: usize,
@@ -69,9 +69,9 @@ pub struct ResponseWriter {
     id: u16,
     role: Role,
     bodiless: bool,
-    /// Something has been written to STDERR, so the end of that stream must be written, too.
+    /// STDERR has content, so the end of that stream must also be written.
     errors: bool,
-    /// The padding behind the content that was announced last.
+    /// The padding after the content that was announced last.
     padding: u8,
     writing: Writing,
     head: Option<HeadRecord>,
@@ -232,7 +232,7 @@ impl ResponseWriter {
         admitted
     }
 
-    /// Writes the padding behind the bytes that [`ResponseWriter::write_content_prefix`] announced.
+    /// Writes the padding after the bytes that [`ResponseWriter::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
@@ -251,7 +251,7 @@ impl ResponseWriter {
     /// Then call [`Machine::finished`](super::Machine::finished).
     ///
     /// A web server considers content of unknown length complete when it ends in this way, with any status. To show that a
-    /// response was given up in the middle, close the connection instead, which ends its other requests, too.
+    /// response was given up in the middle, close the connection instead, which also ends its other requests.
     #[inline]
     pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {
@@ -289,7 +289,7 @@ impl ResponseWriter {
         self.close_head(start, out);
     }
 
-    /// Makes a record of everything behind the header that was left blank at `start`, or several records if it is very long.
+    /// Makes a record of everything after the header that was left blank at `start`, or several records if it is very long.
     fn close_head(&mut self, start: usize, out: &mut Vec<u8>) {
         let head = HeadRecord { start, length: out.len() - start - HEADER_BYTES };
         if head.length > RECORD_BYTES {

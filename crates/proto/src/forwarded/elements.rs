@@ -2,7 +2,7 @@
 
 use crate::h1::grammar::{self, trim};
 
-/// The members of a list in a field such as X-Forwarded-For, the last one first, including empty ones: they may stand for a
+/// The members of a list in a field such as X-Forwarded-For, the last one first, including empty ones: they may mean a
 /// client that was unknown to a proxy.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.rsplit(|byte| *byte == b',').map(trim)
@@ -35,7 +35,7 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = Option<Element<'_>>> {
     })
 }
 
-/// The start of the last element: behind the last comma that is not within quotes. `None`: the quotes are not balanced, or
+/// The start of the last element: after the last comma that is not within quotes. `None` if the quotes are not balanced, or
 /// one is escaped, so that their ends cannot be found from the right.
 fn start_of_last(list: &[u8]) -> Option<usize> {
     let mut quoted = false;

@@ -7,16 +7,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Node {
     /// The address. An IPv4 address that was written as IPv6 becomes IPv4.
     pub address: IpAddr,
-    /// The port.
+    /// The port; `None` if it is missing or obfuscated.
     pub port: Option<u16>,
 }
 
-/// Reads a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. `None`: it is no address,
-/// such as `unknown` or an obfuscated name (`_hidden`, RFC 7239, section 6.3), or an address with a zone, which has a meaning
-/// only on the machine that wrote it. An obfuscated port (`192.0.2.1:_p`) is an unknown one.
+/// Reads a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. `None` if it is not an
+/// address, such as `unknown` or an obfuscated name (`_hidden`, RFC 7239, section 6.3), or an address with a zone, which has
+/// a meaning only on the machine that wrote it. An obfuscated port (`192.0.2.1:_p`) is an unknown one.
 #[must_use]
 pub fn node(text: &[u8]) -> Option<Node> {
-    // A longer text is no address with a port.
+    // A longer text is not an address with a port.
     let text = core::str::from_utf8(text).ok().filter(|text| text.len() <= "[]:65535".len() + 45)?;
     if let Some(rest) = text.strip_prefix('[') {
         let (address, rest) = rest.split_once(']')?;
@@ -32,7 +32,7 @@ pub fn node(text: &[u8]) -> Option<Node> {
     Some(Node { address: address.to_canonical(), port: None })
 }
 
-/// A port (RFC 7239, section 6): `Some(None)` if it is obfuscated, `None` if it is no port.
+/// A port (RFC 7239, section 6): `Some(None)` if it is obfuscated, `None` if it is not a port.
 fn port(text: &str) -> Option<Option<u16>> {
     if let Some(name) = text.strip_prefix('_') {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

@@ -13,7 +13,7 @@ const SIZE_DIGITS: u32 = 16;
 /// The most lines of a trailer, independent of the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
-/// The most bytes of size lines beyond those that sizes need, for the same reason; a limit of this value means none.
+/// The most bytes of size lines beyond those that sizes need, for the same reason; this value means no limit.
 const MOST_EXTRA: usize = u16::MAX as usize;
 
 /// This many bytes of content make up for one of these bytes.
@@ -72,7 +72,7 @@ impl Chunks {
     /// input.
     pub(super) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<Found, Refusal> {
         let mut pos = 0;
-        // The position at which the trailer section begins, or goes on.
+        // The position at which the trailer section begins, or continues.
         let mut section = 0;
         while let Some(&byte) = input.get(pos) {
             if self.part == Part::Data {
@@ -261,7 +261,7 @@ impl FramedContent {
         Ok(())
     }
 
-    /// Whether the content may end here: behind the last chunk, or before any byte, because a response without content has no
+    /// Whether the content may end here: after the last chunk, or before any byte, because a response without content has no
     /// framing either.
     #[must_use]
     pub const fn may_end(&self) -> bool {
@@ -274,7 +274,7 @@ mod tests {
     use super::FramedContent;
     use std::vec::Vec;
 
-    /// The content of `pieces`, and whether it may end there; `None`: the framing is broken.
+    /// The content of `pieces`, and whether it may end there; `None` if the framing is broken.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
         let (mut framed, mut content) = (FramedContent::new(), Vec::new());
         for piece in pieces {

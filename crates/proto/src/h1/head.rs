@@ -1,9 +1,9 @@
 //! Reads the syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
-//! The pass stops at the first byte that breaks a rule, so the result depends on no byte behind that one. If the bytes end
-//! first, the [`Cursor`] keeps the position and the next call continues there: a head that comes byte by byte costs as much
-//! work as one that comes whole. If a head came in pieces, one more pass at its end lays it out, because the layout belongs
-//! to the caller, which shares it among connections.
+//! The pass stops at the first byte that breaks a rule, so the result depends on no byte after that one. If the bytes end
+//! first, the [`Cursor`] keeps the position and the next call continues there: a head that arrives byte by byte costs as
+//! much work as one that arrives whole. If a head arrived in pieces, one more pass at its end lays it out, because the
+//! layout belongs to the caller, which shares it among connections.
 
 use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
@@ -159,7 +159,7 @@ pub(super) fn read(
     Ok(None)
 }
 
-/// Lays out field lines in the most common form and returns the place behind them. That form is: a name, a colon, one space, a
+/// Lays out field lines in the most common form and returns the place after them. That form is: a name, a colon, one space, a
 /// value without HTAB and without white space around it, CR LF. Stops before anything else, valid or not, and leaves it to
 /// [`read`]. It exists only because it takes less than half the time.
 #[inline(never)]

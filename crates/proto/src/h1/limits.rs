@@ -20,8 +20,8 @@ pub struct Limits {
     /// no extension is in use (RFC 9112, section 7.1.1, asks recipients to bound them).
     pub chunk_line_bytes: usize,
     /// Bytes of all chunk-size lines of a content beyond those that sizes need: extensions, white space and leading zeros.
-    /// Every 64 bytes of a chunk make up for one; more than this limit is a 400; 65535 is no limit. Default 16 KiB, as in
-    /// hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
+    /// Every 64 bytes of a chunk make up for one; more than this limit is a 400; 65535 turns the limit off. Default 16 KiB,
+    /// as in hyper (RFC 9112, section 7.1.1, asks for a bound of the sum).
     pub chunk_extra_bytes: usize,
     /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
     pub trailer_bytes: usize,

@@ -13,7 +13,7 @@ use oribi_message::{HeadLayout, Version};
 use writing::Writing;
 
 /// The empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it
-/// behind the content of a POST. A few do no harm; with any number a client could keep the machine busy.
+/// after the content of a POST. A few do no harm; with any number a client could keep the machine busy.
 const EMPTY_LINES: u8 = 4;
 
 /// Places in a head are kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
@@ -44,8 +44,8 @@ pub enum Event {
     },
     /// A piece of the content: `input[range]`, never empty. The range lies within the consumed bytes.
     Content(Range<usize>),
-    /// A piece of the trailer section behind the content: `input[range]`, never empty, within the consumed bytes. All pieces
-    /// of a request, one behind the other, are its trailers once [`Event::End`] has come; see
+    /// A piece of the trailer section after the content: `input[range]`, never empty, within the consumed bytes. All pieces
+    /// of a request, one after the other, are its trailers once [`Event::End`] was returned; see
     /// [`trailers_of`](super::trailers_of).
     Trailers(Range<usize>),
     /// The content is complete, and with it the request.
@@ -114,7 +114,7 @@ impl Machine {
     }
 
     /// Whether a head has been read and its content is not complete. The content is complete when [`Event::End`] has been
-    /// returned, so go on calling [`Machine::handle_input`] after the last piece.
+    /// returned, so continue calling [`Machine::handle_input`] after the last piece.
     #[inline]
     #[must_use]
     pub const fn awaits_content(&self) -> bool {
@@ -158,7 +158,7 @@ impl Machine {
     }
 
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
-    /// bytes, until it returns [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes behind a complete request are
+    /// bytes, until it returns [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes after a complete request are
     /// not touched until its response is finished.
     ///
     /// If the step is a head, `layout` is filled in; otherwise it is undefined. Machines may share one.
@@ -231,8 +231,8 @@ impl Machine {
             Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
             outcome => outcome,
         };
-        // A refused HEAD is answered without content, too. The method comes before any possible fault, so this does not
-        // depend on how much has arrived.
+        // A refused HEAD is also answered without content. The method precedes any possible fault, so this does not depend
+        // on the number of bytes that have arrived.
         self.bodiless = received.starts_with(b"HEAD ");
         let length = match outcome {
             Ok(Some(length)) => length,

@@ -14,7 +14,7 @@
 //!   [`Limits::strict_target`], and never in a host. Broken percent escapes are left to the host, which decodes;
 //! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty one is legal (RFC 9112, section 3.2);
 //! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal;
-//! * CONNECT is a 501: this server is no tunnel.
+//! * CONNECT is a 501: this server is not a tunnel.
 //!
 //! # The same answer for every split
 //! The way in which the bytes of a request are cut into packets does not change its answer. The first byte that breaks a rule

@@ -6,7 +6,7 @@
 use super::search;
 use oribi_message::KnownField;
 
-/// The first sixteen bytes of a name with its colon, and zeros behind the colon.
+/// The first sixteen bytes of a name with its colon, and zeros after the colon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     low: u64,

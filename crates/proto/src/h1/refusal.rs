@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) &'static Words);
 
-/// The words of a refusal, behind a pointer so that the machine, which stores its refusal, stays small.
+/// The words of a refusal, reached by a pointer so that the machine, which stores its refusal, stays small.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) status: u16,

@@ -16,18 +16,18 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
     pub policy: &'a [u8],
-    /// The beginning of most responses of HTTP/1: the status line of a 200, Date and Server; empty: it is put together for
+    /// The beginning of most responses of HTTP/1: the status line of a 200, Date and Server; empty if it is put together for
     /// each response.
     pub ok: &'a [u8],
-    /// Date and Server as encoded in a response of HTTP/2; empty: they are compressed anew for each.
+    /// Date and Server as encoded in a response of HTTP/2; empty if they are compressed again for each.
     pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
     /// The id of the request: a name, which is a token in its final case, and a valid value.
     pub id: Option<FieldPair<'a>>,
-    /// The valid value of a field Server-Timing; empty: there is none. The app may have fields of that name beside it.
+    /// The valid value of a field Server-Timing; empty without one. The app may have fields of that name beside it.
     pub timing: &'a [u8],
-    /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
+    /// Content of unknown length ends with the connection, instead of in chunks, also for HTTP/1.1 clients.
     pub until_close: bool,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn write_start(status: u16, preset: &Preset<'_>, out: &mut Vec<u8>) {
 }
 
 /// Writes the other preset lines of a final response (none for an informational one) and the fields that the app may set,
-/// behind the output of [`write_start`].
+/// after the output of [`write_start`].
 pub(super) fn write_fields(
     fields: &[FieldPair<'_>],
     preset: Option<&Preset<'_>>,

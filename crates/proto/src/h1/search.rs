@@ -66,7 +66,7 @@ pub(crate) fn target_end(bytes: &[u8], pos: usize, strict: bool) -> usize {
     let excused = i8x16::splat(if strict { 0 } else { i8::MIN });
     first(bytes, pos, |block| {
         let block = i8x16::new(block.map(|byte| byte as i8));
-        // As signed numbers, the bytes from 0x80 on are below 0x21, too; where they are allowed, negative numbers are excluded
+        // As signed numbers, the bytes from 0x80 on are also below 0x21; where they are allowed, negative numbers are excluded
         // again.
         let low = i8x16::splat(0x21).cmp_gt(block) & !(i8x16::splat(0).cmp_gt(block & excused));
         let delete = block.cmp_eq(i8x16::splat(0x7f));

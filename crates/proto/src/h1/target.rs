@@ -50,7 +50,7 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
         .map(<[u8]>::len)
 }
 
-/// Whether this is a host with an optional port, or empty: the valid values of Host and of the part behind `http://`. User
+/// Whether this is a host with an optional port, or empty: the valid values of Host and of the part after `http://`. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
 #[must_use]
 pub fn is_authority(head: &[u8], place: Span) -> bool {

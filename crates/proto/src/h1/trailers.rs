@@ -1,7 +1,7 @@
 //! The fields that may be trailers (RFC 9110, section 6.5.1), in every protocol.
 //!
-//! A recipient may merge trailers into the fields of the head, or throw them away. So they must not say where a message ends,
-//! where it goes, by which client it was sent, or how its content must be read.
+//! A recipient may merge trailers into the fields of the head, or throw them away. So they must not define the end of a
+//! message, its destination, its sender, or the coding of its content.
 
 use super::grammar;
 use super::response::{CONTROL_BYTE, InvalidResponse, NO_TOKEN};
@@ -32,7 +32,7 @@ const FORBIDDEN: &[(&str, &str)] = forbidden! {
 /// Checks trailers that an app wants to send.
 ///
 /// # Errors
-/// A name is no token or cannot be a trailer, or a value has a control byte.
+/// A name is not a token or cannot be a trailer, or a value has a control byte.
 pub fn check_trailers(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
     for (name, value) in fields {
         if !grammar::is_token(name) {

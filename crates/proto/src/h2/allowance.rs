@@ -1,7 +1,7 @@
 //! Bounds the actions of a client that cost the server more than they are worth.
 //!
 //! Useful work restores both allowances, up to their first value, and so does time, which the caller passes. So a client that
-//! works may go on for any time, even if it gives up most of its requests; and one that only burdens the server is stopped
+//! works may continue for any time, even if it gives up most of its requests; and one that only burdens the server is stopped
 //! after a known number of frames.
 
 use super::Limits;

@@ -5,9 +5,9 @@
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// There is no error.
+    /// No error.
     pub const NO_ERROR: Self = Self(0);
-    /// The peer has broken a rule for which there is no other code.
+    /// The peer has broken a rule without a code of its own.
     pub const PROTOCOL_ERROR: Self = Self(1);
     /// The sender has failed.
     pub const INTERNAL_ERROR: Self = Self(2);
@@ -15,7 +15,7 @@ impl ErrorCode {
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
     /// Settings were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(4);
-    /// A frame came for a stream that is closed.
+    /// A frame arrived for a stream that is closed.
     pub const STREAM_CLOSED: Self = Self(5);
     /// A frame has a wrong size.
     pub const FRAME_SIZE_ERROR: Self = Self(6);
@@ -51,7 +51,7 @@ impl ErrorCode {
     }
 }
 
-/// The reason why the connection cannot go on. The client gets the code; later bytes have no meaning.
+/// The reason why the connection cannot continue. The client gets the code; later bytes have no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(pub(super) &'static Words);
 
@@ -67,7 +67,7 @@ pub enum Excess {
 }
 
 impl Violation {
-    /// The bound that was reached; `None`: another rule was broken.
+    /// The bound that was reached; `None` if another rule was broken.
     #[must_use]
     pub fn excess(self) -> Option<Excess> {
         match self {
@@ -79,11 +79,11 @@ impl Violation {
     }
 }
 
-/// The reason why a stream cannot go on, while the connection can.
+/// The reason why a stream cannot continue, while the connection can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub(super) &'static Words);
 
-/// The words of an error, behind a pointer so that results are small.
+/// The words of an error, reached by a pointer so that results are small.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     code: ErrorCode,
@@ -160,7 +160,7 @@ pub enum Malformed {
     NameEmpty,
     /// A field name has capital letters.
     NameUpperCase,
-    /// A field name is no token.
+    /// A field name is not a token.
     Name,
     /// A value has a control byte.
     Value,
@@ -174,7 +174,7 @@ pub enum Malformed {
     PseudoUnknown,
     /// A pseudo-field twice.
     PseudoRepeated,
-    /// A pseudo-field behind an ordinary one.
+    /// A pseudo-field after an ordinary one.
     PseudoLate,
     /// A pseudo-field that every request has is missing.
     PseudoMissing,
@@ -182,7 +182,7 @@ pub enum Malformed {
     PseudoInTrailers,
     /// CONNECT with pseudo-fields that it must not have, or `:protocol` where it is not allowed.
     Connect,
-    /// The method is no token.
+    /// The method is not a token.
     Method,
     /// The path is empty, or neither begins with a slash nor is an asterisk with OPTIONS.
     Path,

@@ -18,28 +18,28 @@ const PATIENCE: usize = 4;
 /// The word `host` in the prologue.
 const HOST: Span = Span { start: 0, end: 4 };
 
-/// The facts that the server needs about a request besides its head.
+/// The facts that the server needs about a request in addition to its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Content-Length.
+    /// The value of Content-Length.
     pub content_length: Option<u64>,
     /// The method is HEAD: the response has no content.
     pub bodiless: bool,
     /// The client waits for a 100 before it sends the content.
     pub expects_continue: bool,
     /// An extended CONNECT (RFC 8441) asks for a tunnel with this protocol. Then there is no content-length, and the DATA
-    /// that follows is no content.
+    /// that follows is not content.
     pub protocol: Option<Span>,
     /// The value of the Priority field (RFC 9218).
     pub(super) priority: Option<Span>,
 }
 
-/// The reason why a block is no valid head.
+/// The reason why a block is not a valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The connection cannot go on.
+    /// The connection cannot continue.
     Fault(Fault),
-    /// The stream cannot go on.
+    /// The stream cannot continue.
     Malformed(Malformed),
     /// The server answers it with a status; `true`: the method is HEAD.
     Refused(Refusal, bool),
@@ -128,7 +128,7 @@ impl Found {
         self.kinds = self.kinds.and(it);
     }
 
-    /// The reason why the list is no request with any values.
+    /// The reason why the list is not a request with any values.
     #[inline]
     const fn malformed(&self) -> Option<Malformed> {
         match self.malformed {
@@ -161,7 +161,7 @@ impl Found {
     }
 }
 
-/// Decodes a block into a head: `text` and `layout` are filled anew.
+/// Decodes a block into a head: `text` and `layout` are filled again.
 pub(super) fn read(
     decoder: &mut Decoder,
     block: &[u8],
@@ -218,7 +218,7 @@ pub(super) fn read(
     Ok(outline)
 }
 
-/// Decodes trailers into the fields of a layout, which is filled anew. Fields that cannot be trailers are left out.
+/// Decodes trailers into the fields of a layout, which is filled again. Fields that cannot be trailers are left out.
 pub(super) fn read_trailers(
     decoder: &mut Decoder,
     block: &[u8],

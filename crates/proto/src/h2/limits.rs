@@ -27,7 +27,7 @@ pub struct Limits {
     /// Frames that may bring the fields of one message. Default 10: one HEADERS of 16 KiB holds them all, mostly.
     pub field_frames: u8,
     /// Requests that may end without a response, because the client has reset them or given a reason to reset them, beyond
-    /// those that time and responses restore, each response four; behind one more, no further request is served on the
+    /// those that time and responses restore, each response four; after one more, no further request is served on the
     /// connection. Default 100, as many as it may have at once.
     pub resets: u16,
     /// Frames without any benefit (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) beyond

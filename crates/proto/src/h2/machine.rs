@@ -46,7 +46,7 @@ pub enum Event {
     NeedInput,
     /// A request: its head is in the caller's buffers.
     Head {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// Further facts about it.
         outline: Outline,
@@ -56,14 +56,14 @@ pub enum Event {
     /// A piece of the content, never empty, within the consumed bytes. Call [`Machine::consume`] when there is room for as
     /// much again.
     Content {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// Its place in the input.
         range: Range<usize>,
     },
     /// The content is complete, and with it the request.
     End {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// There are trailers: they are the fields of the layout.
         trailers: bool,
@@ -71,21 +71,21 @@ pub enum Event {
     /// The request is refused, before or within its content; further input for it is skipped. Answer with
     /// [`Machine::write_refusal`] if no response has been begun, and [`Machine::finish`].
     Refused {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// The reason.
         refusal: Refusal,
     },
     /// The stream has ended and is forgotten: the client no longer wants the response, or has broken a rule.
     Reset {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
-        /// The rule; `None`: the client has reset it.
+        /// The rule; `None` if the client has reset the stream.
         error: Option<StreamError>,
     },
     /// An invalid request: its stream has been reset before any other event. For the log.
     Malformed {
-        /// The stream.
+        /// The id of the stream.
         id: u32,
         /// The reason.
         why: Malformed,
@@ -140,12 +140,12 @@ enum Leaving {
     Decided,
 }
 
-/// The server's side of one HTTP/2 connection. Less than 400 bytes; besides that it owns up to 6 KiB for the table of
-/// compressed fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
+/// The server's side of one HTTP/2 connection. Less than 400 bytes; it also owns up to 6 KiB for the table of compressed
+/// fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
 #[derive(Clone, Debug)]
 pub struct Machine {
     part: Part,
-    /// The present frame, of which `length` is the unread rest, and its padding.
+    /// The current frame, of which `length` is the unread rest, and its padding.
     frame: Header,
     padding: u8,
     /// The next frame must be SETTINGS.
@@ -156,7 +156,7 @@ pub struct Machine {
     /// The last stream at the first step of leaving, if none was active then.
     last_of_all: Option<u32>,
     tunnels: bool,
-    /// A block of fields has begun in a HEADERS frame, and its last frame has not come.
+    /// A block of fields has begun in a HEADERS frame, and its last frame has not arrived.
     continuing: bool,
     /// The frame that began it ends the stream.
     block_ends: bool,
@@ -259,7 +259,7 @@ impl Machine {
     }
 
     /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened
-    /// since, and the client has acknowledged the PING behind it.
+    /// since, and the client has acknowledged the PING after it.
     #[must_use]
     pub fn has_delivered(&self) -> bool {
         self.leaving == Leaving::Decided && self.last_of_all == Some(self.last)
@@ -310,19 +310,19 @@ impl Machine {
         }
     }
 
-    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None`: it resets none.
+    /// The code with which the answer announced by [`Event::Answer`] resets a stream; `None` if it resets none.
     #[must_use]
     pub const fn resets(&self) -> Option<ErrorCode> {
         if let Some(Answer::Reset { code, .. }) = self.answer { Some(code) } else { None }
     }
 
-    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None`: it does not.
+    /// The reason why the answer announced by [`Event::Answer`] ends the service of further requests; `None` if it does not.
     #[must_use]
     pub const fn calms(&self) -> Option<Violation> {
         if let Some(Answer::Calm) = self.answer { Some(Violation::RESETS) } else { None }
     }
 
-    /// Whether that answer has been written, and only the requests that were active go on.
+    /// Whether that answer has been written, and only the requests that were active continue.
     #[must_use]
     pub const fn is_calming(&self) -> bool {
         self.calming
@@ -432,7 +432,7 @@ impl Machine {
         true
     }
 
-    /// Serves no further request, because too many have ended without a response; active ones go on.
+    /// Serves no further request, because too many have ended without a response; active ones continue.
     #[cold]
     fn calm(&mut self) {
         if self.streams.len() == 0 {
@@ -451,7 +451,7 @@ impl Machine {
     }
 }
 
-/// The number of bytes that were read, and their meaning if they have one for the caller; `None`: bytes are missing.
+/// The number of bytes that were read, and their meaning if they have one for the caller; `None` if bytes are missing.
 type Read = Option<(usize, Option<Event>)>;
 
 #[cfg(test)]

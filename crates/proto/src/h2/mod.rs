@@ -25,7 +25,7 @@
 //! * streams: active ones [`Limits::streams`], of 80 bytes, of which memory for 16 stays; of ended ones that the client was
 //!   still sending on, 256 ids;
 //! * requests without a response (reset by the client, or by the machine because of the client's input) and frames without
-//!   benefit have an allowance each, which work and time restore: [`Limits::resets`], [`Limits::nuisances`]; behind too many
+//!   benefit have an allowance each, which work and time restore: [`Limits::resets`], [`Limits::nuisances`]; after too many
 //!   resets active streams are still served, and nothing else;
 //! * the machine has at most one answer of its own to write, of 60 bytes, and reads nothing before it is written, so the
 //!   caller bounds the output that waits for a client that reads nothing;

@@ -19,7 +19,7 @@ impl Default for Priority {
 
 impl Priority {
     /// Reads the value of a Priority field or of a PRIORITY_UPDATE frame. Members and values that are unknown or invalid are
-    /// ignored (section 4). `None`: neither parameter is there.
+    /// ignored (section 4). `None` if neither parameter is there.
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         let (mut urgency, mut incremental) = (None, None);
         for member in value.split(|&byte| byte == b',') {

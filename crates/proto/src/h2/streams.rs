@@ -235,7 +235,7 @@ impl Streams {
         let (_, _, place) = best?;
         self.turn = self.turn.wrapping_add(1);
         if self.turn == 0 {
-            // After four thousand million turns all begin anew.
+            // After four thousand million turns all begin again.
             self.active.iter_mut().for_each(|stream| stream.turn = 0);
             self.turn = 1;
         }

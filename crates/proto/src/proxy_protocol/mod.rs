@@ -43,7 +43,7 @@ pub enum Step {
         /// The client of the proxy.
         client: Client,
     },
-    /// This is no such header: the reason, for the log. Further bytes cannot change that.
+    /// The bytes are not such a header: the reason, for the log. Further bytes cannot change that.
     Refused(&'static str),
 }
 

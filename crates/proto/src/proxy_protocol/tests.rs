@@ -1,4 +1,4 @@
-//! Reads headers whole, at every split, and with other bytes behind them.
+//! Reads headers whole, at every split, and with other bytes after them.
 
 use super::{Client, LONGEST, Step, Versions, read};
 use std::format;

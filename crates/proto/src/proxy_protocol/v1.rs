@@ -22,9 +22,9 @@ pub(super) fn read(input: &[u8]) -> Step {
     }
 }
 
-/// Reads the text behind `PROXY `.
+/// Reads the text after `PROXY `.
 fn client(line: &str) -> Option<Client> {
-    // The text behind UNKNOWN must be ignored.
+    // The text after UNKNOWN must be ignored.
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {
         return Some(Client::Unknown);
     }

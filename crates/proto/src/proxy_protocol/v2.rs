@@ -63,7 +63,7 @@ fn address(source: IpAddr, port: [u8; 2]) -> Client {
     Client::Address(SocketAddr::new(source.to_canonical(), u16::from_be_bytes(port)))
 }
 
-/// Checks that the values behind the addresses (a type, the length in two bytes, the value) fill the rest of the header.
+/// Checks that the values after the addresses (a type, the length in two bytes, the value) fill the rest of the header.
 fn check_values(mut rest: &[u8]) -> Result<(), &'static str> {
     const BROKEN: &str = "a value in its PROXY header is cut off";
     while let Some((_, behind)) = rest.split_first() {

@@ -8,7 +8,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The text behind `mark` in the lines that start with it.
+    /// The text after `mark` in the lines that start with it.
     pub fn lines<'a>(&'a self, mark: &'a str) -> impl Iterator<Item = &'a str> {
         self.lines.iter().filter_map(move |line| line.strip_prefix(mark))
     }

@@ -87,7 +87,7 @@ struct Run {
 }
 
 impl Run {
-    /// Consumes the bytes that the machine takes from the input. `false`: the connection is over.
+    /// Consumes the bytes that the machine takes from the input. `false` if the connection is over.
     fn feed(&mut self, received: &mut Vec<u8>, limits: &Limits) -> bool {
         let mut place = 0;
         loop {

@@ -103,7 +103,7 @@ const NAMES: [&str; 61] = [
 ];
 const STATUSES: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
 
-/// A frame as it was sent; `content` has its padding, too.
+/// A frame as it was sent; `content` includes its padding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub kind: u8,

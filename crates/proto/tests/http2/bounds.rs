@@ -79,7 +79,7 @@ fn resets_end_after_as_many_as_may_be_active() {
     assert_eq!((fed.machine.active(), fed.heads), (100, 100));
 }
 
-/// Sends requests on streams from `first` on, all of which but the last are given up; the last is answered. `false`: the
+/// Sends requests on streams from `first` on, all of which but the last are given up; the last is answered. `false` if the
 /// limit was exceeded.
 fn scroll(fed: &mut Fed, first: u32, count: u32) -> bool {
     for id in (first..first + 2 * count).step_by(2) {
@@ -170,7 +170,7 @@ fn frames_that_bring_nothing_end_after_ten_thousand() {
     for (kind, flags, content) in frames {
         let mut fed = Fed::new(Limits::default());
         let count = fed.repeat(20_000, |_| vec![Frame::new(kind, flags, 0, content)]);
-        // The client's first SETTINGS count, too.
+        // The client's first SETTINGS also count.
         assert_eq!(count, 9_999, "type {kind}");
         assert!(fed.out.len() <= 17 * 10_000 + 100, "{} bytes were said", fed.out.len());
     }
@@ -214,7 +214,7 @@ fn a_small_block_that_means_much_fills_no_memory() {
     let bomb = [GET, &[0xbe; 1000]].concat();
     assert!(fed.send(&Frame::new(HEADERS, 5, 3, &bomb).to_bytes()).is_err());
     assert!(fed.text.capacity() <= 128 << 10, "{}", fed.text.capacity());
-    // Within four times the allowed size it is a request that is too large, and the connection goes on.
+    // Within four times the allowed size it is a request that is too large, and the connection continues.
     let mut fed = Fed::new(Limits::default());
     fed.send(&Frame::new(HEADERS, 5, 1, &fill).to_bytes()).expect("a request");
     let large = [GET, &[0xbe; 20]].concat();
@@ -238,7 +238,7 @@ fn content_beyond_a_window_is_refused() {
     let mut fed = Fed::new(Limits { stream_window: 65_535, ..Limits::default() });
     fed.send(&[open(1), content(1).repeat(3)].concat()).expect("content within the window");
     assert_eq!(fed.machine.active(), 1);
-    // The fourth frame is one byte too much; the stream ends, the connection goes on.
+    // The fourth frame is one byte too long; the stream ends, the connection continues.
     fed.send(&[content(1), open(3), content(3)].concat()).expect("a stream error");
     assert_eq!((fed.machine.active(), fed.heads), (1, 2));
     let reset = Frame::new(frames::RST_STREAM, 0, 1, &[0, 0, 0, 3]);

@@ -85,7 +85,7 @@ fn check(case: &Case) {
     };
     let front: &[&str] = if has("bare") { &[] } else { &["PREFACE", "SETTINGS 0"] };
     let bytes = frames::encode(front.iter().copied().chain(case.lines("> ")), unescape);
-    // Only repetitions are written in another way than they come.
+    // Only repetitions are not written as they are sent.
     let repeats = |line: &str| line.split('{').skip(1).any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     let expand = |line: &str| if repeats(line) { unescape(line).escape_ascii().to_string() } else { line.to_owned() };
     let wanted = case.lines("< ").map(expand).collect::<Vec<_>>();

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! `open` sends a request with the method, complete unless `open` follows it. `client` sends a frame of the client (see
-//! `frames`). `head`, `informational` and `trailers` have the `field` lines behind them; `preset` puts a Date and a Server in
+//! `frames`). `head`, `informational` and `trailers` have the `field` lines after them; `preset` puts a Date and a Server in
 //! front, `policy` a Strict-Transport-Security. `write` offers content until all is written, or none may be; an `=` line then
 //! has its result, as it has that of `finish`. `invalid`: the head or trailers before it must be refused and leave no trace.
 //! `refuse`, `reset`, `retire`, `decide`, `wait`, `next`, `read` and `consume` are verbs of the machine. The `>` lines are

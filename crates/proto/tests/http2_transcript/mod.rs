@@ -96,13 +96,13 @@ struct Run {
     manner: Manner,
     /// Frames of the machine itself.
     said: usize,
-    /// Bytes received, and allowed anew.
+    /// Bytes received, and allowed again.
     received: usize,
     granted: usize,
 }
 
 impl Run {
-    /// Reads all that can be read; `false`: the connection has ended.
+    /// Reads all that can be read; `false` if the connection has ended.
     fn feed(&mut self, input: &mut Vec<u8>, limits: &Limits) -> bool {
         loop {
             let Step { consumed, event } = self.machine.handle_input(input, &mut self.text, &mut self.layout, limits);

@@ -1,17 +1,17 @@
-//! What an attacker sends and sees.
+//! The data that an attacker sends and receives.
 
 use std::fmt::Write;
 
-/// How a conversation ended for the client.
+/// The end of a conversation for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// In an orderly way: everything that was sent has arrived.
+    /// An orderly end: everything that was sent has arrived.
     End,
-    /// Broken off.
+    /// The server reset the connection.
     Reset,
 }
 
-/// All that came back, until the server ended the connection.
+/// All received bytes, until the server ended the connection.
 #[derive(Debug)]
 pub struct Answer {
     pub bytes: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Response {
 }
 
 impl Answer {
-    /// The responses. None of the requests may have been HEAD, and the last response must be whole.
+    /// The responses. None of the requests may have been HEAD, and the last response must be complete.
     #[track_caller]
     pub fn responses(&self) -> Vec<Response> {
         let mut responses = Vec::new();
@@ -45,7 +45,7 @@ impl Answer {
         self.responses().into_iter().map(|response| response.status).collect()
     }
 
-    /// Whether the last response could be taken for a whole one.
+    /// Whether the last response could be mistaken for a complete one.
     pub fn looks_whole(&self) -> bool {
         let mut rest = &self.bytes[..];
         while !rest.is_empty() {
@@ -98,7 +98,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// Bytes for people.
+/// Bytes as readable text.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes.iter().take(2000) {
@@ -107,8 +107,8 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A request that must never be answered when it stands behind one that is refused.
+/// A request that must never be answered after a refused one.
 pub const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The last request of a conversation that goes well.
+/// The last request of a successful conversation.
 pub const LAST: &[u8] = b"GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Where does a request end? A server that disagrees with the proxy in front of it answers another client's request.
+//! The end of requests: a server that disagrees about it with the proxy in front answers another client's request.
 
 use crate::client::{Ending, LAST, SMUGGLED, printable};
 use crate::servers::{Server, echo, on_both};
@@ -17,7 +17,7 @@ pub fn assert_refused(server: &mut dyn Server, request: &[u8], status: u16) {
     }
 }
 
-/// The request is answered so, and so is the next one.
+/// The request gets this response, and the next one is also answered.
 #[track_caller]
 pub fn assert_answered(server: &mut dyn Server, request: &[u8], body: &str) {
     let with_more = [request, LAST].concat();
@@ -127,7 +127,7 @@ fn chunks_that_others_would_repair() {
         "5\nhello\r\n0\r\n\r\n",
         "5\r\nhello\n0\r\n\r\n",
         "5\r\nhello\rX0\r\n\r\n",
-        // The next request stands where the end of the chunk should be.
+        // The next request is in the place of the end of the chunk.
         "5\r\nhello",
         "5\r\nhelloXX0\r\n\r\n",
         "5\r\nhello\r\n0\n\r\n",

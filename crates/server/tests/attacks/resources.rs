@@ -1,4 +1,4 @@
-//! Clients that want more than their share of time, memory, descriptors or disk.
+//! Clients that take more than their share of time, memory, descriptors or disk.
 
 use crate::client::{Answer, Ending, LAST};
 use crate::framing::assert_refused;
@@ -61,7 +61,8 @@ fn names_that_collide_in_somebodys_hash_are_names() {
 fn ten_thousand_requests_in_one_packet_are_all_answered() {
     on_both(&Settings::default(), echo, |server| {
         let requests: String = (0..10_000).map(|number| format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
-        // A client that only sends would meet the bound on what waits for it; this one has read by then, or the kernel has.
+        // A client that only sends would reach the bound for output that waits for it; this one has read by then, or the
+        // kernel has.
         let (first, rest) = requests.split_at(requests.len() / 2);
         let answer = server.talk(&[first.as_bytes(), rest.as_bytes(), LAST]);
         let responses = answer.responses();
@@ -85,7 +86,7 @@ fn a_head_at_a_byte_a_time_has_one_deadline() {
     }
     let received = client.received();
     assert!(received.starts_with(b"HTTP/1.1 408 "));
-    // Bytes that the attacker has had time for: the default is 30 seconds.
+    // As many bytes as the attacker had time for: the default is 30 seconds.
     assert!(server.lane.source().connections() <= 1);
     client.end();
     server.run();
@@ -153,7 +154,7 @@ fn a_slow_real_reader_leaves_others_alone() {
             return echo(request, reply);
         }
         let large = vec![b'x'; 32 << 20];
-        // The client may go.
+        // The client may disconnect.
         let _ = reply.send(oribi_message::ResponseHead { status: 200, fields: &[] }, &[&large]);
     };
     let mut server = Real::new(&Settings::default(), app);
@@ -180,7 +181,7 @@ fn nothing_is_lost_between_small_buffers() {
     let clients: Vec<_> = (0..8_usize)
         .map(|client| {
             let stream = server.connect();
-            // Smaller than what is sent, so that both sides wait for each other all the time.
+            // Smaller than the sent data, so that both sides constantly wait for each other.
             rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).expect("it is ours");
             rustix::net::sockopt::set_socket_send_buffer_size(&stream, 64 << 10).expect("it is ours");
             std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use oribi_message::ResponseHead;
 use oribi_server::config::Settings;
 use std::io::Write;
 
-/// The target says which rule is broken.
+/// The target selects the broken rule.
 fn app(request: &Request<'_>, mut reply: Reply<'_>) {
     let fields: &[(&[u8], &[u8])] = match request.head.target() {
         b"/cr" => &[(b"X", b"a\rSet-Cookie: b")],
@@ -28,7 +28,7 @@ fn app(request: &Request<'_>, mut reply: Reply<'_>) {
         _ => 200,
     };
     let head = ResponseHead { status, fields };
-    // What happens to the app does not matter here; what its client sees does.
+    // Only the response to the client matters here.
     match request.head.target() {
         b"/hint" => {
             let _ = reply.inform(103, &[(b"Link", b"</a>\r\n\r\nHTTP/1.1 200 OK")]);

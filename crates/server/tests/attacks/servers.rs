@@ -1,4 +1,4 @@
-//! The same server twice: in a simulated world, and as a lane on epoll in a thread.
+//! The same server in two forms: in a simulated world, and as a lane on epoll in a thread.
 
 use crate::client::{Answer, Ending};
 use oribi_host::{After, Content, Host, Reply, Request};
@@ -26,7 +26,7 @@ pub trait Server {
     fn talk(&mut self, pieces: &[&[u8]]) -> Answer;
 }
 
-/// Runs a test on both.
+/// Runs a test on both servers.
 pub fn on_both(settings: &Settings, app: App, test: impl Fn(&mut dyn Server)) {
     test(&mut Simulated::new(settings, app));
     let mut real = Real::new(settings, app);
@@ -67,7 +67,7 @@ pub struct Simulated {
 impl Simulated {
     pub fn new(settings: &Settings, app: App) -> Self {
         let world = World::new();
-        // The engine borrows all of these; a test process is short enough to let them live as long as it does.
+        // The engine borrows all of these; a test process may leak them, because it is short.
         let settings: &'static Settings = Box::leak(Box::new(settings.clone()));
         let listeners: &'static [Listener] = Box::leak(listeners().into_boxed_slice());
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
@@ -148,7 +148,7 @@ impl ContextSupply for Answering {
     }
 }
 
-/// A lane of its own thread.
+/// A lane in a separate thread.
 pub struct Real {
     address: std::net::SocketAddr,
     slot: WorkerSlot,
@@ -181,19 +181,19 @@ impl Real {
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("the server listens");
-        // Longer than anything here takes; a test that waits so long has failed.
+        // Longer than any step here takes; a test that waits this long has failed.
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it is ours");
         stream.set_write_timeout(Some(Duration::from_secs(20))).expect("it is ours");
         stream.set_nodelay(true).expect("it is ours");
         stream
     }
 
-    /// How many connections it has.
+    /// The number of its connections.
     pub fn connections(&self) -> u32 {
         self.slot.connections.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Lets what has been accepted be answered, and ends.
+    /// Lets the server answer all accepted requests, and stops it.
     pub fn stop(mut self) {
         self.slot.set_command(WorkerCommand::Drain);
         self.wake.write_all(b"x").expect("the lane is there");

@@ -1,4 +1,4 @@
-//! What happens to sockets, over every I/O model: hosts take them, clients break them.
+//! Hijacked and broken sockets, with every I/O model.
 
 use crate::servers::Real;
 use oribi_host::{Reply, Request};
@@ -23,7 +23,7 @@ fn settings(io: IoModel) -> Settings {
     Settings { io, ..Settings::default() }
 }
 
-/// Takes the socket, says so, and sends back what it reads until the client ends.
+/// Hijacks the socket, reports that, and echoes the input until the client ends.
 fn chat(request: &Request<'_>, reply: Reply<'_>) {
     if request.head.target() != b"/chat" {
         let _ = reply.send(ResponseHead { status: 200, fields: &[] }, &[b"hello"]);
@@ -93,7 +93,7 @@ fn the_socket_is_the_apps_alone_while_the_server_goes_on_and_stops() {
 static HOLDS: AtomicBool = AtomicBool::new(false);
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 
-/// Keeps its lane busy for as long as it is told to.
+/// Keeps its lane busy for the requested time.
 fn hold(_: &Request<'_>, reply: Reply<'_>) {
     IS_HELD.store(true, SeqCst);
     while HOLDS.load(SeqCst) {

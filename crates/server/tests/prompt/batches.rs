@@ -1,4 +1,4 @@
-//! Responses of one batch leave together; otherwise only the order of events differs.
+//! Responses of one batch are sent together; otherwise only the order of events differs.
 
 use crate::harness::*;
 use crate::response::*;
@@ -6,7 +6,7 @@ use oribi_io::Client;
 use oribi_server::config::Settings;
 use std::time::Duration;
 
-/// So many clients whose requests are all there when the server looks.
+/// `count` clients whose requests have all arrived when the server receives.
 fn ask_all(server: &Server, count: usize) -> Vec<Client> {
     let clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     for client in &clients {
@@ -15,7 +15,7 @@ fn ask_all(server: &Server, count: usize) -> Vec<Client> {
     clients
 }
 
-/// Clients whose connections the server knows already.
+/// Clients whose connections the server already knows.
 fn ask_again(server: &mut Server, count: usize) -> Vec<Client> {
     let clients = ask_all(server, count);
     server.run();
@@ -36,7 +36,7 @@ fn a_response_waits_for_the_others_of_its_batch_only() {
     for client in &clients {
         assert_eq!(read_only(&client.received()).body, b"GET / ");
     }
-    // Whoever is alone waits for nobody.
+    // A lone client waits for no other.
     clients[0].send(GET);
     assert!(server.run_one());
     assert_eq!(read_only(&clients[0].received()).status, 200);
@@ -49,7 +49,7 @@ fn a_batch_is_received_before_the_first_of_it_is_answered() {
     let before = server.world.receives();
     assert!(server.run_one());
     assert_eq!(server.world.receives() - before, 3);
-    // What comes behind it is received in its turn.
+    // The bytes after it are received in their turn.
     clients[2].send(&get("/behind"));
     server.run();
     assert_eq!(server.world.receives() - before, 4);
@@ -86,7 +86,7 @@ fn a_client_that_reads_slowly_gets_all_of_it_and_is_answered_again() {
     server.run();
     assert_eq!(clients[0].received().len(), 10);
     assert!(clients[1..].iter().all(|client| read_only(&client.received()).status == 200));
-    // Its next request has to wait.
+    // The client's next request must wait.
     clients[0].send(&get("/next"));
     server.run();
     assert_eq!(clients[0].received(), b"");
@@ -158,7 +158,7 @@ fn an_end_that_is_found_in_the_same_round_does_not_lose_the_response() {
     let clients = ask_again(&mut server, 2);
     server.run();
     clients.iter().for_each(|client| drop(client.received()));
-    // It fills a buffer, so that the connection has a turn due in the next round.
+    // The request fills a buffer, so that the connection has a turn due in the next round.
     let head = post("/", &[]).len() + 4;
     clients[0].send(&post("/", &pattern((16 << 10) - head)));
     assert!(server.run_one());

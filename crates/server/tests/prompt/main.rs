@@ -1,5 +1,5 @@
-//! The scenarios again, with an engine that expects answers at once and therefore takes short cuts. No client may notice them,
-//! whatever the host does. The short cuts themselves are tested, too.
+//! The scenarios again, with an engine that expects answers at once and therefore takes short cuts. No client may notice
+//! them, in whichever way the host answers. The short cuts themselves are also tested.
 
 #[path = "../scenarios/frames.rs"]
 mod frames;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 const SHORT: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// A client whose first bytes are there before it is accepted.
+/// A client whose first bytes arrive before it is accepted.
 fn ask(server: &mut Server, bytes: &[u8]) -> Client {
     let client = server.connect();
     client.send(bytes);
@@ -95,7 +95,7 @@ fn clients_that_send_late_are_soon_not_tried_any_more() {
         server.run();
         assert_eq!(read_only(&client.received()).status, 200);
     }
-    // It is found out again when they do not.
+    // The server notices when clients send early again.
     let opens = server.world.opens();
     (0..100).for_each(|_| drop(ask(&mut server, SHORT)));
     assert!(server.world.opens() - opens <= 64, "{}", server.world.opens() - opens);

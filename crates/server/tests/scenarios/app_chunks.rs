@@ -1,4 +1,4 @@
-//! Apps that frame their content in chunks themselves: their framing is undone, and the server's own is put in its place.
+//! Apps that frame their content in chunks themselves: the server replaces their framing by its own.
 
 use crate::harness::{GET, MOMENT, Server, ok};
 use crate::records::{Reader, request};
@@ -17,7 +17,7 @@ fn head() -> ResponseHead<'static> {
     ResponseHead { status: 200, fields: FIELDS }
 }
 
-/// Each way in which an app can send the same bytes, by the path of the request.
+/// Sends the same bytes in one of all possible ways, chosen by the path of the request.
 fn send(request: &Request<'_>, reply: Reply<'_>) -> Result<(), ReplyError> {
     let framed = FRAMED;
     match request.head.path() {
@@ -46,7 +46,7 @@ fn ways() -> Vec<String> {
 #[test]
 fn the_client_gets_the_content_framed_once() {
     let mut server = Server::standard(|request, reply| match send(request, reply) {
-        // A stream ends where there is no content.
+        // Without content, a stream ends at once.
         Err(ReplyError::Gone) if request.head.method() == b"HEAD" => {}
         sent => sent.expect("the chunks are right"),
     });
@@ -117,7 +117,7 @@ fn broken_frames_are_the_apps_failure() {
         assert!(answer.starts_with(b"HTTP/1.1 500 "), "{}", answer.escape_ascii());
         let client = server.connect();
         let answer = server.exchange(&client, b"GET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
-        // The others are wrong at their end, which comes later.
+        // The others are wrong at their end, which is sent later.
         let begun = broken.starts_with(b"5");
         let expected = if begun {
             answer.is_empty() || answer.starts_with(b"HTTP/1.1 200 ")

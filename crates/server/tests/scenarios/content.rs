@@ -1,4 +1,4 @@
-//! Request content: wherever it is kept and however it comes, the app gets the same bytes.
+//! Request content: the app gets the same bytes, wherever they are kept and in whichever pieces they arrive.
 
 use crate::harness::*;
 use crate::response::*;
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Where the app found the content of each request.
+/// The kind of storage in which the app found the content of each request.
 type Places = Rc<RefCell<Vec<&'static str>>>;
 
 fn server(settings: Settings) -> (Server, Places) {
@@ -54,7 +54,7 @@ fn sizes_around_every_boundary_whole_and_in_pieces() {
                 let place = places.borrow_mut().pop();
                 assert_eq!(place, Some(if size > 40_000 { "file" } else { "memory" }), "{size} bytes, chunks of {chunk}");
             }
-            // The same in many pieces, and with another request right behind.
+            // The same in many pieces, and immediately followed by another request.
             for piece in [1000, buffer, 50_000] {
                 request.chunks(piece).for_each(|part| {
                     client.send(part);
@@ -217,7 +217,7 @@ const SMALL_FILES: &str = "ORIBI_TEST_SMALL_FILES";
 #[test]
 fn a_disk_that_fills_up_is_a_507() {
     if std::env::var_os(SMALL_FILES).is_none() {
-        // Files beyond 100 KiB fail as they would on a full disk; the limit is for a process of its own.
+        // Files beyond 100 KiB fail as they would on a full disk; the limit is for a separate process.
         let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" --exact content::a_disk_that_fills_up_is_a_507";
         let test = std::env::current_exe().expect("it runs");
         let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(SMALL_FILES, "1").output();
@@ -312,7 +312,7 @@ fn what_comes_behind_content_does_not_cost_the_client_its_answer() {
     let mut server = Server::standard(echo);
     let client = server.connect();
     let late = client.clone();
-    // Some clients send a line end behind content, which here is on its way while the app runs.
+    // Some clients send a line end after content; here it is in flight while the app runs.
     server.app(move |request, reply| {
         late.send(b"\r\n");
         echo(request, reply);

@@ -18,7 +18,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// A client that still sends is told and waited for; this one then ends its side.
+/// A client that still sends gets the response, and the server waits for its end; this client then ends its side.
 #[track_caller]
 fn assert_refused(server: &mut Server, client: &Client, status: u16) {
     let response = read_only(&client.received());
@@ -65,7 +65,7 @@ fn a_head_that_is_complete_at_the_last_moment_is_answered() {
     let client = server.connect();
     client.send(&GET[..9]);
     server.run();
-    // The server sleeps until its deadline, and finds the rest of the request beside it.
+    // The server sleeps until its deadline, and then also finds the rest of the request.
     server.world.advance(10 * SECOND);
     client.send(&GET[9..]);
     server.run();

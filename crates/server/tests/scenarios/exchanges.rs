@@ -116,7 +116,7 @@ fn a_client_that_goes_takes_its_exchange_along() {
     server.run();
     assert_eq!(server.connections(), 0);
     assert_eq!(server.lane.source().answering(), 0);
-    // Another client in the same place.
+    // Another client at the same index.
     let next = server.connect();
     next.send(GET);
     server.run();
@@ -165,7 +165,7 @@ fn a_client_that_goes_while_its_request_is_out_leaves_the_next_alone() {
     let client = server.connect();
     client.set_window(10);
     client.send(&[get("/stream"), get("/never")].concat());
-    // It goes while the app is held, and another one comes in its place and sends a request at once.
+    // The client disconnects while the app is held, and another one connects at the same index and sends a request at once.
     let (leaving, place, comes) = (client.clone(), world.clone(), server.world.clone());
     let mut step = 0;
     server.meanwhile(move || {

@@ -1,4 +1,4 @@
-//! No client keeps the others waiting, whatever it sends and however fast.
+//! No client keeps the others waiting, even if it sends much and fast.
 
 use crate::frames::{asks, opening};
 use crate::harness::*;
@@ -8,7 +8,7 @@ use oribi_server::config::Settings;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Targets in the order in which the app saw them.
+/// Targets in the order in which the app got them.
 type Seen = Rc<RefCell<Vec<String>>>;
 
 fn server(settings: Settings) -> (Server, Seen) {
@@ -21,7 +21,7 @@ fn server(settings: Settings) -> (Server, Seen) {
     (server, seen)
 }
 
-/// A client that always has more to send: whenever the server has taken something, there is more.
+/// A client that sends more whenever the server has received something.
 fn flood(server: &Server, client: &Client, bytes: &'static [u8]) -> Rc<Cell<bool>> {
     let on = Rc::new(Cell::new(true));
     let (flag, wire) = (on.clone(), client.clone());
@@ -80,7 +80,7 @@ fn a_request_that_comes_in_the_middle_of_a_flood_is_seen() {
 
 #[test]
 fn a_flood_that_never_ends_starves_nobody() {
-    // Requests; content that goes to a file; content in chunks; what is thrown away behind a refused request.
+    // Requests; content that goes to a file; content in chunks; discarded bytes after a refused request.
     let floods: [(&[u8], &'static [u8]); 4] = [
         (b"", b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n"),
         (b"POST /flood HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n", b"x"),
@@ -92,7 +92,7 @@ fn a_flood_that_never_ends_starves_nobody() {
         let (client, other) = (server.connect(), server.connect());
         server.run();
         client.send(start);
-        // More than the server takes in a turn, again and again.
+        // More than the server takes in a turn, repeatedly.
         client.send(&rest.repeat((4 << 20) / rest.len()));
         other.send(&get("/other"));
         let waits = server.world.waits();

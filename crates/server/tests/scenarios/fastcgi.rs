@@ -78,7 +78,7 @@ fn bytes_and_parts_of_a_file_follow_one_another() {
     file.write_all(&content).expect("there is room");
     let (file, expected) = (Arc::new(file), content.clone());
     let mut server = server(move |_, reply| {
-        // Neither the pieces nor their ends have to do with those of records.
+        // Neither the pieces nor their ends coincide with those of records.
         let part = |offset, size| Piece::File { file: &file, offset, size };
         let pieces =
             [Piece::Bytes(&content[..10]), part(10, 140_000), Piece::Bytes(&content[140_010..140_020]), part(140_020, 59_980)];
@@ -229,7 +229,7 @@ fn every_role_is_told_to_the_app() {
     client.send(&filter.concat());
     server.run();
     assert_eq!(reader.read(&client).take(1).text(), "FILTER in data");
-    // An authorizer has no content, but some web servers end the stream nevertheless.
+    // An authorizer has no content, but some web servers nevertheless end the stream.
     server.app(|request, reply| {
         let role = request.gateway.expect("it is one of a web server").role;
         let fields = &[(&b"Variable-ROLE"[..], role.as_str().as_bytes())];
@@ -462,7 +462,7 @@ fn a_kept_connection_may_be_idle_but_not_in_the_middle_of_a_request() {
 
 #[test]
 fn a_record_that_began_to_come_during_a_request_is_not_waited_for_without_end() {
-    // Half of a header, and a record that is skipped, of which some content is missing.
+    // Half of a header, and a skipped record with missing content.
     for begun in [&begin(2, RESPONDER, true)[..3], &record(STDIN, 9, b"content")[..12]] {
         for stops in [false, true] {
             let kept: Rc<RefCell<Vec<_>>> = Rc::default();

@@ -1,4 +1,4 @@
-//! HTTP/2 as a client speaks it, written and read without the server's own code.
+//! The client's side of HTTP/2, written and read without the server's own code.
 
 use oribi_io::Client;
 
@@ -16,10 +16,10 @@ pub const END_HEADERS: u8 = 4;
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The setting of the window that each stream begins with.
+/// The setting with the initial window of each stream.
 pub const INITIAL_WINDOW: u16 = 4;
 
-/// One frame.
+/// Encodes one frame.
 pub fn frame(kind: u8, flags: u8, id: u32, content: &[u8]) -> Vec<u8> {
     let mut bytes = (content.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend_from_slice(&[kind, flags]);
@@ -28,7 +28,7 @@ pub fn frame(kind: u8, flags: u8, id: u32, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A block of fields, each a literal that no table keeps (RFC 7541, section 6.2.2).
+/// A block of fields, each a literal outside of tables (RFC 7541, section 6.2.2).
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
@@ -42,7 +42,7 @@ pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// What a client begins with.
+/// The first bytes of a client.
 pub fn opening(settings: &[(u16, u32)]) -> Vec<u8> {
     let content: Vec<u8> =
         settings.iter().flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()).collect();
@@ -115,10 +115,10 @@ impl Frames {
         (String::from_utf8(content).expect("text"), ended)
     }
 
-    /// The first byte of the block that a response began with: 0x88 is status 200, 0x8d is 404 (RFC 7541, appendix A).
+    /// The first byte of the block at the start of a response: 0x88 is status 200, 0x8d is 404 (RFC 7541, appendix A).
     pub fn status(&self, id: u32) -> Option<u8> {
         let head = self.all.iter().find(|frame| frame.id == id && frame.kind == HEADERS)?;
-        // Before the first field the server says that it uses no table.
+        // Before the first field, the server announces that it uses no table.
         head.content.iter().copied().find(|&byte| byte != 0x20)
     }
 

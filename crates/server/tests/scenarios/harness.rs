@@ -1,4 +1,4 @@
-//! A server in a simulated world: an engine, a lane and an app made of a closure.
+//! A server in a simulated world: an engine, a lane and a closure as the app.
 
 use oribi_host::{Content, ExchangeId, Outlet, Reply, Request};
 use oribi_io::{Client, Sim, World};
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MOMENT: Duration = Duration::from_millis(1);
 
-/// More exchanges and wake-ups than any scenario needs between two acts of its world.
+/// More exchanges and wake-ups than any scenario needs between two events of its world.
 const MANY: usize = 2_000_000;
 
 type Act = Rc<RefCell<Option<Box<dyn FnMut()>>>>;
@@ -28,18 +28,18 @@ type App = Box<dyn FnMut(&Request<'_>, Reply<'_>)>;
 pub struct Server {
     pub world: World,
     pub lane: Lane<'static, Engine<'static, Sim>>,
-    /// Where the worker of the lane is told what to do.
+    /// The slot with the commands for the worker of the lane.
     pub slot: &'static WorkerSlot,
     listeners: &'static [Listener],
     app: App,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
-    /// What the world does, once for each time that the server would sleep while the app is held.
+    /// The action of the world, once for each time that the server would sleep while the app is held.
     meanwhile: Act,
 }
 
 impl Server {
-    /// Clients speak HTTP, or what `settings` says.
+    /// The clients' protocol is HTTP, or the one of `settings`.
     pub fn new(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         let listeners = match settings.protocol {
             Protocol::Http if settings.proxy_protocol == ProxyProtocol::Off => listeners(),
@@ -47,11 +47,11 @@ impl Server {
             Protocol::FastCgi => fastcgi_listeners(),
         };
         let world = World::new();
-        // The engine borrows its settings; a test process is short enough to let them live as long as it does.
+        // The engine borrows its settings; a test process may leak them, because it is short.
         let settings: &'static Settings = Box::leak(Box::new(settings));
         let mut engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
         engine.count_content_alone();
-        // The scenarios are there twice: see tests/prompt.
+        // The scenarios exist twice: see tests/prompt.
         if env!("CARGO_CRATE_NAME") == "prompt" {
             engine.expect_prompt_answers(true);
             engine.answer_in_batches();
@@ -59,7 +59,7 @@ impl Server {
         let asleep = Rc::new(Cell::new(false));
         let timeout = Rc::new(Cell::new(None));
         let meanwhile: Act = Rc::default();
-        // The world would own itself through its own act.
+        // Otherwise the world would own itself through its own action.
         let inner = Rc::new(world.clone());
         let (flag, time, act) = (asleep.clone(), timeout.clone(), meanwhile.clone());
         world.when_idle(move |timeout| {
@@ -74,12 +74,12 @@ impl Server {
         Self { world, lane: Lane::new(engine, slot), slot, listeners, app: Box::new(app), asleep, timeout, meanwhile }
     }
 
-    /// With the defaults of all settings.
+    /// A server with the default settings.
     pub fn standard(app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         Self::new(Settings::default(), app)
     }
 
-    /// Answers by another app from now on.
+    /// Changes the app from now on.
     pub fn app(&mut self, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) {
         self.app = Box::new(app);
     }
@@ -112,7 +112,7 @@ impl Server {
         true
     }
 
-    /// While an app is held by a slow client, the world does this each time that the server would sleep.
+    /// Sets the action of the world for each time that the server would sleep while an app is held by a slow client.
     pub fn meanwhile(&mut self, act: impl FnMut() + 'static) {
         self.meanwhile.replace(Some(Box::new(act)));
     }
@@ -121,7 +121,7 @@ impl Server {
         self.meanwhile.replace(None);
     }
 
-    /// Lets time pass as a kernel would: the server wakes up when it has asked to. Tells how often it did.
+    /// Advances the time like a kernel: the server wakes up at its timeouts. Returns the number of times that it did.
     #[track_caller]
     pub fn advance(&mut self, mut time: Duration) -> usize {
         self.run();
@@ -142,7 +142,7 @@ impl Server {
         panic!("the server spins");
     }
 
-    /// Sends bytes on a connection and tells what comes back at once.
+    /// Sends bytes on a connection and returns the immediate response.
     #[track_caller]
     pub fn exchange(&mut self, client: &Client, bytes: &[u8]) -> Vec<u8> {
         client.send(bytes);
@@ -167,7 +167,7 @@ impl Server {
     }
 }
 
-/// One bound listener for all tests: the engine wants descriptors, the simulation never looks at them.
+/// One bound listener for all tests: the engine needs descriptors, but the simulation ignores them.
 pub fn listeners() -> &'static [Listener] {
     static LISTENERS: OnceLock<Vec<Listener>> = OnceLock::new();
     LISTENERS.get_or_init(|| {
@@ -196,7 +196,7 @@ fn wake() -> &'static PipeReader {
     WAKE.get_or_init(|| std::io::pipe().expect("a pipe").0)
 }
 
-/// The content of a request, wherever it is kept.
+/// The content of a request, from memory or a file.
 pub fn content(request: &Request<'_>) -> Vec<u8> {
     match request.content {
         Content::None => Vec::new(),
@@ -217,7 +217,7 @@ pub fn echo(request: &Request<'_>, reply: Reply<'_>) {
     reply.send(ok(), &parts).expect("the client is there");
 }
 
-/// Answers nothing now: the exchange is noted to be answered by the test.
+/// Does not answer: notes the exchange, which the test answers later.
 pub fn keep(kept: &Rc<RefCell<Vec<ExchangeId>>>) -> impl FnMut(&Request<'_>, Reply<'_>) + 'static {
     let kept = kept.clone();
     move |_, reply| kept.borrow_mut().push(reply.detach().1)
@@ -246,7 +246,7 @@ pub fn post(target: &str, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that are different at every place.
+/// Bytes that differ from place to place.
 pub fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|place| b'a' + (place * 7 / 5 + place / 251) as u8 % 26).collect()
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 const OK: ResponseHead<'_> = ResponseHead { status: 200, fields: &[] };
 
-/// Answers with as many bytes as the target says: `/1000`.
+/// Answers with as many bytes as the target names: `/1000`.
 fn sized(request: &Request<'_>, reply: Reply<'_>) {
     let size = String::from_utf8_lossy(&request.head.target()[1..]).parse().expect("a number");
     let _ = reply.send(OK, &[&vec![b'x'; size]]);
@@ -51,7 +51,7 @@ fn what_only_looks_like_it_is_http_1() {
         let answer = String::from_utf8_lossy(&server.exchange(&client, bytes)).into_owned();
         assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
     }
-    // Only a new connection may begin so.
+    // Only a new connection may begin with these bytes.
     let mut server = Server::standard(echo);
     let client = server.connect();
     let answer = server.exchange(&client, &[b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", PREFACE].concat());
@@ -82,7 +82,7 @@ fn content_waits_for_windows_and_keeps_no_other_stream() {
 fn large_responses_share_the_connection() {
     let mut server = Server::standard(sized);
     let (client, mut frames) = (server.connect(), Frames::default());
-    // All that is sent fits into the windows, and the socket takes little at a time.
+    // All sent bytes fit into the windows, and the socket takes little at a time.
     client.set_window(1000);
     client.send(&[opening(&[(INITIAL_WINDOW, 10 << 20)]), window_update(0, 10 << 20)].concat());
     client.send(&[asks(1, "/1000000"), asks(3, "/1000000"), asks(5, "/10")].concat());
@@ -144,7 +144,7 @@ fn a_window_that_opens_by_bytes_is_no_progress() {
     assert_eq!(frames.content(1).0.len(), 19);
     server.advance(patience / 10 + MOMENT);
     assert_eq!(frames.read(&client).of(RST_STREAM).len(), 1);
-    // 64 KiB at a time are.
+    // 64 KiB at a time are sent.
     client.send(&asks(3, "/1000000"));
     for _ in 0..40 {
         server.run();
@@ -199,7 +199,8 @@ fn a_client_that_reads_slowly_may_ask_whether_the_server_is_there() {
     frames.read(&client);
     assert_eq!(frames.of(PING)[0].content, b"are you?");
     assert_eq!((frames.content(1).0.len(), frames.content(1).1), (200_000, true));
-    // One that only asks and reads nothing is not listened to for ever: the connection is dropped before it holds much.
+    // The server does not listen for ever to a client that only sends requests and reads nothing: it drops the connection
+    // before much output waits.
     client.set_window(0);
     for _ in 0..2500 {
         client.send(&[frame(PING, 0, 0, b"are you?"), frame(PING, 0, 0, b"are you?")].concat());
@@ -221,14 +222,14 @@ fn a_connection_has_as_many_requests_as_it_may() {
     client.send(&asks(5, "/"));
     server.run();
     assert_eq!(frames.read(&client).of(GOAWAY)[0].content[..4], [0x7f, 0xff, 0xff, 0xff], "the first of two steps");
-    // Two may have been on their way; who does not heed the word even then is answered no more.
+    // Two requests may have been in flight; a client that ignores the announcement even then gets no further answers.
     client.send(&[asks(7, "/"), asks(9, "/"), asks(11, "/")].concat());
     server.run();
     frames.read(&client);
     let last = frames.of(GOAWAY).last().expect("the second").content.clone();
     assert_eq!((frames.of(GOAWAY).len(), &last[..4]), (2, &[0, 0, 0, 9][..]));
     assert_eq!([1, 3, 5, 7, 9, 11].map(|id| frames.content(id).1), [true, true, true, true, true, false]);
-    // It may be repeated elsewhere, because the word says so; no stream is refused by itself.
+    // The client may repeat the request elsewhere, because the announcement permits it; no single stream is refused.
     assert!(frames.of(RST_STREAM).is_empty());
     assert!(client.saw_end() && !client.saw_reset());
 }
@@ -329,7 +330,7 @@ fn a_server_that_stops_answers_what_has_begun() {
     server.stop(false);
     server.run();
     assert_eq!(frames.read(&client).of(GOAWAY)[0].content[..4], [0x7f, 0xff, 0xff, 0xff], "the first of two steps");
-    // A request that was on its way is still answered, until the client has seen that.
+    // A request in flight is still answered, until the client has received the announcement.
     client.send(&asks(3, "/"));
     server.run();
     let ping = frames.read(&client).of(PING)[0].content.clone();
@@ -343,7 +344,7 @@ fn a_server_that_stops_answers_what_has_begun() {
     server.run();
     frames.read(&client);
     assert_eq!((frames.content(1), frames.content(3)), (("late".to_owned(), true), ("late".to_owned(), true)));
-    // While the client reads, it makes room; on a closed socket that would bring about a reset.
+    // While the client reads, it sends window updates, which would cause a reset on a closed socket.
     client.send(&window_update(0, 8));
     server.run();
     assert!(client.saw_end() && !server.finished(), "the server reads on behind its end");
@@ -371,7 +372,7 @@ fn a_client_that_has_read_everything_is_not_waited_for() {
 fn a_client_that_breaks_a_rule_is_told_which() {
     let mut server = Server::standard(echo);
     let (client, mut frames) = (server.connect(), Frames::default());
-    // A stream of the server's.
+    // A stream id of the server.
     client.send(&[opening(&[]), asks(2, "/")].concat());
     server.run();
     let goaway = frames.read(&client).of(GOAWAY);

@@ -7,7 +7,7 @@ use oribi_server::config::Settings;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The refusal of a request, after which the connection ends in an orderly way whatever the client still sends.
+/// The refusal of a request, after which the connection ends in an orderly way even if the client still sends.
 #[track_caller]
 fn assert_refused(server: &mut Server, client: &Client, status: u16) {
     let response = read_only(&client.received());
@@ -133,7 +133,7 @@ fn a_request_that_crosses_the_last_response_does_not_destroy_it() {
     let client = server.connect();
     client.send(GET);
     server.run();
-    // Sent before the client could know, and not noticed by the server yet.
+    // Sent before the client could notice, and not received by the server yet.
     client.send(GET);
     answer(&server, kept.borrow_mut().remove(0), "last");
     server.run();

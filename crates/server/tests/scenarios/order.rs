@@ -1,4 +1,4 @@
-//! The responses of a connection leave in the order of its requests, complete, and with as few calls as possible.
+//! The responses of a connection are sent in the order of its requests, complete, and with as few calls as possible.
 
 use crate::harness::*;
 use crate::response::*;
@@ -20,7 +20,7 @@ fn content(way: &str) -> Vec<u8> {
     }
 }
 
-/// Answers in the way that the target names. What is to be answered later is answered together with the next request.
+/// Answers in the way that the target names. A postponed answer is sent together with that to the next request.
 fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
     move |request, reply| {
         let way = String::from_utf8_lossy(&request.head.target()[1..]).into_owned();
@@ -53,7 +53,7 @@ fn answer_in_its_way() -> impl FnMut(&Request<'_>, Reply<'_>) {
     }
 }
 
-/// All that a client gets whose socket takes so many bytes at a time.
+/// All bytes for a client whose socket takes `window` bytes at a time.
 fn read_slowly(server: &mut Server, client: &Client, window: usize) -> Vec<u8> {
     let mut received = client.received();
     loop {
@@ -67,8 +67,8 @@ fn read_slowly(server: &mut Server, client: &Client, window: usize) -> Vec<u8> {
     }
 }
 
-/// Asks for one thing after the other while the socket takes nothing; `together` with one packet or as soon as the server has seen
-/// to the one before. Another client asks each time, so that there are batches.
+/// Sends one request after the other while the socket takes nothing; `together` in one packet, or each as soon as the server
+/// has handled the previous one. Another client also sends one each time, so that there are batches.
 fn ask(ways: &[&str], together: bool) {
     let mut server = Server::standard(answer_in_its_way());
     // An app that streams is held until its client reads.
@@ -77,7 +77,7 @@ fn ask(ways: &[&str], together: bool) {
     let taken = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let (sink, world) = (taken.clone(), server.world.clone());
     server.meanwhile(move || {
-        // For when there is nothing to do at all.
+        // For times without any work.
         world.wake();
         reader.set_window(50_000);
         sink.borrow_mut().extend(reader.received());
@@ -88,7 +88,7 @@ fn ask(ways: &[&str], together: bool) {
     for packet in &packets {
         other.send(&get("/small"));
         client.send(packet);
-        // Every time that there is nothing to do, the socket gets some room: so often, it has had enough for everything.
+        // Whenever there is no work, the socket gets some room: after this many times, it has had enough for all bytes.
         let mut idle = 0;
         while idle < 40 {
             idle += usize::from(!server.run_one());
@@ -128,7 +128,7 @@ fn a_large_chunk_leaves_with_its_framing() {
     let client = server.connect();
     let received = server.exchange(&client, GET);
     assert_eq!(read_only(&received).body.len(), 200_000);
-    // One for each chunk, and one for the end.
+    // One call for each chunk, and one for the end.
     assert_eq!(server.world.sends(), 11);
 }
 
@@ -169,7 +169,7 @@ fn what_comes_behind_the_content_of_a_last_request_does_not_cost_its_answer() {
         let size = content.len();
         let request = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n{content}");
         let received = server.exchange(&client, request.as_bytes());
-        // Old clients end the content of a POST with an empty line. It comes when the server has already answered.
+        // Old clients end the content of a POST with an empty line. It arrives when the server has already answered.
         client.send(b"\r\n");
         server.run();
         assert_eq!(read_only(&received).status, 200);

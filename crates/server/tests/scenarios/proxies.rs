@@ -1,4 +1,4 @@
-//! What a server believes of proxies in front of it.
+//! The trust of a server in the proxies in front of it.
 
 use crate::harness::*;
 use crate::response::*;
@@ -15,7 +15,7 @@ pub fn settings(command_line: &[&str]) -> Settings {
     config.finish().expect("they fit")
 }
 
-/// Answers with what a host is told: client, scheme, Host and port, and the names of all fields.
+/// Answers with the data that a host gets: client, scheme, Host and port, and the names of all fields.
 pub fn tell(request: &Request<'_>, reply: Reply<'_>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let fields: Vec<String> = request.head.fields().map(|(_, name, _)| text(name)).collect();
@@ -32,7 +32,7 @@ pub fn tell(request: &Request<'_>, reply: Reply<'_>) {
     reply.send(ok(), &[told.as_bytes()]).expect("the client is there");
 }
 
-/// What a host is told of a request with these lines behind Host.
+/// The data that a host gets about a request with these lines after Host.
 #[track_caller]
 fn told(server: &mut Server, lines: &str) -> String {
     let client = server.connect();
@@ -69,7 +69,7 @@ fn each_request_is_believed_for_itself() {
     let second = ask(&request("X-Forwarded-For: 192.0.2.2:4711\r\n"));
     assert!(second.starts_with("192.0.2.2 http inside 80 "), "{second}");
     assert_eq!(ask(&request("")), "127.0.0.1 http inside 80 (Host)");
-    // Requests that arrive together, and one whose content comes later.
+    // Requests that arrive together, and one whose content arrives later.
     client.send(&[request("X-Forwarded-For: 192.0.2.3\r\n"), request("")].concat());
     server.run();
     let both = String::from_utf8_lossy(&client.received()).into_owned();
@@ -93,7 +93,7 @@ fn a_host_is_believed_wherever_it_stands() {
     assert!(ask(&format!("GET / HTTP/1.0\r\n{fields}")).contains(" a.de:81 81 "));
     assert!(ask(&format!("GET http://inside/ HTTP/1.1\r\nHost: inside\r\n{fields}")).contains(" a.de:81 81 "));
     assert!(ask("GET / HTTP/1.0\r\nForwarded: HOST=\"a.de\"\r\n\r\n").ends_with(" http a.de 80 (Forwarded HOST)"));
-    // The port of a host stands above X-Forwarded-Port.
+    // The port of a host has precedence over X-Forwarded-Port.
     assert!(ask("GET / HTTP/1.1\r\nHost: inside:82\r\nX-Forwarded-Port: 81\r\n\r\n").contains(" inside:82 82 "));
     assert!(ask("GET / HTTP/1.0\r\nX-Forwarded-Port: 81\r\n\r\n").contains(" http  81 "));
 }
@@ -117,7 +117,7 @@ fn a_contradiction_is_refused() {
 
 const LINE: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
 
-/// The same in version 2, with a value behind the addresses.
+/// The same in version 2, with a value after the addresses.
 const BINARY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x11\xc0\x00\x02\x07\xc6\x33\x64\x01\x12\x67\x01\xbb\x01\x00\x02h2";
 
 #[test]
@@ -157,7 +157,7 @@ fn a_connection_without_its_header_is_closed_unanswered() {
         assert_eq!(server.exchange(&client, &[bytes, GET].concat()), b"", "{choice}");
         assert!(client.closed() && server.connections() == 0, "{choice}");
     }
-    // Where none is expected, it is no request.
+    // Where no PROXY header is expected, it is an invalid request.
     let mut server = Server::new(settings(&[]), tell);
     let client = server.connect();
     assert_eq!(read_only(&server.exchange(&client, &[LINE, GET].concat())).status, 400);
@@ -174,7 +174,7 @@ fn a_header_that_does_not_come_is_not_waited_for() {
         server.advance(SECOND + MOMENT);
         assert!(client.closed() && server.connections() == 0, "{sent:?}");
     }
-    // Half of a request behind the header has the rest of the same time.
+    // Half of a request after the header gets the rest of the same time.
     let mut server = Server::new(settings(&["proxy-protocol=on", "header-timeout=10"]), tell);
     let client = server.connect();
     client.send(&LINE[..20]);
@@ -193,9 +193,9 @@ fn only_trusted_peers_may_send_a_header_and_their_clients_are_not_believed_for_i
         ("10.0.0.1", LINE, ""),
         ("127.0.0.1", LINE, "192.0.2.7 http a 80 (Host)"),
         ("127.0.0.1,192.0.2.0/24", LINE, "6.6.6.6 without port http a 80 (Host X-Forwarded-For)"),
-        // Nobody knows who has sent these fields.
+        // The sender of these fields is unknown.
         ("127.0.0.1", b"PROXY UNKNOWN\r\n", "127.0.0.1 http a 80 (Host)"),
-        // The proxy itself has sent these.
+        // The proxy itself sent these fields.
         ("127.0.0.1", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "6.6.6.6 without port http a 80 (Host X-Forwarded-For)"),
     ] {
         let mut server = Server::new(settings(&["proxy-protocol=on", &format!("trusted-proxies={trusted}")]), tell);

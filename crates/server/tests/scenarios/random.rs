@@ -1,5 +1,5 @@
-//! Random clients against a model: whatever they send, in whatever pieces, and however slowly they read, every byte of every
-//! answer is the one that the model expects.
+//! Random clients against a model: for any input in any pieces, and any speed of reading, every byte of every answer is the
+//! one that the model expects.
 
 use crate::harness::*;
 use crate::response::*;
@@ -11,7 +11,7 @@ use std::io::Write;
 
 const CASES: u64 = 1500;
 
-/// Marsaglia's xorshift64: small, and the same numbers everywhere.
+/// Marsaglia's xorshift64: small, with the same numbers on all machines.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
         (self.0 >> 11) as usize % bound
     }
 
-    /// Mostly small, sometimes around the sizes where the server changes its ways.
+    /// Mostly small, sometimes around the sizes at which the server behaves differently.
     fn size(&mut self) -> usize {
         match self.below(10) {
             0..=5 => self.below(40),
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// The first letter of a request's target says what the app does with it, and the number after that how much it sends.
+/// The first letter of a request's target selects the action of the app, and the number after it the size of the response.
 fn app(request: &Request<'_>, reply: Reply<'_>) {
     let target = std::str::from_utf8(request.head.target()).expect("these tests send text");
     let size: usize = target[2..].parse().expect("a number");
@@ -121,7 +121,7 @@ fn converse(seed: u64, server: &mut Server) {
                 client.set_window(usize::MAX);
             }
         }
-        // Not always to the end, so that news come in the middle of what the server does.
+        // Not always to the end, so that events arrive in the middle of the server's work.
         match random.below(3) {
             0 => drop(server.run_one()),
             _ => server.run(),
@@ -161,7 +161,7 @@ fn every_byte_is_answered() {
     let mut server = Server::new(settings.clone(), app);
     for seed in first..first + CASES {
         if seed % 50 == 0 {
-            // The simulation looks at all clients it ever had.
+            // The simulation visits all clients that it ever had.
             server = Server::new(settings.clone(), app);
         }
         converse(seed, &mut server);

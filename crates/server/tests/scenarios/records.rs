@@ -1,4 +1,4 @@
-//! FastCGI as a web server speaks it, written and read without the server's own code.
+//! The web server's side of FastCGI, written and read without the server's own code.
 
 use oribi_io::Client;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub fn begin(id: u16, role: u8, keep: bool) -> Vec<u8> {
     record(BEGIN, id, &[0, role, u8::from(keep), 0, 0, 0, 0, 0])
 }
 
-/// Name-value pairs.
+/// Encodes name-value pairs.
 pub fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in pairs {
@@ -73,17 +73,17 @@ pub fn request(id: u16, method: &str, uri: &str, content: &[u8]) -> Vec<u8> {
     request_with(id, &variables, content)
 }
 
-/// The same, with variables of the caller's.
+/// The same, with variables of the caller.
 pub fn request_with(id: u16, variables: &[(&str, &str)], content: &[u8]) -> Vec<u8> {
     [begin(id, RESPONDER, true), stream(PARAMS, id, &pairs(variables), 60000), stream(STDIN, id, content, 60000)].concat()
 }
 
-/// What has come back for one request.
+/// The records received for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub output: Vec<u8>,
     pub errors: Vec<u8>,
-    /// The streams that were ended.
+    /// The streams whose end was received.
     pub ended: Vec<u8>,
     /// App status and protocol status.
     pub end: Option<(u32, u8)>,
@@ -106,13 +106,13 @@ impl Answer {
         String::from_utf8_lossy(self.parts().1).into_owned()
     }
 
-    /// Whether it ended in an orderly way.
+    /// Whether the answer ended in an orderly way.
     pub fn is_whole(&self) -> bool {
         self.end == Some((0, COMPLETE)) && self.ended.contains(&STDOUT)
     }
 }
 
-/// Reads records.
+/// Reads the records of the server.
 #[derive(Default)]
 pub struct Reader {
     bytes: Vec<u8>,
@@ -122,7 +122,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes what has come for `client`.
+    /// Reads the bytes received by `client`.
     pub fn read(&mut self, client: &Client) -> &mut Self {
         self.bytes.extend(client.received());
         while let Some((kind, id, content)) = self.next_record() {
@@ -148,7 +148,7 @@ impl Reader {
         self
     }
 
-    /// The answer to a request, which may use the id again.
+    /// Removes and returns the answer to a request, whose id may then be used again.
     pub fn take(&mut self, id: u16) -> Answer {
         self.answers.remove(&id).unwrap_or_default()
     }

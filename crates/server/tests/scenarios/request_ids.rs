@@ -1,5 +1,5 @@
-//! Each request has an id, and one only, whatever its client has sent and by whatever protocol: in what the app sees and in what the
-//! response says.
+//! Each request has exactly one id, for any fields of its client and in any protocol: the same for the app and in the
+//! response.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -12,7 +12,8 @@ use oribi_server::config::{Protocol, Settings};
 
 const HEX: usize = 32;
 
-/// Answers with the method, the target, the values of all fields of the name, and the content; or as the target says.
+/// Answers with the method, the target, the values of all fields of the name, and the content; or in the way that the target
+/// names.
 fn tell(request: &Request<'_>, reply: Reply<'_>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ids = request.head.fields().filter(|(_, name, _)| name.eq_ignore_ascii_case(b"x-request-id"));
@@ -37,7 +38,7 @@ fn server(command_line: &[&str]) -> Server {
     Server::new(settings(command_line), tell)
 }
 
-/// The id that a response says, which is the only one.
+/// The id in a response, which must be the only one.
 #[track_caller]
 fn said(response: &Response) -> String {
     let lines = response.head.split("\r\n").filter(|line| line.to_ascii_lowercase().starts_with("x-request-id: "));
@@ -62,7 +63,7 @@ fn without_the_setting_nothing_is_touched() {
 fn a_request_keeps_its_id_or_gets_one() {
     for command_line in [&["request-id=on"][..], &["request-id=X-REQUEST-ID", "trusted-proxies=127.0.0.1"]] {
         let mut server = server(command_line);
-        // On one connection: what one request had must not stay for the next.
+        // On one connection: the id of one request must not remain for the next.
         let client = server.connect();
         let mut seen = Vec::new();
         for (lines, kept) in [
@@ -120,7 +121,7 @@ fn requests_that_arrive_together_and_those_with_content_have_their_own() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 4);
-    // Wherever the bytes are cut.
+    // At every position at which the bytes can be cut.
     for cut in 0..bytes.len() {
         let client = server.connect();
         for part in [&bytes[..cut], &bytes[cut..]] {
@@ -149,13 +150,13 @@ fn errors_of_the_server_have_the_id() {
         let response = read_only(&server.exchange(&client, request.as_bytes()));
         assert_eq!((response.status, &*said(&response)), (500, "abc"), "{target}");
     }
-    // A request that is refused for what comes behind its head.
+    // A request that is refused because of the bytes after its head.
     let client = server.connect();
     client.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-Request-Id: abc\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n");
     server.run();
     let response = read_only(&client.received());
     assert_eq!((response.status, &*said(&response)), (400, "abc"));
-    // Of a head that cannot be read there is none to tell.
+    // A head that cannot be read has no id.
     let client = server.connect();
     let response = read_only(&server.exchange(&client, b"GET / HTTP/1.1\r\nX-Request-Id: abc\r\nHost : a\r\n\r\n"));
     assert_eq!((response.status, response.field("X-Request-Id")), (400, None));

@@ -1,4 +1,4 @@
-//! Fields behind the content of requests reach the app, apart from those of the head, however they arrive.
+//! Fields after the content of requests reach the app in any protocol, apart from those of the head.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -7,7 +7,7 @@ use crate::response::read_only;
 use oribi_host::{Reply, Request};
 use oribi_server::config::{Protocol, Settings};
 
-/// Says what the app sees: the names of the fields in the head, the content, and what stands behind it.
+/// Answers with the data that the app gets: the names of the fields in the head, the content, and the trailers.
 fn tell(request: &Request<'_>, reply: Reply<'_>) {
     let mut said = String::new();
     for (_, name, _) in request.head.fields() {
@@ -55,7 +55,7 @@ fn trailers_of_chunked_content_arrive_however_they_are_cut() {
 fn the_next_request_has_none_of_them() {
     let mut server = Server::standard(tell);
     let client = server.connect();
-    // Two without trailers, because memory is used again by the next but one.
+    // Two without trailers, because the next request but one reuses the memory.
     let sent = ["A: 1\r\n", "", "", "Date: x\r\n", "B: 2\r\n"].map(chunked).concat();
     let all = [sent, get("/"), get("/")].concat();
     let answers = String::from_utf8(server.exchange(&client, &all)).expect("text");
@@ -64,7 +64,7 @@ fn the_next_request_has_none_of_them() {
     let said = |behind: &str| format!("{SAID} hello |{behind}");
     let chunks = [" a: 1;", "", "", "", " b: 2;"].map(said);
     assert_eq!((&texts[..5], &texts[5..]), (&chunks.each_ref().map(|text| &text[..])[..], &["host |  |"; 2][..]));
-    // Nor has that of another client, who gets the memory of one that has gone in the middle of its trailers.
+    // Nor has the request of another client, which gets the memory of one that disconnected in the middle of its trailers.
     let left = server.connect();
     left.send(&chunked("C: 3\r\nD: 4\r\n")[..HEAD.len() + 25]);
     server.run();

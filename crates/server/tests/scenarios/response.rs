@@ -1,4 +1,4 @@
-//! Reads responses as a strict client does, without the code under test.
+//! Reads responses like a strict client, without the code under test.
 
 /// A response, or an interim one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Response {
     /// From the status line to the empty line.
     pub head: String,
     pub body: Vec<u8>,
-    /// Whether the end of the content is known without looking at the end of the connection.
+    /// Whether the end of the content is known without the end of the connection.
     pub framed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Response {
     }
 }
 
-/// All responses to requests that were not HEAD. Panics if the last one is not whole.
+/// All responses to requests that were not HEAD. Panics if the last one is incomplete.
 #[track_caller]
 pub fn read_all(mut bytes: &[u8]) -> Vec<Response> {
     let mut responses = Vec::new();
@@ -54,7 +54,7 @@ pub fn read_head(bytes: &[u8]) -> Response {
     response
 }
 
-/// The first response and its length; `None` if it is not whole.
+/// The first response and its length; `None` if it is incomplete.
 #[track_caller]
 pub fn read_one(bytes: &[u8], to_head: bool) -> Option<(Response, usize)> {
     let head_length = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;

@@ -1,4 +1,4 @@
-//! Responses of each protocol say how long their requests took, if they are to.
+//! Responses of each protocol report the times of their requests, if configured.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -21,7 +21,7 @@ fn over_http_1() {
     let client = server.connect();
     let response = read_only(&server.exchange(&client, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!((response.text(), response.field("Server-Timing")), ("content", Some(SAID)));
-    // What the server refuses has not been measured.
+    // A refused request is not measured.
     let client = server.connect();
     let response = read_only(&server.exchange(&client, b"GET / HTTP/1.1\r\nHost : a\r\n\r\n"));
     assert_eq!((response.status, response.field("Server-Timing")), (400, None));

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One of `lanes`, of which `idle` others are, whose app writes more than its clients take at once.
+/// One of `lanes` lanes, of which `idle` others are idle; its app writes more than its clients take at once.
 fn server(lanes: usize, idle: u32) -> Server {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
@@ -30,8 +30,8 @@ fn server(lanes: usize, idle: u32) -> Server {
     server
 }
 
-/// Has the app wait for a client that does not read at first, while others come: one with the request, one later. Tells whether
-/// the lane takes connections when it was asked to wait, and how many of the three are its own when the app goes on.
+/// Makes the app wait for a client that does not read at first, while others connect: one with the request, one later.
+/// Returns whether the lane accepts connections whenever it waits, and how many of the three it has when the app continues.
 fn held_up(lanes: usize) -> (Vec<bool>, usize) {
     let mut server = server(lanes, 1);
     let slow = server.connect();
@@ -54,7 +54,7 @@ fn held_up(lanes: usize) -> (Vec<bool>, usize) {
     server.no_meanwhile();
     let own = server.connections();
     assert_eq!(read_only(&slow.received()).body, pattern(20_000));
-    // The lane is free: it takes whom nobody else has taken.
+    // The lane is free, so it takes the client that no other lane has taken.
     server.advance(SECOND);
     assert!(server.world.listening());
     assert_eq!(server.connections(), 3);
@@ -130,7 +130,7 @@ fn nobody_is_left_to_a_lane_that_takes_no_clients() {
     server.run();
     let is_idle = |server: &Server| server.lane.source().is_idle_while_it_waits();
     assert!(is_idle(&server));
-    // It is about to wait for a client of its own.
+    // The lane is about to wait for its own client.
     server.lane.source().leave_line();
     assert!(!is_idle(&server));
     server.advance(SECOND);

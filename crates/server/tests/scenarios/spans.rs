@@ -1,4 +1,4 @@
-//! What is told of sampled requests to the process that exports spans, in virtual time.
+//! The messages about sampled requests to the process that exports spans, in virtual time.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -16,13 +16,13 @@ use std::sync::{Mutex, PoisonError};
 
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const PARENT: [u8; 8] = 0xb7ad_6b71_6920_3331_u64.to_be_bytes();
-/// When time is zero in the simulated world, in nanoseconds since 1970.
+/// The start of time in the simulated world, in nanoseconds since 1970.
 const ORIGIN: u64 = 1_795_219_200_000_000_000;
 
-/// The way of spans belongs to the process: the test that opens one makes its server before another test opens the next.
+/// The socket for spans belongs to the process: a test that opens one creates its server before another test opens the next.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// A server, and where its spans arrive.
+/// A server, and the socket at which its spans arrive.
 struct Site {
     server: Server,
     receiver: OwnedFd,
@@ -39,7 +39,7 @@ impl Site {
         Self { server: Server::new(settings, app), receiver }
     }
 
-    /// The next message; `None`: there is none.
+    /// The next message, if there is one.
     fn message(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; LARGEST_MESSAGE + 1];
         let (size, _) = recv(&self.receiver, bytes.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
@@ -47,7 +47,7 @@ impl Site {
         Some(bytes)
     }
 
-    /// Gives `look` all records of the next message.
+    /// Passes all records of the next message to `look`.
     #[track_caller]
     fn records(&self, look: impl FnOnce(&[Record<'_>])) {
         let bytes = self.message().expect("a message has come");
@@ -68,7 +68,7 @@ impl Site {
 }
 
 fn hello(_request: &Request<'_>, reply: Reply<'_>) {
-    // Its client may have gone.
+    // The client may have disconnected.
     let _ = reply.send(ok(), &[b"hello"]);
 }
 

@@ -1,4 +1,4 @@
-//! Responses that wait for slow clients in a file, so that their apps go on.
+//! Responses that wait for slow clients in a file, so that their apps continue.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 const SIZE: usize = 3_000_000;
 
-/// With less memory for each response than it writes by far.
+/// Settings with far less memory for each response than the app writes.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 100_000;
@@ -26,7 +26,7 @@ fn streams(_: &Request<'_>, reply: Reply<'_>) {
     writer.finish().expect("the client is there");
 }
 
-/// The bytes that a client takes in windows of a size, to the end.
+/// All bytes that a client takes, in windows of a given size.
 fn taken(server: &mut Server, client: &oribi_io::Client, window: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -51,7 +51,7 @@ fn an_app_does_not_wait_for_a_client_that_takes_nothing() {
         assert!(server.run_one());
         server.no_meanwhile();
         assert_eq!(read_only(&taken(&mut server, &client, window)).body, pattern(SIZE), "in windows of {window}");
-        // The connection goes on.
+        // The connection continues.
         server.app(echo);
         client.set_window(usize::MAX);
         assert_eq!(read_only(&server.exchange(&client, &get("/next"))).text(), "GET /next ");
@@ -92,7 +92,7 @@ fn every_framing_keeps_its_bytes() {
         }
         assert_eq!(client.saw_end(), !announced, "{request}");
     }
-    // There is nothing to wait for.
+    // There is no reason to wait.
     let mut server = Server::new(settings(), |_, reply| {
         let mut writer = reply.start(ok()).expect("the client is there");
         while writer.write(&pattern(30_000)).is_ok() {}
@@ -123,7 +123,7 @@ fn without_a_file_the_app_waits() {
     }
 }
 
-/// Expects that an app waits when about so much is in the file, and that its client has everything in the end.
+/// Expects that an app waits when about `in_file` bytes are in the file, and that its client finally gets everything.
 fn waits(settings: Settings, in_file: usize) {
     let written = Rc::new(Cell::new(0));
     let count = written.clone();
@@ -182,7 +182,7 @@ fn a_file_in_memory_moves_as_well() {
         let file = rustix::fs::memfd_create("response", rustix::fs::MemfdFlags::CLOEXEC).expect("memory is there");
         let mut file = std::fs::File::from(file);
         file.write_all(&pattern(SIZE)).expect("memory is there");
-        // Its maker may go on with it, and the client gets the content that it had.
+        // The creator of the file may change it, and the client gets the content from before.
         let again = file.try_clone().expect("a descriptor is free");
         reply.send_file(ok(), file, 1000, 2_000_000).expect("the client is there");
         again.set_len(0).expect("it is ours");
@@ -237,7 +237,7 @@ fn streams_without_room_do_not_hold_their_apps() {
     server.no_meanwhile();
     server.run();
     assert_eq!([1, 3].map(|id| frames.read(&client).content(id).0.len()), [0, 0]);
-    // One gives up, the others go on.
+    // One client gives up, and the others continue.
     client.send(&frame(RST_STREAM, 0, 5, &[0, 0, 0, 8]));
     client.send(&[window_update(0, 1 << 24), window_update(1, 1000)].concat());
     server.run();

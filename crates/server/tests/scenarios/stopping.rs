@@ -1,4 +1,4 @@
-//! A server that stops finishes what it has begun and cuts off no client.
+//! A server that stops finishes the requests that have begun and cuts off no client.
 
 use crate::harness::*;
 use crate::response::*;
@@ -117,7 +117,8 @@ fn a_response_that_has_begun_is_finished() {
     server.lane.source().finish(exchange).expect("the client is there");
     server.run();
     assert_eq!(read_only(&client.received()).text(), "one two");
-    // Its head had promised another request: it has a moment to come, and its response says that it was the last.
+    // The response announced a persistent connection, so another request has a moment to arrive, and its response announces
+    // the end.
     assert!(!server.finished());
     assert_eq!(server.advance(SECOND), 1);
     assert!(server.finished() && client.saw_end());
@@ -191,8 +192,8 @@ fn stopping_twice_is_stopping() {
     assert!(client.closed() && server.finished());
 }
 
-/// Nobody can prevent that a request comes in the moment in which the server ends an idle connection. Its client must see that nobody
-/// has read it: an end, and no reset, which may also mean that an answer was lost.
+/// A request may always arrive at the moment in which the server ends an idle connection. Its client must notice that it was
+/// not read: by an end, not by a reset, which may also mean that an answer was lost.
 #[test]
 fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
     for stops in [true, false] {
@@ -215,7 +216,8 @@ fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
     }
 }
 
-/// A server whose app streams to a slow client, which does `act` once while the app is held and reads on afterwards.
+/// A server whose app streams to a slow client. While the app is held, its worker gets this command; then the client continues
+/// to read.
 fn held(command: WorkerCommand) -> (Server, oribi_io::Client, Rc<RefCell<Result<(), ReplyError>>>) {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;

@@ -1,4 +1,4 @@
-//! Each request has its place in a trace, whatever its client has sent and by whatever protocol: the app sees one `traceparent`.
+//! Each request has its place in a trace, for any fields of its client and in any protocol: the app gets one `traceparent`.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -11,7 +11,7 @@ use oribi_server::config::{Protocol, Settings};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// Answers with all fields of the request whose names are of interest, in their order.
+/// Answers with all fields of the request whose names matter here, in their order.
 fn tell(request: &Request<'_>, reply: Reply<'_>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let fields = request.head.fields().map(|(_, name, value)| (text(name), text(value)));
@@ -24,7 +24,7 @@ fn server(command_line: &[&str]) -> Server {
     Server::new(settings(command_line), tell)
 }
 
-/// The values of a field in what the app has told.
+/// The values of a field in the app's answer.
 fn values<'a>(told: &'a str, name: &str) -> Vec<&'a str> {
     told.split(' ').filter_map(|part| part.strip_prefix(name)?.strip_prefix('=')).collect()
 }
@@ -55,7 +55,7 @@ fn without_the_setting_nothing_is_touched() {
 fn a_request_continues_its_trace_or_begins_one_beside_its_id() {
     for more in [&[][..], &["request-id=on"], &["request-id=on", "trusted-proxies=127.0.0.1"]] {
         let mut server = server(&[&["traces=on", "trace-sample=0"], more].concat());
-        // On one connection: what one request had must not stay for the next.
+        // On one connection: the trace of one request must not remain for the next.
         let client = server.connect();
         let mut seen = Vec::new();
         for (lines, kept) in [

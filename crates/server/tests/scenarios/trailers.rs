@@ -1,4 +1,4 @@
-//! Fields behind the content: in the last chunk over HTTP/1.1, in a frame of their own over HTTP/2, and nowhere else.
+//! Fields after the content: in the last chunk over HTTP/1.1, in a separate frame over HTTP/2, and nowhere else.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -12,12 +12,12 @@ use std::rc::Rc;
 
 const TRAILERS: &[FieldPair<'_>] = &[(b"Grpc-Status", b"0"), (b"X-Sum", b"a b")];
 
-/// The block of them over HTTP/2.
+/// The block of the trailers over HTTP/2.
 fn block_of_trailers() -> Vec<u8> {
     block(&[("grpc-status", "0"), ("x-sum", "a b")])
 }
 
-/// Sends as many bytes as the target says, and trailers behind them; `/5?5` announces the size.
+/// Sends as many bytes as the target names, and trailers after them; `/5?5` announces the size.
 fn sized(request: &Request<'_>, reply: Reply<'_>) {
     let target = String::from_utf8_lossy(&request.head.target()[1..]).into_owned();
     let (size, announced) = target.split_once('?').unwrap_or((&target, ""));
@@ -26,7 +26,7 @@ fn sized(request: &Request<'_>, reply: Reply<'_>) {
     let mut writer = reply.start(ResponseHead { status: 200, fields }).expect("its client waits");
     let written = writer.write(&vec![b'x'; size.parse().expect("a number")]);
     if request.head.method() == b"HEAD" {
-        // There is no content, and so nothing can stand behind it.
+        // There is no content, so nothing can follow it.
         return assert_eq!(written, Err(ReplyError::Gone));
     }
     written.expect("its client waits");
@@ -99,7 +99,7 @@ fn trailers_wait_until_all_content_in_front_of_them_has_room() {
         frames.read(&client);
         let whole = window >= 5;
         assert_eq!((frames.content(1).0.len(), frames.content(1).1), (window.min(5) as usize, whole), "{window}");
-        // A window is for content only.
+        // Windows apply to content only.
         assert!(frames.content(3).1);
         client.send(&window_update(1, 1000));
         server.run();
@@ -159,7 +159,7 @@ fn trailers_that_come_late_or_twice() {
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     server.run();
     let id = held.take().expect("it was asked");
-    // There is nothing yet that they could be behind.
+    // There is no content yet for them to follow.
     assert!(matches!(server.lane.finish_with_trailers(id, TRAILERS), Err(ReplyError::Invalid(_))));
     server.lane.start(id, ResponseHead { status: 200, fields: &[] }).expect("its client waits");
     server.lane.finish_with_trailers(id, TRAILERS).expect("its client waits");

@@ -1,4 +1,4 @@
-//! Request content that is not complete: what clients hold by it has bounds, and somebody who holds much keeps nobody out.
+//! Incomplete request content: its memory and files are bounded, and a client that holds much does not exclude others.
 
 use crate::frames::*;
 use crate::harness::*;
@@ -21,7 +21,7 @@ fn settings(memory: u64, files: u64) -> Settings {
     settings
 }
 
-/// A request on a connection of its own with content of that size, of which some bytes have been sent.
+/// A request on a separate connection, with content of that size, of which some bytes have been sent.
 fn begin(server: &mut Server, size: usize, sent: usize) -> Client {
     let client = server.connect();
     let bytes = post("/", &pattern(size));
@@ -30,7 +30,7 @@ fn begin(server: &mut Server, size: usize, sent: usize) -> Client {
     client
 }
 
-/// Sends the rest of it, and expects the answer.
+/// Sends the rest of the content, and expects the answer.
 #[track_caller]
 fn finish(server: &mut Server, client: &Client, size: usize, sent: usize) {
     let answer = server.exchange(client, &pattern(size)[sent..]);
@@ -45,7 +45,7 @@ fn status(client: &Client) -> Option<String> {
 
 #[test]
 fn the_oldest_makes_room_for_one_that_comes() {
-    // Where the content goes; its size, and what has been sent of it; the bounds, which three such requests reach.
+    // The destination of the content; its size, and the bytes sent; the bounds, which three such requests reach.
     for (place, size, sent, memory, files) in [
         ("a file", 50_000, 100, 100_000, 3),
         ("a file, with all but its end", 50_000, 49_999, 1_000_000, 3),
@@ -95,7 +95,7 @@ fn larger_content_goes_before_smaller() {
 
 #[test]
 fn content_leaves_memory_before_any_is_refused() {
-    // There is room for three in memory and for two in files: the fourth moves two of them there.
+    // There is room for three contents in memory and for two in files: the fourth moves two of them there.
     let mut server = Server::new(settings(60_000, 2), echo);
     let mut clients = Vec::new();
     for _ in 0..5 {
@@ -107,11 +107,11 @@ fn content_leaves_memory_before_any_is_refused() {
     let statuses: Vec<_> = clients.iter().map(status).collect();
     let third = Some("503".to_owned());
     assert_eq!(statuses, [None, None, third, None, None, None], "there is no room for a sixth: the oldest in memory makes it");
-    // Complete content takes no room, so those in memory come first.
+    // Complete content takes no room, so those in memory are finished first.
     for place in [5, 4, 3, 1, 0] {
         finish(&mut server, &clients[place], 25_000, 20_000);
     }
-    // Those that are in files are no more in the way than those in memory were.
+    // Contents in files block others no more than those in memory.
     for _ in 0..5 {
         let client = begin(&mut server, 25_000, 20_000);
         assert_eq!(status(&client), None);
@@ -122,7 +122,7 @@ fn content_leaves_memory_before_any_is_refused() {
 #[test]
 fn the_largest_content_leaves_memory_first() {
     let mut server = Server::new(settings(55_000, 1), echo);
-    // With the large one in the only file there is room for three small ones, but not the other way round.
+    // With the large content in the only file there is room for three small ones, but not the other way round.
     let small: Vec<_> = (0..2).map(|_| begin(&mut server, 20_000, 17_000)).collect();
     let large = begin(&mut server, 29_000, 26_000);
     let last = begin(&mut server, 20_000, 17_000);
@@ -138,7 +138,7 @@ fn the_largest_content_leaves_memory_first() {
 fn what_is_complete_or_gone_holds_nothing() {
     let mut server = Server::new(settings(20_000, 1), echo);
     for size in [10, 25_000, 50_000] {
-        // One is there all the time, and nothing else may count beside it.
+        // One content remains all the time, and no other may count beside it.
         for _ in 0..20 {
             let client = begin(&mut server, size, size / 2);
             finish(&mut server, &client, size, size / 2);
@@ -160,7 +160,7 @@ fn what_is_complete_or_gone_holds_nothing() {
 
 #[test]
 fn requests_that_come_whole_need_no_room() {
-    // There is room for what has come of one, and for nothing more.
+    // There is room for the received part of one, and for nothing more.
     let mut server = Server::new(settings(100, 1), echo);
     let holder = begin(&mut server, 50_000, 100);
     for _ in 0..10 {
@@ -197,7 +197,7 @@ fn one_request_always_works() {
     }
 }
 
-/// Sends so much content of a stream, in frames.
+/// Sends `size` bytes of content of a stream, in frames.
 fn data(server: &mut Server, client: &Client, id: u32, size: usize, ends: bool) {
     for piece in pattern(size).chunks(10_000) {
         client.send(&frame(DATA, 0, id, piece));

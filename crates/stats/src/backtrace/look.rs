@@ -1,29 +1,30 @@
-//! Reads the threads of another process from /proc. The kernel hides some of it for processes of other users or containers.
+//! Reads the threads of another process from /proc. The kernel hides parts of it from processes of other users or
+//! containers.
 
 use oribi_io::process::asking::name_of_call;
 use std::fs;
 
-/// The number of threads of a process that are reported at most.
+/// The most reported threads of a process.
 const MOST_THREADS: usize = 64;
-/// The bytes read at most from a file in /proc.
+/// The most bytes read from a file in /proc.
 const SHOWN: usize = 64;
 
 /// A thread according to /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemThread {
-    /// The thread id.
+    /// The kernel's id of the thread.
     pub thread: u32,
     /// The name of the thread.
     pub name: String,
-    /// `running`, `sleeping`, `uninterruptible`, `stopped`, `ended`, or the letter that the system uses.
+    /// `running`, `sleeping`, `uninterruptible`, `stopped`, `ended`, or the kernel's letter.
     pub state: String,
-    /// The system call in which it waits; `None`: it waits in none, or the kernel does not show it.
+    /// The system call in which it waits; `None` if it waits in none, or if the kernel hides it.
     pub call: Option<String>,
-    /// The kernel function in which it waits; `None`: the kernel does not show it.
+    /// The kernel function in which it waits; `None` if the kernel hides it.
     pub place: Option<String>,
 }
 
-/// Returns the threads of a process, and the number of those that were left out. Empty if the process has ended.
+/// Returns the threads of a process, and the number of omitted threads. Empty if the process has ended.
 pub fn threads_of(process: u32) -> (Vec<SystemThread>, usize) {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return (Vec::new(), 0) };
     let number = |entry: Result<fs::DirEntry, _>| entry.ok()?.file_name().to_str()?.parse::<u32>().ok();
@@ -75,7 +76,7 @@ fn look(process: u32, thread: u32) -> Option<SystemThread> {
     Some(SystemThread { thread, name, state, call, place })
 }
 
-/// "202 0x..." is a system call; "running" and -1 are none.
+/// "202 0x..." is a system call; "running" and -1 are not.
 fn call_in(text: &str) -> Option<String> {
     let number: i64 = text.split(' ').next()?.parse().ok()?;
     (number >= 0).then(|| name_of_call(number).map_or_else(|| format!("system call {number}"), str::to_owned))

@@ -1,10 +1,9 @@
-//! Backtraces of apps: the frames that a worker reports when it is asked, and the state of its threads according to the
-//! system.
+//! Backtraces of apps: the frames that a worker reports on request, and the state of its threads according to the kernel.
 //!
 //! Each worker has an area in the memory that it shares with the first process. A question is a signal with a number
-//! (`oribi_io::process::asking`); it costs nothing while nobody asks. The language runtime waits for a safe moment and writes
-//! the frames of each thread that runs an app here. An answer carries the number of its question and a checksum, so that
-//! incomplete, late or torn answers are ignored.
+//! (`oribi_io::process::asking`); it costs nothing without questions. The language runtime waits for a safe moment and
+//! writes the frames of each thread that runs an app here. An answer carries the number of its question and a checksum, so
+//! that incomplete, late or torn answers are ignored.
 
 mod look;
 mod record;
@@ -23,10 +22,10 @@ use std::sync::{Arc, OnceLock};
 /// The area of this process.
 static AREA: OnceLock<Area> = OnceLock::new();
 
-/// Makes a new worker answer questions. `alone`: the app runs on the first thread of the process.
+/// Makes a new worker answer questions. With `alone`, the app runs on the first thread of the process.
 ///
 /// # Errors
-/// An error of the system.
+/// The operating system refused a call.
 pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
     let Some(tracing) = tracing else {
         area.announce(Way::Mute);
@@ -39,7 +38,7 @@ pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::R
     Ok(())
 }
 
-/// Announces that this number of threads of the worker will answer a question, or have done so. May be called in signal
+/// Announces the number of threads of the worker that will answer a question, or have answered it. May be called in signal
 /// handlers.
 pub fn expect(question: u32, threads: u32) {
     if let Some(area) = AREA.get() {
@@ -47,16 +46,16 @@ pub fn expect(question: u32, threads: u32) {
     }
 }
 
-/// Answers a question for a thread; `None`: the calling one. `about` describes the request, `frames` are the frames of its
-/// app, the innermost first, and `more` is the number of frames that were left out. `frames` is `None`: the thread does not
-/// run an app any more.
+/// Answers a question for a thread; `None` for the calling one. `about` describes the request, `frames` are the frames of
+/// its app, the innermost first, and `more` is the number of omitted frames. `frames` is `None` if the thread no longer runs
+/// an app.
 pub fn tell(question: u32, thread: Option<u32>, about: &[u8], frames: Option<&[&[u8]]>, more: usize) {
     if let Some(area) = AREA.get() {
         area.tell(question, thread.unwrap_or_else(own_thread), about, frames, more);
     }
 }
 
-/// Answers a question for the calling thread: it does not run an app any more. May be called in signal handlers.
+/// Answers a question for the calling thread, which no longer runs an app. May be called in signal handlers.
 pub fn tell_nothing(question: u32) {
     if let Some(area) = AREA.get() {
         area.tell_nothing(question, own_thread());

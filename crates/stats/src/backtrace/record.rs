@@ -1,8 +1,8 @@
-//! The memory in which a worker answers. Its first line says how to ask the worker and how much has been written; the records
-//! of threads follow it. The threads of a worker write at the same time, and the process may die or stop in between. So a
-//! thread reserves lines by a compare-and-swap, fills them, and writes the number of the question last. A thread may be
-//! stopped for so long that its lines are given to an answer to the next question; it then spoils that answer, and the
-//! checksum reveals it.
+//! The memory in which a worker answers. Its first line contains the way to ask the worker and the number of lines written;
+//! the records of threads follow it. The threads of a worker write at the same time, and the process may die or be suspended
+//! in between. So a thread reserves lines by a compare-and-swap, fills them, and writes the number of the question last. A
+//! thread may be suspended for so long that its lines belong to an answer to the next question; it then corrupts that
+//! answer, and the checksum reveals it.
 
 use oribi_io::process::SharedLine;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 pub const LINES: usize = 2048;
 const LINE_BYTES: usize = size_of::<SharedLine>();
 
-/// The number of frames reported for a thread at most, from the innermost on: a page does not show more, and endless
-/// recursion has no end.
+/// The most frames reported for a thread, from the innermost on: a page does not show more, and endless recursion would give
+/// any number.
 const MOST_FRAMES: usize = 100;
 /// The size of a frame in bytes: room for a path and a long name.
 const FRAME_BYTES: usize = 300;
@@ -36,13 +36,13 @@ const WORDS_AT: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Way {
-    /// Not yet: it does not handle questions so far.
+    /// Not yet, because the worker does not handle questions so far.
     NotYet = 0,
-    /// At any time.
+    /// The worker may be asked at any time.
     Anytime = 1,
     /// While its first thread runs. In a system call, the signal would disturb the app.
     WhileRunning = 2,
-    /// Never: its language reports nothing.
+    /// Never, because the worker's language reports nothing.
     Mute = 3,
 }
 
@@ -76,7 +76,7 @@ impl Area {
         self.write(question, thread, &encode(about, frames, more));
     }
 
-    /// As `tell` without an app, and without an allocation.
+    /// Like `tell`, for a thread without an app, and without an allocation.
     pub(super) fn tell_nothing(&self, question: u32, thread: u32) {
         self.write(question, thread, &NOTHING);
     }
@@ -95,7 +95,7 @@ impl Area {
         head.words[SIZE].store(pair(question, text.len() as u32), Release);
     }
 
-    /// Reserves lines for an answer and returns the first. `None`: the area is full, or another question has been asked
+    /// Reserves lines for an answer and returns the first. `None` if the area is full, or if another question was asked
     /// meanwhile.
     fn reserve(&self, question: u32, lines: usize) -> Option<usize> {
         let word = &self.0.first()?.words[USED];
@@ -135,7 +135,7 @@ fn append(text: &mut Vec<u8>, bytes: &[u8], most: usize) {
     text.extend_from_slice(cut);
 }
 
-/// Encodes a mark whether an app runs, the number of frames left out, the request, and the frames; each text is preceded by
+/// Encodes a mark whether an app runs, the number of omitted frames, the request, and the frames; each text is preceded by
 /// its size.
 fn encode(about: &[u8], frames: Option<&[&[u8]]>, more: usize) -> Vec<u8> {
     let shown = frames.map(|frames| &frames[..frames.len().min(MOST_FRAMES)]).unwrap_or_default();
@@ -159,22 +159,22 @@ fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
 /// The answer of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTold {
-    /// The thread id.
+    /// The kernel's id of the thread.
     pub thread: u32,
-    /// Whether it runs an app.
+    /// Whether the thread runs an app.
     pub runs: bool,
-    /// A description of the request that it answers.
+    /// A description of the request that the thread answers.
     pub about: Vec<u8>,
     /// The frames, the innermost first.
     pub frames: Vec<Vec<u8>>,
-    /// The number of frames left out.
+    /// The number of omitted frames.
     pub more: u32,
 }
 
 /// The answers of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The number of threads that will answer; `None`: not known yet.
+    /// The number of threads that will answer; `None` if not known yet.
     pub expected: Option<u32>,
     /// The threads that have answered, in the order of their answers.
     pub threads: Vec<ThreadTold>,

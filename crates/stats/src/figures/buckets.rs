@@ -1,5 +1,5 @@
-//! The buckets of the histograms of apps. They depend on nothing but the name, so that numbers of different processes,
-//! generations and program versions can be added.
+//! The buckets of the histograms of apps. They depend only on the name, so that numbers of different processes, generations
+//! and program versions can be added.
 
 /// The number of bounds of a histogram. There is a bucket up to each bound, and one above all of them.
 pub(crate) const BOUNDS: usize = 14;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// The size limit in bytes for a name together with the names of its labels.
 pub(crate) const NAME_BYTES: usize = 128;
-/// The number of labels at most: each combination of their values is a series of its own, so more are a mistake.
+/// The most labels: each combination of their values is a separate series, so more are a mistake.
 pub(crate) const MOST_LABELS: usize = 6;
 /// The size limit in bytes for the value of a label; longer ones are cut.
 pub(crate) const VALUE_BYTES: usize = 60;
@@ -19,7 +19,7 @@ const _: () = assert!(2 + NAME_BYTES + MOST_LABELS * (2 + VALUE_BYTES) <= KEY_BY
 /// The prefix of all names, so that they do not collide with metrics of the server.
 const PREFIX: &str = "app_";
 
-/// Suffixes that the metrics formats append to names. A name that ends like this could be taken for a sample of another
+/// Suffixes that the metrics formats append to names. A name with such a suffix could be mistaken for a sample of another
 /// metric.
 const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "_info"];
 
@@ -27,7 +27,7 @@ const ENDINGS: [&str; 6] = ["_total", "_bucket", "_count", "_sum", "_created", "
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// A sum.
+    /// A sum of amounts that an app adds.
     Counter = 1,
     /// A distribution of values.
     Histogram = 2,
@@ -59,7 +59,7 @@ impl Key {
     /// Builds the key of an app metric.
     ///
     /// # Errors
-    /// The name, the labels or their number is invalid; the message explains it.
+    /// The name, the labels or their number is invalid; the message contains the reason.
     pub(super) fn new(kind: Kind, name: &[u8], labels: &[(&[u8], &[u8])]) -> Result<Self, String> {
         let name = bare(kind, name)?;
         if labels.len() > MOST_LABELS {
@@ -92,7 +92,7 @@ impl Key {
         Ok(key)
     }
 
-    /// Decodes a key; `None`: the bytes are not a valid key.
+    /// Decodes a key; `None` if the bytes are not a valid key.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let Named { kind, name, labels } = parse(bytes)?;
         let labels: Vec<(&[u8], &[u8])> = labels.iter().map(|(label, value)| (label.as_bytes(), value.as_bytes())).collect();
@@ -124,11 +124,11 @@ impl Key {
         }
     }
 
-    /// Appends a value. Invalid UTF-8 becomes U+FFFD, and so do zeros, which Prometheus takes for the end.
+    /// Appends a value. Invalid UTF-8 becomes U+FFFD, and so do zeros, which Prometheus treats as the end.
     fn append_value(&mut self, value: &[u8]) {
         let at = self.size;
         self.append(&[0]);
-        // Everything after this is cut, however long it is.
+        // The rest is cut, even if it is long.
         for chunk in value[..value.len().min(VALUE_BYTES + 4)].utf8_chunks() {
             let invalid = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
             for letter in chunk.valid().chars().chain(invalid.chars()) {

@@ -1,10 +1,11 @@
 //! Metrics that apps count themselves, and a few of their language runtimes, for `--metrics`.
 //!
-//! * Each worker counts in a `Table` of its own, in memory that it shares with the first process: without a system call, a
-//!   lock or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
-//! * The first process does not trust this memory. It copies a table, leaves out invalid entries, and adds the growth of the
+//! * Each worker counts in its own `Table`, in memory that it shares with the first process: without a system call, a lock
+//!   or an allocation. The next worker in the same slot continues with the table, so no count is lost with a process.
+//! * The first process does not trust this memory. It copies a table, omits invalid entries, and adds the growth of the
 //!   others to the `FigureTotals`, which outlive workers, generations and upgrades.
-//! * Memory is bounded: `table::SERIES` series for a server, and as many for a worker. Further ones are counted as refused.
+//! * Memory is bounded: `table::SERIES` series for a server, and as many for a worker. Further series are counted as
+//!   refused.
 //!
 //! Nothing is counted without `--metrics`, or outside of workers.
 
@@ -42,7 +43,7 @@ pub fn are_counted() -> bool {
 /// Adds to a counter, from any thread. Does nothing in a process that does not count.
 ///
 /// # Errors
-/// The name, a label or the amount is invalid; the message explains it.
+/// The name, a label or the amount is invalid; the message contains the reason.
 pub fn count(name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), String> {
     TABLE.get().map_or(Ok(()), |table| counted_in(table, name, amount, labels))
 }
@@ -50,7 +51,7 @@ pub fn count(name: &[u8], amount: f64, labels: &[Label<'_>]) -> Result<(), Strin
 /// Adds a value to a histogram.
 ///
 /// # Errors
-/// The name, a label or the value is invalid; the message explains it.
+/// The name, a label or the value is invalid; the message contains the reason.
 pub fn observe(name: &[u8], value: f64, labels: &[Label<'_>]) -> Result<(), String> {
     TABLE.get().map_or(Ok(()), |table| observed_in(table, name, value, labels))
 }
@@ -98,7 +99,7 @@ fn checked(number: f64, what: &str) -> Result<f64, String> {
     }
 }
 
-/// Returns the index of a series; `None`: the table is full, which has been counted.
+/// Returns the index of a series; `None` if the table is full, which was counted.
 fn place(table: &Table, key: &Key) -> Result<Option<usize>, String> {
     if let Some(place) = table.find(key) {
         return Ok(Some(place));

@@ -1,10 +1,10 @@
 //! The table in which app metrics are counted, in the memory of a worker or of the totals.
 //!
-//! After a header comes a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
+//! After a header follows a directory with the hash of each key, in order of arrival, and then the numbers and the key of each
 //! entry. Several threads and processes write at the same time without locks, and a process that is killed in between leaves
-//! nothing behind that confuses others. A writer with a new key reserves the next entry, fills it, and stores the hash in the
-//! directory last; readers skip entries without a hash. If two writers add the same key at once, both may get an entry, and
-//! readers add the two up.
+//! only data that other processes ignore. A writer with a new key reserves the next entry, fills it, and stores the hash in
+//! the directory last; readers skip entries without a hash. If two writers add the same key at once, both may get an entry,
+//! and readers add up the two.
 
 use super::buckets::BOUNDS;
 use super::key::{KEY_BYTES, Key, Kind};
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The number of series at most. Each combination of a name and of label values is one.
+/// The most series. Each combination of a name and of label values is one.
 pub(crate) const SERIES: usize = 256;
 
 /// The number of words of a line.
@@ -35,11 +35,11 @@ const FIRST_ENTRY: usize = HEADER_LINES + DIRECTORY_LINES;
 /// Lines of a table: 196 KiB, of which the kernel allocates only the used pages.
 pub(crate) const LINES: usize = FIRST_ENTRY + SERIES * ENTRY_LINES;
 
-/// Words of the first line: the format, for later versions; how often the table was cleared; the number of entries reserved.
+/// Words of the first line: the format, for later versions; how often the table was cleared; the number of reserved entries.
 const MAGIC: usize = 0;
 const EPOCH: usize = 1;
 const USED: usize = 2;
-/// Words of the second line. They only grow.
+/// Words of the second line. They only increase.
 const REFUSED: usize = 0;
 const COLLECTING: usize = 1;
 const COLLECTIONS: usize = 2;
@@ -49,7 +49,7 @@ const SIZE: usize = 0;
 /// "OribiFi" and the version of this format.
 const MAGIC_NUMBER: u64 = u64::from_be_bytes(*b"OribiFi\x01");
 
-/// The largest number accepted: to reach it in steps of one takes centuries.
+/// The largest number accepted: counting to it in steps of one takes centuries.
 const MOST: u64 = 1 << 60;
 
 /// Counters of a process beside the app metrics.
@@ -66,9 +66,9 @@ pub struct Sums {
 /// Language contexts that exist now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contexts {
-    /// Lua states.
+    /// The number of Lua states.
     pub lua_states: u32,
-    /// Perl interpreters.
+    /// The number of Perl interpreters.
     pub perl_interpreters: u32,
 }
 
@@ -76,9 +76,9 @@ pub struct Contexts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Context {
-    /// A Lua state.
+    /// The context of a Lua app.
     LuaState = 0,
-    /// A Perl interpreter.
+    /// The context of a Perl app.
     PerlInterpreter = 1,
 }
 
@@ -104,12 +104,12 @@ pub struct Told {
 #[derive(Clone, Copy, Debug)]
 pub struct Table(&'static [SharedLine]);
 
-/// The table has no room for another series.
+/// An error: the table has no room for another series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Table {
-    /// The table in these lines. If there are too few, it has no room for any series.
+    /// The table in these lines; with too few lines it has no room for any series.
     pub(crate) const fn in_lines(lines: &'static [SharedLine]) -> Self {
         Self(lines)
     }
@@ -119,7 +119,7 @@ impl Table {
         self.find(key).map_or_else(|| self.insert(key), Ok)
     }
 
-    /// Returns the index of a series; `None`: the table does not have it.
+    /// Returns the index of a series; `None` if the table does not have it.
     pub(super) fn find(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
         let is_there = |place: &usize| self.hash(*place).is_some_and(|word| word.load(Acquire) == hash) && self.is(*place, key);
@@ -177,12 +177,12 @@ impl Table {
             .for_each(|half| half.store(0, Relaxed));
     }
 
-    /// Prepares the table for the next process, which continues with it. If a process before has written anything invalid,
-    /// the table is cleared.
+    /// Prepares the table for the next process, which continues with it. If an earlier process wrote anything invalid, the
+    /// table is cleared.
     pub(crate) fn pass_on(&self) {
         self.close_contexts();
         let Some(first) = self.0.first() else { return };
-        // A process that was killed while it filled an entry has left it empty.
+        // A process that was killed while it filled an entry left the entry empty.
         while let used @ 1.. = self.used()
             && self.hash(used - 1).is_some_and(|hash| hash.load(Relaxed) == 0)
         {
@@ -206,12 +206,12 @@ impl Table {
         }
     }
 
-    /// Whether the table has such a mark, of a format that this version can continue with.
+    /// Whether the table has the mark of a format with which this version can continue.
     pub(super) fn is_begun(&self) -> bool {
         self.0.first().is_some_and(|first| first.words[MAGIC].load(Relaxed) == MAGIC_NUMBER)
     }
 
-    /// Copies the table.
+    /// Copies the table without its invalid entries.
     pub(crate) fn told(&self) -> Option<Told> {
         Told::read(|lines| self.read(lines))
     }
@@ -319,17 +319,17 @@ fn key_in(size: u32, lines: &[[u8; LINE_BYTES]]) -> Option<Key> {
 
 impl Told {
     /// Decodes a copy of the memory of another process, which is not trusted. `read` copies some of its lines, or fewer at
-    /// its end. `None`: there is no table, or it cannot be read.
+    /// its end. `None` without a readable table.
     pub(crate) fn read(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, true)
     }
 
-    /// As `read`; `None` also if any entry is invalid.
+    /// Like `read`, but also `None` if any entry is invalid.
     fn check(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>) -> Option<Self> {
         Self::read_with(read, false)
     }
 
-    /// Decodes a copy; `leniently`: invalid entries are left out.
+    /// Decodes a copy; `leniently` to omit invalid entries.
     fn read_with(read: impl Fn(Range<usize>) -> Vec<[u8; LINE_BYTES]>, leniently: bool) -> Option<Self> {
         let header = read(0..HEADER_LINES);
         let [first, second] = header.as_slice() else { return None };
@@ -366,7 +366,7 @@ impl Contexts {
 }
 
 impl Series {
-    /// Decodes an entry; `None`: it is not complete yet, or it is invalid.
+    /// Decodes an entry; `None` if it is incomplete or invalid.
     fn read(place: usize, hash: u64, lines: &[[u8; LINE_BYTES]]) -> Option<Self> {
         let (first, keys) = lines.split_at_checked(NUMBER_LINES)?;
         let key = key_in(half(first.first()?, SIZE), keys)?;

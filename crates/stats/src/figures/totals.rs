@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 #[derive(Debug)]
 pub struct FigureTotals {
     table: Table,
-    /// The file of the table; `None`: it belongs to another process.
+    /// The file of the table; `None` if it belongs to another process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
@@ -43,7 +43,7 @@ impl FigureTotals {
     /// Creates the table of a server that starts.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn begin() -> io::Result<Self> {
         let totals = Self::of(shared_file("oribi-figures", LINES)?)?;
         totals.table.begin();
@@ -53,7 +53,7 @@ impl FigureTotals {
     /// Continues with the table of the previous server.
     ///
     /// # Errors
-    /// This version cannot read it; the message explains it.
+    /// This version cannot read the table; the message contains the reason.
     pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let mut totals = Self::of(file).map_err(|error| error.to_string())?;
         if totals.table.is_begun() {
@@ -76,13 +76,13 @@ impl FigureTotals {
     /// In a child: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
-    /// An error of the system: then it still can.
+    /// The operating system refused the call; then this process can still write there.
     pub fn leave(&mut self) -> io::Result<()> {
         self.file.take().map_or(Ok(()), |(_, lines)| lines.leave())
     }
 
-    /// Adds the growth of the workers' tables since they were last `seen`; the tables are in the order of the slots. `None`:
-    /// that table cannot be read now.
+    /// Adds the growth of the workers' tables since they were last `seen`; the tables are in the order of the slots. `None`
+    /// for a table that cannot be read now.
     pub fn fold(&self, seen: &Seen, tables: impl Iterator<Item = Option<Told>>) {
         let mut seen = seen.0.borrow_mut();
         for (index, told) in tables.enumerate() {
@@ -125,7 +125,7 @@ impl FigureTotals {
         self.table.add_sums(growth);
     }
 
-    /// Adds to a series. `false`: there is no room for it.
+    /// Adds to a series. `false` without room for it.
     fn add(&self, series: &Series, sum: f64, numbers: &[u64; NUMBERS]) -> bool {
         if self.table.has_other_kind(&series.key) {
             return false;
@@ -138,7 +138,7 @@ impl FigureTotals {
         true
     }
 
-    /// Returns all metrics, with the contexts of the present workers.
+    /// Returns all metrics, with the contexts of the current workers.
     pub fn read(&self, contexts: Contexts) -> Figures {
         let told = self.table.told().unwrap_or_default();
         let mut figures = Figures { families: BTreeMap::new(), sums: told.sums, contexts };
@@ -179,7 +179,7 @@ pub struct Seen(RefCell<Vec<SeenTable>>);
 struct SeenTable {
     epoch: u64,
     sums: Sums,
-    /// By index in the table: the hash of the key, and the highest value of each number.
+    /// The hash of the key and the highest value of each number, by index in the table.
     series: BTreeMap<usize, (u64, [u64; NUMBERS])>,
 }
 
@@ -256,7 +256,7 @@ mod tests {
         count(&tables[0], "orders", 2.0);
         count(&tables[1], "orders", 3.0);
         fold();
-        // Fewer entries than before, as if the table had been cleared.
+        // There are fewer entries than before, as if the table had been cleared.
         let place = tables[0].place(&Key::new(Kind::Counter, b"orders", &[]).expect("a name")).expect("it is there");
         let told = tables[0].told().map(|told| Told { series: Vec::new(), ..told });
         totals.fold(&seen, [told, None].into_iter());

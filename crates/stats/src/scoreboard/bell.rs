@@ -1,15 +1,15 @@
-//! The bell: a lane that was woken for a connection and cannot take it uses it to wake another lane.
+//! The bell, by which a lane that was woken for a connection and cannot take it wakes another lane.
 //!
 //! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take it: it
 //! is in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel does not wake
 //! another one, so the lane rings the bell, a further descriptor at which all lanes wait in the same way. The lane that it
-//! wakes looks at the listeners.
+//! wakes checks the listeners.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An eventfd that is readable while it has been rung more often than answered: each ring stands for another connection.
+/// An eventfd that is readable while it has been rung more often than answered: each ring is for another connection.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
@@ -17,7 +17,7 @@ impl Bell {
     /// A bell for this process and its forked children.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
         Ok(Self(eventfd(0, flags)?))
@@ -25,13 +25,13 @@ impl Bell {
 
     /// Wakes a sleeping lane; if none sleeps, the next lane that waits returns at once.
     pub fn ring(&self) {
-        // It fails only if nobody has answered 2^64 rings; then it is still ringing.
+        // It fails only after 2^64 unanswered rings; then the bell is still ringing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Answers one ring: the caller then looks at the listeners.
+    /// Answers one ring: the caller then checks the listeners.
     pub fn answer(&self) {
-        // Another lane may have answered first. Looking at the listeners anyway does no harm.
+        // Another lane may have answered first. Checking the listeners anyway is harmless.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }

@@ -29,11 +29,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub enum WorkerState {
     /// No process uses this slot.
     Vacant = 0,
-    /// Forked, not yet accepting.
+    /// The worker was forked, and does not accept yet.
     Starting = 1,
-    /// Accepting.
+    /// The worker accepts requests.
     Ready = 2,
-    /// Still accepting, but asks to be replaced: it has reached its number of requests.
+    /// The worker still accepts, but asks for its replacement, because it has reached its number of requests.
     Retiring = 3,
 }
 
@@ -41,13 +41,13 @@ pub enum WorkerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerCommand {
-    /// Accept and answer.
+    /// Accept connections, and answer requests.
     Serve = 0,
     /// Accept the connections that wait in the queue, close the listeners, answer all accepted requests, then end.
     Drain = 1,
     /// Stop accepting but leave the queue to the other workers; answer all accepted requests, then end.
     Retire = 2,
-    /// End now.
+    /// Stop at once, without answering requests.
     Quit = 3,
     /// Stop accepting and leave the queue to the next server. Hand each connection over to it as soon as it is between two
     /// requests, then end. Only edges get this command.
@@ -57,22 +57,22 @@ pub enum WorkerCommand {
 /// The part of a worker's slot that lanes of other workers read.
 #[derive(Clone, Copy, Debug)]
 pub struct Presence {
-    /// Connections open now.
+    /// The number of open connections.
     pub connections: &'static AtomicU32,
-    /// Lanes that are idle.
+    /// The number of idle lanes.
     pub idle: &'static AtomicU32,
 }
 
-/// A worker's part of the scoreboard: names for the atomics in a cache line of its own.
+/// A worker's part of the scoreboard: names for the atomics in its own cache line.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSlot {
     /// The process id, 0 in a vacant slot.
     pub pid: &'static AtomicU32,
-    /// A [`WorkerState`].
+    /// The worker's [`WorkerState`] as a number.
     pub state: &'static AtomicU32,
-    /// A [`WorkerCommand`].
+    /// The worker's [`WorkerCommand`] as a number.
     pub command: &'static AtomicU32,
-    /// Connections open now.
+    /// The number of open connections.
     pub connections: &'static AtomicU32,
     /// Requests answered since the worker started.
     pub requests: &'static AtomicU64,
@@ -84,11 +84,11 @@ pub struct WorkerSlot {
     turns: &'static AtomicU32,
     /// The presence of all workers, for lanes that share listeners with this one's.
     pub workers: &'static [Presence],
-    /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
+    /// The bell that lanes ring when they leave a connection to another lane; `None` without other lanes.
     pub bell: Option<&'static Bell>,
     /// How often all workers were asked to reopen their log files.
     pub log_opening: &'static AtomicU32,
-    /// The value of `log_opening` when the worker was forked: the error log that it has inherited is of that time.
+    /// The value of `log_opening` when the worker was forked, which is the time of its inherited error log.
     inherited_opening: u32,
     /// The [`Prospect`] of all workers.
     prospect: &'static AtomicU32,
@@ -222,21 +222,20 @@ impl WorkerSlot {
         prospect.write(self.prospect);
     }
 
-    /// Commands a worker that still serves to retire, and leaves any other command as it is. Returns whether the command has
-    /// changed.
+    /// Commands a worker that still serves to retire, and keeps any other command. Returns whether the command has changed.
     pub fn retire_if_serving(&self) -> bool {
         let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
     }
 
-    /// Requests the replacement of a worker that serves, as if it had asked for it itself. Returns whether that is new.
+    /// Requests the replacement of a serving worker, as if the worker had asked for it. Returns whether the request is new.
     pub fn ask_for_replacement(&self) -> bool {
         let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
         self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
     }
 
-    /// Returns this slot for a process that is about to be forked. The log files may be reopened while that process is still
-    /// being set up, and it would miss that.
+    /// Returns this slot for a process that is about to be forked. The log files may be reopened during the setup of that
+    /// process, which would miss that.
     pub fn for_heir(self) -> Self {
         Self { inherited_opening: self.log_opening.load(Relaxed), ..self }
     }
@@ -260,7 +259,7 @@ impl WorkerSlot {
         self.set_state(WorkerState::Starting);
     }
 
-    /// Returns a summary of the slot with this index; `None`: it has no worker.
+    /// Returns a summary of the slot with this index; `None` without a worker.
     pub(crate) fn row(&self, index: usize) -> Option<Row> {
         Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.standing.0))
     }
@@ -268,7 +267,7 @@ impl WorkerSlot {
     /// Frees the slot of a worker that has ended.
     pub fn vacate(&self) {
         self.pid.store(0, Relaxed);
-        // Its counters stay for the next worker.
+        // The counters stay for the next worker.
         self.account.close_connections();
         self.figures.close_contexts();
         self.requests.store(0, Relaxed);
@@ -280,7 +279,7 @@ impl WorkerSlot {
     }
 }
 
-/// All slots. Made before the first fork, and never grows.
+/// All slots. Created before the first fork; never grows.
 #[derive(Debug)]
 pub struct Scoreboard {
     slots: Vec<WorkerSlot>,
@@ -290,10 +289,10 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// Creates slots for `count` workers with `threads` watched threads each, which count requests for this number of
-    /// `routes`. `accepting`: several lanes may accept connections.
+    /// `routes`. With `accepting`, several lanes may accept connections.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn new(count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(shared_lines(rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
@@ -301,7 +300,7 @@ impl Scoreboard {
     /// Creates the slots in a file that another process reads.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn in_file(file: impl AsFd, count: usize, threads: usize, routes: usize, accepting: bool) -> io::Result<Self> {
         Self::on(lines_of_file(file, rows::lines_in_all(count, threads, routes))?, count, threads, accepting)
     }
@@ -337,7 +336,7 @@ impl Scoreboard {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
-    /// Returns the counters of the process that starts the workers and, with `workers`, the sum of theirs, too.
+    /// Returns the counters of the process that starts the workers and, with `workers`, also the sum of theirs.
     pub fn counts(&self, workers: bool) -> Counts {
         let slots = if workers { &self.slots[..] } else { &[] };
         slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))

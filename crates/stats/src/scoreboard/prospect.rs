@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Prospect {
-    /// The server stays.
+    /// The server keeps running.
     Stays = 0,
     /// The server is about to end: readiness probes fail, and everything else continues as before.
     Ends = 1,

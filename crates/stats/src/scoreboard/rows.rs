@@ -62,7 +62,7 @@ pub(super) const fn lines(count: usize, threads: usize) -> usize {
     count.saturating_mul(lines_each(threads)).saturating_add(LINES_OF_ALL)
 }
 
-/// Returns the milliseconds of the monotonic clock, which all processes share and nobody sets.
+/// Returns the milliseconds of the monotonic clock, which all processes share and which is never set.
 pub(super) fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
@@ -94,7 +94,7 @@ const fn is_vacant([_, state, ..]: &[u32; 8]) -> bool {
 pub struct Row {
     /// The number of the worker, counted from 1.
     pub number: usize,
-    /// The process id.
+    /// The process id of the worker.
     pub pid: u32,
     /// `starting`, `ready`, `retiring`, `finishing`.
     pub state: &'static str,
@@ -111,7 +111,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Decodes a slot; `None`: it is vacant.
+    /// Decodes a slot; `None` if it is vacant.
     pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], standing: Numbers) -> Option<Self> {
         let [pid, state, command, connections, idle, ..] = halves;
         if is_vacant(&halves) {
@@ -142,7 +142,7 @@ impl Board {
     /// Creates the file of a scoreboard for `count` workers.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn new(count: usize, threads: usize, routes: usize) -> io::Result<Self> {
         Ok(Self { file: shared_file("oribi-board", lines_in_all(count, threads, routes))?, count, threads, routes })
     }
@@ -157,8 +157,8 @@ impl Board {
         (0..self.count).filter_map(|index| self.row(index)).collect()
     }
 
-    /// Reads the first line of a slot before the others: the slots for hundreds of workers, most of them never used, would
-    /// cost a megabyte per poll.
+    /// Reads the first line of a slot before the others, because the slots for hundreds of workers, most of them never used,
+    /// would cost a megabyte per poll.
     fn row(&self, index: usize) -> Option<Row> {
         let line = self.line(index, FIRST)?;
         let halves = halves_in(&line);
@@ -185,7 +185,7 @@ impl Board {
         self.read_at(lines(index, self.threads) + RUNNING, lines_each(self.threads) - RUNNING)
     }
 
-    /// Returns the counters of the process that starts the workers and, with `workers`, the sum of theirs, too.
+    /// Returns the counters of the process that starts the workers and, with `workers`, also the sum of theirs.
     pub fn counts(&self, workers: bool) -> Counts {
         let words = |lines: Vec<[u8; 64]>| lines.iter().map(words_in).collect::<Vec<_>>();
         let of_all = Account::read_copy(&words(self.read_at(1, LINES_OF_ALL - 1)), &[]);
@@ -198,7 +198,7 @@ impl Board {
         (0..self.count).filter(was_taken).fold(of_all, |sum, index| sum.and(&account(index)))
     }
 
-    /// Returns the number of workers that have not ended, as far as it is known.
+    /// Returns the number of workers that have not ended, as far as known.
     pub fn workers_left(&self) -> usize {
         self.rows().len()
     }
@@ -242,7 +242,7 @@ impl Board {
         if self.read_into(lines.as_flattened_mut(), first) { lines } else { Vec::new() }
     }
 
-    /// Fills `bytes` from line `first` on. `false`: the system call failed.
+    /// Fills `bytes` from line `first` on. `false` if the system call failed.
     fn read_into(&self, bytes: &mut [u8], first: usize) -> bool {
         let start = first * size_of::<SharedLine>();
         let mut read = 0;

@@ -1,8 +1,8 @@
 //! Detects apps that are stuck: each thread that runs an app has a progress number, which the supervisor watches.
 //!
-//! The number is odd while the app runs, and grows whenever the app does something for its client. So no worker reads a
-//! clock: the supervisor looks from time to time and remembers when it first saw a number. Its orders contain that number, so
-//! an order that comes too late, after the app has made progress, has no effect.
+//! The number is odd while the app runs, and increases whenever the app does something for its client. So no worker reads a
+//! clock: the supervisor checks from time to time and records when it first saw a number. Its orders contain that number, so
+//! a late order, after progress of the app, has no effect.
 
 use oribi_config::RequestIdField;
 use oribi_host::ExchangeId;
@@ -22,11 +22,11 @@ const TEXT_IN_WORDS: usize = 24;
 /// that the app has set for itself; the id of the request.
 pub type RunningLine = [SharedLine; 3];
 
-/// The deadline that an app has set for its present exchange, in milliseconds; 0: none.
+/// The deadline that an app has set for its current exchange, in milliseconds; 0 for none.
 const OWN_DEADLINE: usize = 1;
-/// When the present exchange began, in milliseconds of [`super::rows::clock`]; 0: no app runs.
+/// The start of the current exchange, in milliseconds of [`super::rows::clock`]; 0 if no app runs.
 pub(super) const SINCE: usize = 2;
-/// When the supervisor first saw the present number. No other process writes it.
+/// The time at which the supervisor first saw the current number. No other process writes it.
 pub(super) const SEEN: usize = 3;
 /// The value of `OWN_DEADLINE` for an app that may take any time.
 const LIFTED: u64 = u64::MAX;
@@ -36,7 +36,7 @@ const LIFTED: u64 = u64::MAX;
 pub struct RunningApps {
     lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
-    /// The field with the ids of requests; `None`: they have no ids.
+    /// The field with the ids of requests; `None` without ids.
     ids: Option<RequestIdField>,
 }
 
@@ -56,7 +56,7 @@ impl RunningApps {
         self.note_progress(exchange);
     }
 
-    /// Records that an app is about to be called whose deadlines are not kept here until the first
+    /// Records that an app is about to be called; its deadlines are not kept here until the first
     /// [`RunningApps::note_progress`].
     pub fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
         let mut exchanges = self.exchanges.borrow_mut();
@@ -76,14 +76,14 @@ impl RunningApps {
         self.line(exchange).map(|[progress, orders, _]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
     }
 
-    /// Sets the app's own deadline, counted from now; `None`: it may take any time.
+    /// Sets the app's own deadline, counted from now; `None` for any time.
     #[inline]
     pub fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
         self.allow(exchange, time);
         self.note_progress(exchange);
     }
 
-    /// As [`RunningApps::extend`], for an app whose deadlines are not kept here at present.
+    /// As [`RunningApps::extend`], for an app whose deadlines are currently not kept here.
     pub fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(line) = self.line(exchange) {
             let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
@@ -91,7 +91,7 @@ impl RunningApps {
         }
     }
 
-    /// Records that the app has done something for its client, or continues after [`RunningApps::hold`].
+    /// Records that the app did something for its client, or continues after [`RunningApps::hold`].
     #[inline]
     pub fn note_progress(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| note_progress(line));
@@ -124,7 +124,7 @@ fn note_progress([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Release);
 }
 
-/// Advances to the next even number, unless the number is even already.
+/// Advances to the next even number, unless the number is already even.
 fn rest([line, ..]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
@@ -169,7 +169,7 @@ pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
 /// The deadline that an app has set for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnDeadline {
-    /// None: the server's deadline applies.
+    /// No own deadline: the server's deadline applies.
     None,
     /// The app may take this long.
     After(Duration),
@@ -191,7 +191,7 @@ pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
     }
 }
 
-/// The supervisor's last view of a running app, and the orders that it has given since.
+/// The supervisor's last view of a running app, and its orders since then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sighting {
     seen: Option<(u64, Instant)>,
@@ -199,7 +199,7 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// Looks again; returns how long the app has run without progress, at least.
+    /// Checks the app again; returns how long the app has run without progress, at least.
     pub fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.seen {
@@ -212,7 +212,7 @@ impl Sighting {
         }
     }
 
-    /// Leaves an order for the app that was seen last, unless it has that order already; returns whether the order is new.
+    /// Leaves an order for the app of the last check, unless it has that order already; returns whether the order is new.
     pub fn order(&mut self, [_, line, _]: &RunningLine, order: u64) -> bool {
         let Some((number, _)) = self.seen else { return false };
         let new = self.ordered & order == 0;

@@ -1,5 +1,4 @@
-//! Lists the requests whose apps run, for display only: from copies of the lines that a supervisor watches, which are not
-//! trusted.
+//! Lists the requests whose apps run, for display only: from untrusted copies of the lines that a supervisor watches.
 
 use super::Scoreboard;
 use super::rows::{self, Board, Row};
@@ -15,14 +14,14 @@ pub struct Shown {
     pub text: (Vec<u8>, bool),
     /// The time since it began.
     pub age: Duration,
-    /// The time since its app was first seen without progress; `None`: it waits for its client.
+    /// The time since its app was first seen without progress; `None` while it waits for its client.
     pub quiet: Option<Duration>,
     /// The deadline that the app has set for itself.
     pub deadline: OwnDeadline,
 }
 
 impl Shown {
-    /// Decodes a thread's lines; `None`: no app runs.
+    /// Decodes a thread's lines; `None` if no app runs.
     fn of(pid: u32, first: ([u64; 4], [u32; 8]), second: [u64; 4], now: u64) -> Option<Self> {
         let (words, halves) = first;
         let since = second[SINCE];

@@ -16,7 +16,7 @@ pub type Numbers = [u32; PLACES];
 pub struct Standing(pub(super) &'static SharedLine);
 
 impl Standing {
-    /// Replaces the counters of one lane by its new ones.
+    /// Replaces the counters of one lane by new ones.
     pub fn change(self, before: &Numbers, now: &Numbers) {
         for ((place, before), now) in self.0.halves.iter().zip(before).zip(now) {
             // Most are unchanged. A decrease wraps around to the correct sum.
@@ -35,25 +35,24 @@ impl Standing {
 /// The connections of one process or of several, by state and protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Those on which a request is being received, or none has been sent yet.
+    /// Connections on which a request is being received, or none has been sent yet.
     pub reading: u64,
-    /// Those whose request waits for a worker or is being answered.
+    /// Connections whose request waits for a worker or is being answered.
     pub answering: u64,
-    /// Those whose client reads the response more slowly than it is produced.
+    /// Connections whose client reads the response more slowly than it is produced.
     pub sending: u64,
-    /// Those that wait for their next request.
+    /// Connections that wait for their next request.
     pub idle: u64,
-    /// Those that the server has closed and the client has not.
+    /// Connections that the server has closed and the client has not.
     pub lingering: u64,
-    /// Those that speak HTTP/2, in any state.
+    /// Connections that speak HTTP/2, in any state.
     pub http2: u64,
-    /// Those of web servers (FastCGI), in any state.
+    /// Connections of web servers (FastCGI), in any state.
     pub fastcgi: u64,
 }
 
 impl Connections {
-    /// Decodes the counters of a process that has `all` connections. They are not trusted: they are displayed and have no
-    /// other effect.
+    /// Decodes the counters of a process that has `all` connections. They are not trusted: they are only displayed.
     pub(super) fn of(all: u32, numbers: Numbers) -> Self {
         let [head, content, idle, sending, lingering, kept, http2, fastcgi] = numbers.map(u64::from);
         let (reading, idle) = (head + content, idle + kept);

@@ -15,8 +15,8 @@ const EACH: usize = 4;
 /// Lines of the first counters.
 const COUNTER_LINES: usize = 16;
 
-/// Lines of counters that came after the first lines were full; some are still unused. They follow the histograms, so that
-/// everything older keeps its place, where other versions of this program expect it.
+/// Lines of counters that were added when the first lines were full; some are still unused. They follow the histograms, so
+/// that all older counters keep their places, where other versions of this program expect them.
 const MORE_LINES: usize = 16;
 
 const _: () = assert!(COUNTERS <= (COUNTER_LINES + MORE_LINES) * EACH, "each counter has a place");
@@ -38,7 +38,7 @@ impl Account {
     /// Lines of an account.
     pub const LINES: usize = ACCOUNT_LINES;
 
-    /// The account in the first of `lines`; `None`: there are too few.
+    /// The account in the first of `lines`; `None` if there are too few.
     pub fn first_of(lines: &'static [SharedLine]) -> Option<Self> {
         let (counters, rest) = lines.split_first_chunk()?;
         let (times, rest) = rest.split_first_chunk()?;
@@ -98,15 +98,15 @@ impl Account {
         self.word(counter).fetch_max(to, Relaxed);
     }
 
-    /// Returns a copy of the present numbers.
+    /// Returns a copy of the current numbers.
     pub fn read(&self) -> Counts {
         let mut counts = Counts { times: Box::new(self.times.read()), routes: self.routes.read(), ..Counts::default() };
         in_words().zip(&mut counts.counters).for_each(|(counter, number)| *number = self.word(counter).load(Relaxed));
         counts
     }
 
-    /// Counts connections as closed that the process has neither closed nor handed over. Called after it has ended, or before
-    /// the next one starts.
+    /// Counts the connections that the process neither closed nor handed over as closed. Called after it has ended, or
+    /// before the next one starts.
     pub(crate) fn close_connections(&self) {
         let counts = self.read();
         let came = counts.of(Counter::ConnectionsAccepted).saturating_add(counts.of(Counter::ConnectionsTakenOver));

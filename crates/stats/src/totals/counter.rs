@@ -20,9 +20,9 @@ pub enum Counter {
     Responses5xx,
     ConnectionsAccepted,
     ConnectionsClosed,
-    /// Handed over to an edge of the next program.
+    /// Connections handed over to an edge of the next program.
     ConnectionsHandedOver,
-    /// Taken over from an edge of the previous program.
+    /// Connections taken over from an edge of the previous program.
     ConnectionsTakenOver,
     /// Idle connections closed to make room for new ones.
     ConnectionsDisplaced,
@@ -30,16 +30,16 @@ pub enum Counter {
     ConnectionsRefused,
     /// How often accepting was paused because there was no room.
     AcceptingPauses,
-    /// Microseconds.
+    /// The time that requests waited, in microseconds.
     QueueWait,
-    /// Microseconds.
+    /// The longest wait of a request, in microseconds.
     QueueLongestWait,
     QueueRefused,
     QueueTimeouts,
     RequestTimeouts,
     HeadTimeouts,
     ContentTimeouts,
-    /// Requests whose workers have died, and that were not tried again.
+    /// Requests whose workers died, and that were not tried again.
     RequestsLost,
     RequestsRetried,
     WorkersStarted,
@@ -59,16 +59,16 @@ pub enum Counter {
     GenerationsFailed,
     Upgrades,
     UpgradesFailed,
-    // Heads of requests by protocol. A `Tally` changes these for each request, too; they are in one line.
+    // Heads of requests by protocol. A `Tally` also changes these for each request; they are in one line.
     RequestsHttp10,
     RequestsHttp11,
     RequestsHttp2,
     RequestsFastCgi,
-    /// Connections closed because no request came within `--header-timeout`.
+    /// Connections closed because no request arrived within `--header-timeout`.
     ConnectionsSilent,
     /// Requests on a connection that was encrypted for another server (421).
     Misdirected,
-    // Limits that were exceeded and have no older counter: see `crates/engine/src/limits.rs`.
+    // Exceeded limits without an older counter: see `crates/engine/src/limits.rs`.
     LimitHeaderSize,
     LimitHeaders,
     LimitUriSize,
@@ -86,7 +86,7 @@ pub enum Counter {
     Tls12Resumed,
     Tls13Full,
     Tls13Resumed,
-    // Failed handshakes.
+    // Handshakes that failed.
     TlsIncompatible,
     TlsClientCertificate,
     TlsRejected,
@@ -112,7 +112,7 @@ pub enum Counter {
     BytesSpooled,
     /// Responses that needed a temporary file and exceeded the limit for these.
     LimitOutputSpoolSize,
-    /// Requests rejected because of the resources that unfinished ones held.
+    /// Requests rejected because of the resources that unfinished requests held.
     LimitBodyMemoryTotal,
     LimitBodyFilesTotal,
 }
@@ -122,9 +122,9 @@ pub enum Counter {
 pub enum Unit {
     /// A number of events.
     Count,
-    /// Microseconds.
+    /// A sum of times, in microseconds.
     Time,
-    /// Microseconds, a maximum.
+    /// A maximum, in microseconds.
     Longest,
 }
 
@@ -155,7 +155,7 @@ pub struct Counts {
     pub(super) counters: [u64; COUNTERS],
     /// Histograms of the times of requests.
     pub times: Box<Times>,
-    /// The counters of each route, in the order of the routes' names; empty if there are none.
+    /// The counters of each route, in the order of the routes' names; empty without routes.
     pub routes: Vec<RouteCounts>,
 }
 
@@ -189,7 +189,7 @@ impl Counts {
         all
     }
 
-    /// Returns the sums of both; of a maximum, the larger one.
+    /// Returns the sums of both; for a maximum, the larger one.
     #[must_use]
     pub(crate) fn and(&self, other: &Self) -> Self {
         self.with(other, |unit, one, other| if unit == Unit::Longest { one.max(other) } else { one.saturating_add(other) })
@@ -200,7 +200,7 @@ impl Counts {
         self.with(other, |_, one, other| one.max(other))
     }
 
-    /// Returns the growth since `before`; of a maximum, its present value.
+    /// Returns the growth since `before`; for a maximum, its current value.
     pub(super) fn less(&self, before: &Self) -> Self {
         self.with(before, |unit, now, before| if unit == Unit::Longest { now } else { now.saturating_sub(before) })
     }

@@ -1,15 +1,15 @@
-//! The counters of a server since its first start. They only grow, and outlive workers, edges, generations and upgrades of
-//! the program.
+//! The counters of a server since its first start. They only increase, and outlive workers, edges, generations and upgrades
+//! of the program.
 //!
-//! * Every process that counts has an [`Account`] in memory that its parent reads, in cache lines of its own. An account is
-//!   never cleared: the next process in the same slot continues with it. So no count is lost with a process, however it ends,
-//!   and none is counted twice.
+//! * Every process that counts has an [`Account`] in memory that its parent reads, in its own cache lines. An account is
+//!   never cleared: the next process in the same slot continues with it. So no count is lost at the end of a process, and
+//!   none is counted twice.
 //! * Events of each request are counted by an engine's `Tally`, by a plain load and store: no other thread writes that
 //!   memory. Where several lanes share a process, each counts for itself, and adds that to the account once per iteration of
 //!   its event loop.
 //! * The times of requests are counted in histograms, which follow the first counters.
 //! * The first process adds the growth of all accounts to the `Totals`. Workers and molds cannot write there: the numbers in
-//!   their accounts are displayed and have no other effect, and a sum that has become smaller changes nothing.
+//!   their accounts are only displayed, and a sum that has become smaller changes nothing.
 //! * A master passes the totals on to the next one, in a file in memory, to which both add while both run.
 
 mod account;
@@ -63,9 +63,9 @@ const PRESENT_VERSION: u64 = 2;
 pub struct Totals {
     header: &'static SharedLine,
     account: Account,
-    /// The file of the totals; `None`: they are private to this process.
+    /// The file of the totals; `None` if they are private to this process.
     file: Option<TotalsFile>,
-    /// The totals by route; `None`: there are no routes.
+    /// The totals by route; `None` without routes.
     routes: Option<RouteTotals>,
 }
 
@@ -95,7 +95,7 @@ impl Totals {
     /// Creates totals that can be passed on.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn in_file() -> io::Result<Self> {
         let file = TotalsFile::of(shared_file("oribi-totals", LINES)?)?;
         Self::begin(file.lines.lines(), Some(file)).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -117,7 +117,7 @@ impl Totals {
     /// Continues with the totals of another process.
     ///
     /// # Errors
-    /// This version cannot read them; the message explains it.
+    /// This version cannot read them; the message contains the reason.
     pub fn adopt(file: OwnedFd) -> Result<Self, String> {
         let file = TotalsFile::of(file).map_err(|error| error.to_string())?;
         let mut totals = Self::on(file.lines.lines(), Some(file)).ok_or("it is too short")?;
@@ -150,7 +150,7 @@ impl Totals {
     /// In a child that does not continue with the totals: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
-    /// An error of the system; the process can then still write there.
+    /// The operating system refused the call; the process can then still write there.
     pub fn leave(&mut self) -> io::Result<()> {
         self.routes.take().map_or(Ok(()), RouteTotals::leave)?;
         self.file.take().map_or(Ok(()), |file| file.lines.leave())
@@ -179,7 +179,7 @@ impl Totals {
         self.routes.iter().for_each(|routes| routes.add(&growth.routes));
     }
 
-    /// Returns a copy of the present numbers.
+    /// Returns a copy of the current numbers.
     pub fn read(&self) -> Counts {
         let routes = self.routes.as_ref().map(RouteTotals::read).unwrap_or_default();
         Counts { routes, ..self.account.read() }
@@ -191,7 +191,7 @@ impl Totals {
     }
 }
 
-/// Returns the milliseconds of the monotonic clock, which all processes share and nobody sets.
+/// Returns the milliseconds of the monotonic clock, which all processes share and which is never set.
 fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
@@ -202,8 +202,7 @@ fn milliseconds() -> u64 {
 pub struct Seen(RefCell<Counts>);
 
 impl Seen {
-    /// Returns by how much each sum exceeds its highest value so far. For a maximum, which is not a sum, returns that
-    /// maximum.
+    /// Returns by how much each sum exceeds its highest value so far. A maximum, which is not a sum, is returned unchanged.
     fn growth(&self, now: &Counts) -> Counts {
         let highest = self.0.borrow().highest(now);
         now.less(&self.0.replace(highest))

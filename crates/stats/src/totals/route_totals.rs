@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of names that find a place during the life of a server. Unused places take no memory.
+/// The most names during the life of a server. Unused places take no memory.
 const PLACES: usize = 128;
 
 /// Lines of a name: its length and 1, then its bytes in words.
@@ -31,24 +31,23 @@ const PRESENT_VERSION: u64 = 1;
 /// The totals for the routes of this program.
 #[derive(Debug)]
 pub struct RouteTotals {
-    /// The accounts, by the number of the route; `None`: there was no place for this one.
+    /// The accounts, by the number of the route; `None` for a route without a place.
     places: Vec<Option<RouteAccount>>,
-    /// The file of the totals; `None`: they are private to this process.
+    /// The file of the totals; `None` if they are private to this process.
     file: Option<(OwnedFd, KeptLines)>,
 }
 
 impl RouteTotals {
-    /// Creates totals for routes of these names that are never passed on; `None`: there are no routes.
+    /// Creates totals for routes of these names that are never passed on; `None` without routes.
     pub(crate) fn of_this_process(names: &[&str]) -> Option<Self> {
         let lines = || Vec::leak((0..1 + names.len() * PLACE_LINES).map(|_| SharedLine::default()).collect());
         (!names.is_empty()).then(|| Self { places: places(lines(), names), file: None })
     }
 
-    /// Creates totals that can be passed on. Continues with the file of the previous process, if there is one that can be
-    /// read.
+    /// Creates totals that can be passed on. Continues with the file of the previous process, if that can be read.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub fn in_file(names: &[&str], left: Option<OwnedFd>) -> io::Result<Option<Self>> {
         if names.is_empty() {
             return Ok(None);
@@ -87,7 +86,7 @@ impl RouteTotals {
     /// In a child: unmaps the file, so that this process cannot write there.
     ///
     /// # Errors
-    /// An error of the system; the process can then still write there.
+    /// The operating system refused the call; the process can then still write there.
     pub(super) fn leave(self) -> io::Result<()> {
         self.file.map_or(Ok(()), |(_, lines)| lines.leave())
     }

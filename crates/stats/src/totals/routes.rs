@@ -1,7 +1,7 @@
 //! Counters of the requests of each route, in memory that the parent process reads: responses by status class, and a
 //! histogram of their times.
 //!
-//! They are apart from the other counters, because the number of routes is a setting, mostly zero.
+//! They are separate from the other counters, because the number of routes is a setting, usually zero.
 
 use super::times::{EACH, HISTOGRAM_LINES, Histogram, HistogramAccount, add_saturating};
 use oribi_io::process::SharedLine;
@@ -9,7 +9,7 @@ use std::array;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The status classes.
+/// The classes of statuses, by their first digit.
 pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Lines of the counters by class.
@@ -62,7 +62,7 @@ impl RoutesAccount {
         Self(lines.as_chunks().0)
     }
 
-    /// Counts a request. `status`: that of its response; 0: it had none. `alone`: no other thread counts there.
+    /// Counts a request. `status` is that of its response, or 0 without one. With `alone`, no other thread counts there.
     #[inline]
     pub(super) fn count(self, route: u8, status: u16, nanoseconds: u64, alone: bool) {
         let Some(route) = self.0.get(usize::from(route)).and_then(RouteAccount::in_lines) else { return };

@@ -5,15 +5,15 @@ use super::counter::{COUNTERS, Counter};
 /// A counter, with its names and meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterRow {
-    /// The counter.
+    /// The counter that the row describes.
     pub counter: Counter,
     /// Its name in `oribi ctl status --json`. Also that of its family of metrics, unless it is a part of one.
     pub name: &'static str,
     /// The meaning, in Markdown, without a period.
     pub meaning: &'static str,
-    /// The family of metrics of which it is a part, and its labels; `None`: it is a family of its own.
+    /// The family of metrics of which it is a part, and its labels; `None` if it is a separate family.
     pub part: Option<(Family, &'static [(&'static str, &'static str)])>,
-    /// The line of `oribi ctl status`, and the word for the counter there; `None`: only `--json` has it.
+    /// The line of `oribi ctl status`, and the word for the counter there; `None` if only `--json` has it.
     pub title: Option<(&'static str, &'static str)>,
 }
 
@@ -22,7 +22,7 @@ pub struct CounterRow {
 pub struct Family {
     /// The name without the prefix of all metrics.
     pub name: &'static str,
-    /// The help text.
+    /// The help text in the metrics formats.
     pub help: &'static str,
 }
 
@@ -67,7 +67,7 @@ const HTTP2_CONNECTIONS_ENDED: Family = Family {
     name: "http2_connections_ended",
     help: "Connections of HTTP/2 that were ended because of the client's behaviour, by the reason.",
 };
-/// The family of limits that were exceeded. It is complete: limits with a family of their own are in it as well.
+/// The family of limits that were exceeded. It is complete: it also contains limits with a separate family.
 pub const LIMITS_HIT: Family =
     Family { name: "limits_hit", help: "Requests refused and connections closed by a limit, by its setting." };
 const WORKERS_ENDED: Family = Family { name: "workers_ended", help: "Workers that have ended, by the reason." };

@@ -21,10 +21,10 @@ const EACH_REQUEST: [Counter; 12] = [
     Counter::RequestsFastCgi,
 ];
 
-/// The counters of one lane. Only its thread changes them, which takes no more than a load and a store.
+/// The counters of one lane. Only its thread changes them, with a plain load and store.
 #[derive(Debug)]
 pub struct Tally {
-    /// The lane's account: that of its process, or one of its own if the process has several lanes.
+    /// The lane's account: that of its process, or a separate one if the process has several lanes.
     own: Account,
     /// The account of a process with several lanes: see [`Tally::settle`].
     all: Option<Account>,
@@ -91,7 +91,7 @@ impl Tally {
         self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
-    /// Returns the bytes received and sent by this lane, perhaps with those of lanes before it.
+    /// Returns the bytes received and sent by this lane, perhaps with those of earlier lanes.
     #[inline]
     pub fn moved(&self) -> u64 {
         self.settled.get().wrapping_add(self.in_own())
@@ -142,7 +142,7 @@ impl Tally {
         }
     }
 
-    // A function of its own, so that the code for a single lane, which is inlined at each call, is not there twice.
+    // A separate function, so that the inlined code for a single lane does not contain this.
     #[inline(never)]
     fn timed_by_many(all: Account, parts: [u64; Part::ALL.len()]) {
         all.times.count(parts, false);
@@ -153,7 +153,7 @@ impl Tally {
         self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
-    /// Counts a request of a route that has ended. `status`: that of its response; 0: it had none.
+    /// Counts a request of a route that has ended. `status` is that of its response, or 0 without one.
     #[inline]
     pub fn routed(&self, route: u8, status: u16, nanoseconds: u64) {
         match self.all {
@@ -162,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// Publishes the counts of one of several lanes: before it waits, and before an app may end the process.
+    /// Publishes the counts of one of several lanes, before it waits, and before an app may end the process.
     #[inline]
     pub fn settle(&self) {
         if let Some(all) = self.all {
@@ -205,7 +205,7 @@ mod tests {
         (0..4).for_each(|_| tally.asked_by_web_server());
     }
 
-    /// The expected counters.
+    /// The expected counters after the events of the test.
     const COUNTED: [u64; EACH_REQUEST.len()] = [2, 1000, 70, 1, 1, 1, 2, 2, 2, 1, 3, 4];
 
     fn known(account: Account) -> [u64; EACH_REQUEST.len()] {

@@ -14,13 +14,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Part {
-    /// From the request's last byte until a worker takes it.
+    /// The time from the request's last byte until a worker takes it.
     Queue,
-    /// While its app runs.
+    /// The time during which its app runs.
     App,
-    /// From the app's end until the client has been sent all of the response.
+    /// The time from the app's end until all of the response has been sent.
     Send,
-    /// All parts together.
+    /// The time from the request's last byte until all of the response has been sent.
     Total,
 }
 
@@ -51,11 +51,11 @@ pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
 /// Lines of the histograms of all parts.
 pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
 
-/// The number of bits after the leading one from which the search for a bucket starts: few bounds have them in common.
+/// The number of bits after the leading one from which the search for a bucket starts: few bounds share them.
 const STEP_BITS: u32 = 3;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// The first bound to look at, for each bit length of a time and for the first bits after the leading one.
+/// The first bound to compare, for each bit length of a time and for the first bits after the leading one.
 const FIRST_OF_STEP: [u8; 65 * STEPS] = {
     let mut first = [0; 65 * STEPS];
     let (mut bits, mut index) = (STEP_BITS + 1, 0);
@@ -125,7 +125,7 @@ impl HistogramAccount {
         &self.0[index / EACH].words[index % EACH]
     }
 
-    /// Counts a time. `alone`: no other thread counts there, so loads and stores are enough.
+    /// Counts a time. With `alone`, no other thread counts there, so loads and stores suffice.
     #[inline]
     pub(super) fn count(self, nanoseconds: u64, alone: bool) {
         self.count_sample(Sample::of(nanoseconds), alone);
@@ -221,7 +221,7 @@ impl Histogram {
         Self { buckets: array::from_fn(&word), sum: word(BUCKETS) }
     }
 
-    /// Decodes a copy of the histogram's lines, which come first in `lines`.
+    /// Decodes a copy of the histogram's lines, the first ones in `lines`.
     pub(super) fn read_copy(lines: &[[u64; EACH]]) -> Self {
         Self::of(|index| lines.get(index / EACH).map_or(0, |line| line[index % EACH]))
     }
@@ -258,7 +258,7 @@ impl Histogram {
         self.buckets[..=bound.number()].iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
     }
 
-    /// Returns the buckets that are not empty: their bounds and counts. `None`: the bucket above all bounds.
+    /// Returns the buckets that are not empty: their bounds and counts. `None` for the bucket above all bounds.
     pub fn filled(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = Bound::all().map(|bound| Some(bound.time())).chain([None]);
         bounds.zip(self.buckets).filter(|(_, count)| *count > 0)

@@ -114,8 +114,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
             Progress::Late => {
                 let (pid, limit) = (successor.pid, server.settings.life.upgrade_timeout.as_secs_f64());
                 let why = format!(
-                    "the new server (pid {pid}) does not serve after {limit} s (--upgrade-timeout) and is ended; this one \
-                     serves on"
+                    "the new server (pid {pid}) does not serve after {limit} s (--upgrade-timeout) and is stopped; this one \
+                     keeps serving"
                 );
                 log::error!("{why}");
                 server.succession.dismiss(why, patience);
@@ -221,7 +221,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             Ended::Stranger => false,
             Ended::Other => true,
             Ended::Successor => {
-                let why = format!("the new server (pid {pid}) {}, so this one serves on", describe_end(status));
+                let why = format!("the new server (pid {pid}) {}, so this one keeps serving", describe_end(status));
                 log::error!("{why}");
                 server.succession.outcome = control::Progress::Failed(why);
                 server.books.count(Counter::UpgradesFailed);

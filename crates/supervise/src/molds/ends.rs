@@ -35,15 +35,15 @@ impl Molds<'_> {
                 self.fail_to_start(server);
             }
             (Stage::Serving | Stage::Draining, Some(serving)) if serving.number > number => {
-                log::error!("the mold of generation {number} (pid {pid}) {end}; generation {} serves on", serving.number);
+                log::error!("the mold of generation {number} (pid {pid}) {end}; generation {} keeps serving", serving.number);
             }
             (Stage::Serving | Stage::Draining, Some(serving)) => {
                 let present = serving.number;
                 log::error!(
-                    "the app could not be loaded anew: generation {number} (pid {pid}) {end}; generation {present} serves on"
+                    "the app could not be reloaded: generation {number} (pid {pid}) {end}; generation {present} keeps serving"
                 );
                 if !self.generations.iter().any(|generation| generation.stays() && !generation.ready) {
-                    server.notifier.reloaded("the app could not be loaded anew; serving the one before");
+                    server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 }
             }
             (Stage::Serving | Stage::Draining, None) => {

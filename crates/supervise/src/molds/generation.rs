@@ -217,7 +217,7 @@ impl Generation {
 
     /// Kills it; if it still exists at `next`, this is repeated.
     pub(super) fn end(&mut self, next: Instant) {
-        log::error!("the mold of generation {} (pid {}) does not stop and is ended", self.number, self.pid);
+        log::error!("the mold of generation {} (pid {}) does not stop and is killed", self.number, self.pid);
         // It has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         self.end_by = Some(next);

@@ -27,7 +27,7 @@ impl Molds<'_> {
     pub(super) fn describe_end_of_mold(&self, late: bool, status: WaitStatus) -> String {
         if late {
             let seconds = self.settings.life.load_timeout.as_secs_f64();
-            format!("was ended after {seconds} s (--load-timeout) without having loaded the app")
+            format!("was killed after {seconds} s (--load-timeout) without having loaded the app")
         } else {
             describe_end(status)
         }

@@ -30,16 +30,16 @@ impl Molds<'_> {
         match self.start_generation(server) {
             Ok(number) => {
                 self.reloads.begin(number);
-                log::info!("loading the app anew, as generation {number}");
+                log::info!("reloading the app, as generation {number}");
                 number
             }
             Err(error) => {
                 let why = format!("{}: {}", self.mold.get_program().display(), explain(&error));
-                log::error!("cannot load the app anew: {why}");
+                log::error!("cannot reload the app: {why}");
                 server.books.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
                 self.reloads.end(self.started, Outcome::Failed(why));
-                server.notifier.reloaded("the app could not be loaded anew; serving the one before");
+                server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.started
             }
         }

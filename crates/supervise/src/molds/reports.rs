@@ -33,7 +33,7 @@ impl Molds<'_> {
             Outcome::UnderWay => Progress::Pending,
             Outcome::TakenOver => Progress::Done(format!("generation {number} has taken over")),
             Outcome::Failed(why) => {
-                Progress::Failed(format!("generation {number} cannot serve, the one before serves on: {why}"))
+                Progress::Failed(format!("generation {number} cannot serve, the one before keeps serving: {why}"))
             }
             Outcome::GivenUp => Progress::Failed(format!("generation {number} was given up")),
         }

@@ -71,8 +71,8 @@ impl Molds<'_> {
         let Some(Rolling { number, present, .. }) = self.rolling else { return };
         let trouble = self.generations.iter().find(|one| one.number == number).and_then(|one| one.trouble.clone());
         let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
-        log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
-        server.notifier.reloaded("the app could not be loaded anew; serving the one before");
+        log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
+        server.notifier.reloaded("the app could not be reloaded; serving the one before");
         server.books.count(Counter::GenerationsFailed);
         self.roll_back(Outcome::Failed(why));
     }

@@ -32,8 +32,8 @@ impl Molds<'_> {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
                 let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
-                log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
-                server.notifier.reloaded("the app could not be loaded anew; serving the one before");
+                log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
+                server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.reloads.end(number, Outcome::Failed(why));
                 server.books.count(Counter::GenerationsFailed);
                 generation.leave(patience);

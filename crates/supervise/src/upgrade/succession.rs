@@ -64,7 +64,7 @@ impl Succession {
             successor: None,
             reports: None,
             dismissed: Vec::new(),
-            outcome: Progress::Failed("nobody has asked for an upgrade".to_owned()),
+            outcome: Progress::Failed("no upgrade was requested".to_owned()),
             after: None,
             ward: None,
             ended: None,

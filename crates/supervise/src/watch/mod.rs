@@ -64,7 +64,7 @@ pub(super) fn begin(settings: &Settings) -> Option<Watch> {
     let watch = Watch::new(&life.watched);
     let paths = life.watched.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     match &watch {
-        Ok(_) => log::info!("watching {paths}: a change has the app loaded anew"),
+        Ok(_) => log::info!("watching {paths}: a change reloads the app"),
         Err(error) => log::error!("cannot watch {paths}: {error} (see sysctl fs.inotify)"),
     }
     watch.ok()

@@ -14,7 +14,7 @@ impl Workers<'_> {
     pub(super) fn obey_plea(&mut self, Plea { process, reason }: Plea) {
         let is_it = |member: &&mut Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
         let Some(member) = self.members.iter_mut().find(is_it) else {
-            return log::debug!("an edge has asked for something about process {process}, which is no worker here");
+            return log::debug!("an edge has asked for something about process {process}, which is not a worker here");
         };
         if member.slot.command() == WorkerCommand::Quit {
             return;
@@ -22,15 +22,15 @@ impl Workers<'_> {
         let (why, cause) = match reason {
             Reason::Slow => {
                 if let Err(error) = tell_of_orders(member.pid, WARN) {
-                    log::error!("worker {} (pid {process}) cannot be asked where its app is: {error}", member.number);
+                    log::error!("worker {} (pid {process}) cannot be asked for a backtrace: {error}", member.number);
                 }
                 return;
             }
             Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
-            Reason::Broken => ("it has written nonsense into the memory of its edge", Counter::EndedByFailure),
+            Reason::Broken => ("it has damaged the memory of its edge", Counter::EndedByFailure),
         };
         member.cause = Some(cause);
-        log::error!("worker {} (pid {process}) is ended: {why}", member.number);
+        log::error!("worker {} (pid {process}) is stopped: {why}", member.number);
         if reason == Reason::Stuck && self.settings.threads > 1 {
             member.end_soon(Instant::now(), self.settings.timeouts.graceful);
         } else {

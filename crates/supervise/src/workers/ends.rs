@@ -58,7 +58,7 @@ impl Workers<'_> {
         } else {
             if member.late {
                 let seconds = self.settings.life.boot_timeout.as_secs_f64();
-                end = format!("was ended after {seconds} s (--boot-timeout)");
+                end = format!("was killed after {seconds} s (--boot-timeout)");
             }
             end.push_str(" before it could serve");
             if let Some(reason) = self.reasons.of(pid.as_raw_nonzero().get().unsigned_abs()) {
@@ -86,7 +86,7 @@ impl Workers<'_> {
         if self.lacks_workers()
             && let Some(pause) = self.pace.failed(now, now - member.born)
         {
-            log::warn!("the next one starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
+            log::warn!("the next worker starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
         }
     }
 

@@ -261,7 +261,7 @@ impl Workers<'_> {
             if member.end_by.take_if(|end_by| now >= *end_by).is_some() && member.slot.command() != WorkerCommand::Quit {
                 let connections = member.end();
                 let (number, pid) = (member.number, member.pid);
-                log::warn!("worker {number} (pid {pid}) did not finish in time: ended with {connections} open connections");
+                log::warn!("worker {number} (pid {pid}) did not finish in time: killed with {connections} open connections");
             }
         }
     }

@@ -97,14 +97,14 @@ impl Workers<'_> {
         gives_up
     }
 
-    /// Gives up the replacement; the present workers stay.
+    /// Gives up the replacement; the current workers stay.
     fn give_up_replacing(&mut self, server: &mut Server<'_>, why: &str) {
         self.replacing = false;
         self.scoreboard.keeper.count(Counter::GenerationsFailed);
         self.members.iter_mut().for_each(|member| member.outdated = false);
         server.notifier.reloaded("the workers could not be replaced; serving with those before");
-        log::error!("the present workers stay: fix the errors above, then send HUP again");
-        self.replacement_failure = Some(format!("a new worker could not serve, so the present workers stay: {why}"));
+        log::error!("the current workers stay: fix the errors above, then send HUP again");
+        self.replacement_failure = Some(format!("a new worker could not serve, so the current workers stay: {why}"));
     }
 
     /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting clients. Missing workers are

@@ -122,7 +122,7 @@ impl Workers<'_> {
         if !self.members.is_empty() {
             let (workers, connections) =
                 (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
-            log::warn!("{reason}: ended {workers} with {connections}");
+            log::warn!("{reason}: killed {workers} with {connections}");
         }
         self.ending.iter_mut().for_each(|ending| ending.closing.give_up());
         if let Stage::Stopping { cut, deadline } = &mut server.stage {
@@ -138,7 +138,7 @@ impl Workers<'_> {
             return;
         }
         for member in self.members.iter().filter(|member| member.slot.state() == WorkerState::Starting) {
-            log::info!("worker {} (pid {}) was still starting, and is ended", member.number, member.pid);
+            log::info!("worker {} (pid {}) was still starting, and is killed", member.number, member.pid);
             member.end();
         }
     }

@@ -80,7 +80,7 @@ impl Workers<'_> {
             if ordered != 0
                 && let Err(error) = tell_of_orders(pid, ordered)
             {
-                log::error!("worker {number} (pid {pid}) cannot be told of orders to its app: {error}");
+                log::error!("worker {number} (pid {pid}) cannot be sent orders for its app: {error}");
             }
             if stuck.is_empty() {
                 continue;
@@ -89,7 +89,7 @@ impl Workers<'_> {
             member.cause = Some(Counter::EndedBecauseStuck);
             let (seconds, requests) = (allowed.as_secs_f64(), stuck.iter().map(|line| running::text_of(line)));
             let requests = requests.collect::<Vec<_>>().join(", ");
-            log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {requests}");
+            log::error!("worker {number} (pid {pid}) is stopped: its app has done nothing for {seconds} s: {requests}");
             ended = true;
             if stuck.len() == member.slot.running.len() {
                 member.end();

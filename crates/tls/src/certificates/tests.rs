@@ -24,7 +24,7 @@ fn what_is_wrong_is_said() {
         ("", "a.crt: there is no certificate in this file"),
         (KEY, "a.crt: there is no certificate in this file"),
         ("-----BEGIN CERTIFICATE-----\nMIIB\n", "a.crt: a line that says END is missing"),
-        ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "a.crt: it is no PEM file"),
+        ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "a.crt: it is not a PEM file"),
         ("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "a.crt: it cannot be understood"),
     ] {
         let told = refusal(certificate, KEY);

@@ -119,8 +119,8 @@ pub fn what_is_stapled_is_sent<B: Kernel>() {
         assert_eq!(*stapled.lock().expect("nobody panics"), ANSWER);
     }
     for (bytes, part) in [
-        (&b""[..], "no OCSP response"),
-        (b"-----BEGIN", "no OCSP response"),
+        (&b""[..], "not an OCSP response"),
+        (b"-----BEGIN", "not an OCSP response"),
         (&[0x30, 3, 0x0a, 1, 6], "an error"),
         (&[0x30, 3, 0x0a, 1, 0, 0], "behind"),
     ] {

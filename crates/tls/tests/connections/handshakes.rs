@@ -117,7 +117,7 @@ pub fn sessions_are_resumed_at_every_lane<B: Kernel>() {
         {
             let mut pair = Pair::<B>::new(lane, &peer);
             assert_eq!(pair.client.handshake_kind(), Some(expected));
-            // The tickets come with the first response at the latest.
+            // The tickets arrive with the first response at the latest.
             assert_eq!(pair.send(b"answer"), Attempt::Done(6));
             pair.client_reads(6);
             let resumed = pair.facts().iter().any(|fact| fact == "SSL_SESSION_RESUMED=Resumed");

@@ -35,7 +35,7 @@ impl Kernel for Uring {
     }
 }
 
-/// A client that believes any certificate.
+/// A client that trusts any certificate.
 #[derive(Debug, Default)]
 struct Trusting {
     /// The OCSP response of the latest certificate.
@@ -204,7 +204,7 @@ impl<B: Kernel> Pair<B> {
         self.backend.wait(Some(Duration::from_millis(1)), &mut self.events).expect("waiting works");
     }
 
-    /// Lets the client send and receive as much as it can; `false`: the connection has ended.
+    /// Lets the client send and receive as much as it can; `false` if the connection has ended.
     pub fn exchange(&mut self) -> bool {
         while self.client.wants_write() {
             match self.client.write_tls(&mut self.stream) {
@@ -249,7 +249,7 @@ impl<B: Kernel> Pair<B> {
         all
     }
 
-    /// Lets the client read `size` bytes, or all up to the end. Returns them, and whether the end has come.
+    /// Lets the client read `size` bytes, or all up to the end. Returns them, and whether the end has arrived.
     #[track_caller]
     pub fn client_reads(&mut self, size: usize) -> (Vec<u8>, bool) {
         let (mut all, mut ended) = (Vec::new(), false);

@@ -96,7 +96,7 @@ pub fn large_content_passes_in_both_directions_and_waits_for_the_reader<B: Kerne
 
 pub fn gathered_pieces_are_one_record<B: Kernel>() {
     let mut pair = Pair::<B>::any();
-    // The tickets come first.
+    // The tickets arrive first.
     assert_eq!(pair.send(b"x"), Attempt::Done(1));
     pair.client_reads(1);
     for (sizes, wanted_records) in [(&[3_usize, 0, 5][..], 1), (&[100, 16_384], 2), (&[16_384, 100], 2), (&[1, 40_000, 1], 3)] {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The state of parked threads. It has a lock of its own, because threads use it without the language's lock.
+/// The state of parked threads. It has its own lock, because threads use it without the language's lock.
 #[derive(Debug, Default)]
 pub(super) struct Bed {
     state: Mutex<State>,
@@ -26,23 +26,23 @@ struct State {
     ended: bool,
 }
 
-/// The condition for which a thread sleeps.
+/// The condition that ends a thread's sleep.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
     /// A wake-up of a resting thread.
     Called,
-    /// Another round than this one.
+    /// A round after this one.
     Round(u64),
-    /// Another summons than this one.
+    /// A summons after this one.
     Summons(u64),
 }
 
 /// The way in which a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Its condition has come true.
+    /// The condition has been met.
     InTime,
-    /// The time was over.
+    /// The time has expired.
     Late,
     /// The language has other work for the thread.
     Interrupted,
@@ -61,7 +61,7 @@ impl Bed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until `until` comes true, the time is over, or the thread is interrupted.
+    /// Sleeps until `until` is met, the time has expired, or the thread is interrupted.
     pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: Until, timeout: Option<Duration>) -> Woken {
         let (interrupted, in_time) = (AtomicBool::new(false), AtomicBool::new(false));
         let sleep = Sleep { bed: self, until, timeout, interrupted, in_time };
@@ -82,7 +82,7 @@ impl Bed {
         self.call.notify_one();
     }
 
-    /// Returns the present round. It must be read before any event that may end the round.
+    /// Returns the current round. It must be read before any event that may end the round.
     pub(super) fn round(&self) -> u64 {
         self.state().rounds
     }
@@ -113,7 +113,7 @@ impl Bed {
 }
 
 impl State {
-    /// Whether the sleep is over. A wake-up is for one thread.
+    /// Whether the sleep is over. A wake-up is for a single thread.
     fn is(&mut self, until: Until) -> bool {
         match until {
             Until::Called if self.calls > 0 => {

@@ -1,11 +1,11 @@
-//! The thread pool of a lane: decides which thread waits for events, which ones rest, and when another one is woken or
-//! started.
+//! The thread pool of a lane: decides which thread waits for events, which ones rest, and when the pool wakes or starts
+//! another one.
 //!
 //! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request, and
 //! releases it when it is idle, or when its app does. One thread at a time waits for events without the lock; other idle
-//! threads rest. Before a thread calls an app, it makes sure that another thread is on its way to take the next turn. That
-//! thread gets the lock when the app waits for something, or when the language switches threads. So a request costs no switch
-//! of threads unless an app really waits.
+//! threads rest. Before a thread calls an app, it ensures that another thread is about to take the next turn. That thread
+//! gets the lock when the app waits for something, or when the language switches threads. So a request costs no switch of
+//! threads unless an app really waits.
 
 mod bed;
 
@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_secs(30);
 /// waiting thread for one that is earlier than the one it knows. Most deadlines are later than this limit, so that is rare.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A wait for events of a lane, which reports afterwards whether the language has interrupted it.
+/// A wait for events of a lane, with a report whether the language interrupted it.
 pub(crate) trait WaitForNews: Wait {
     fn was_interrupted(&self) -> bool;
 }
@@ -39,7 +39,7 @@ pub struct Roster<'a> {
     resting: Cell<usize>,
     /// The number of threads whose app waits for its client while another thread waits for events.
     pausing: Cell<usize>,
-    /// Whether a thread was woken or started and has not arrived yet.
+    /// Whether a thread was woken or started and has not begun its turn.
     called: Cell<bool>,
     ended: Cell<bool>,
     watch: Cell<Option<Watch>>,
@@ -52,7 +52,7 @@ pub struct Roster<'a> {
 /// The thread that waits for events.
 #[derive(Clone, Copy)]
 struct Watch {
-    /// The time at which it stops waiting by itself; `None`: never.
+    /// The time at which it stops waiting by itself; `None` for never.
     until: Option<Instant>,
     /// Whether its app waits for its client.
     held: bool,
@@ -75,7 +75,7 @@ impl<W: WaitForNews> Wait for Noted<'_, W> {
     }
 }
 
-/// The membership of a thread in the pool. The thread leaves when this is dropped, whatever ends the thread.
+/// The membership of a thread in the pool. The thread leaves when this is dropped, in whichever way it ends.
 pub struct Place<'r, 'a>(&'r Roster<'a>);
 
 impl Drop for Place<'_, '_> {
@@ -85,7 +85,8 @@ impl Drop for Place<'_, '_> {
 }
 
 impl<'a> Roster<'a> {
-    /// Creates a pool of `least` to `most` threads, without any thread yet. `nudge` wakes the thread that waits for events.
+    /// Creates a pool of `least` to `most` threads, at first without any thread. `nudge` wakes the thread that waits for
+    /// events.
     pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
         let least = least.max(1);
         Self {
@@ -110,7 +111,7 @@ impl<'a> Roster<'a> {
         self.most
     }
 
-    /// Whether no thread is left that may use the lane, now or later.
+    /// Whether every thread that may use the lane, now or later, has left.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.threads.get() == 0
@@ -139,7 +140,7 @@ impl<'a> Roster<'a> {
                 // The leaving thread may have begun work that only a turn completes.
                 self.wake_watch();
             } else if self.nobody_comes() {
-                // It may have been the thread that waits for events, and the language does not report its end.
+                // The leaving thread may have been the one that waits for events, and the language does not report its end.
                 self.call_another();
             }
         }
@@ -152,8 +153,8 @@ impl<'a> Roster<'a> {
         while !self.ended.get() && self.threads.get() < self.least && self.start_thread() {}
     }
 
-    /// Parks the main thread until a thread has left the pool or the language had work for it. `false`: the app has ended the
-    /// main thread.
+    /// Parks the main thread until a thread has left the pool or the language has work for it; `false` if the app has ended
+    /// the main thread.
     pub fn rest_main(&self) -> bool {
         // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.bed.summonses();
@@ -163,11 +164,11 @@ impl<'a> Roster<'a> {
         })
     }
 
-    /// Ends all threads, with the worker.
+    /// Stops all threads, together with the worker.
     pub fn end(&self) {
         self.ended.set(true);
         self.bed.end();
-        // The event for which it waits may have been handled by the turn that ended the worker.
+        // The event for which that thread waits may have been handled by the turn that ended the worker.
         self.wake_watch();
     }
 
@@ -184,8 +185,8 @@ impl<'a> Roster<'a> {
 
     // ---- With nothing to do ----------------------------------------------------------------------------------------------
 
-    /// Waits for events, or rests if another thread waits for them. `false`: the calling thread has rested for long, and the
-    /// pool has enough threads without it.
+    /// Waits for events, or rests if another thread waits for them; `false` if the calling thread has rested for long, and
+    /// the pool has enough threads without it.
     pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         if self.watch.get().is_some() {
             self.hurry_watch(timeout);
@@ -195,7 +196,7 @@ impl<'a> Roster<'a> {
         true
     }
 
-    /// Waits for events. `false`: the thread was interrupted.
+    /// Waits for events; `false` if the thread was interrupted.
     fn wait_for_news<W: WaitForNews>(
         &self,
         timeout: Option<Duration>,
@@ -217,20 +218,20 @@ impl<'a> Roster<'a> {
         waited && !noted.news.was_interrupted()
     }
 
-    /// Rests until woken. `false`: the calling thread has rested for long, and the pool has enough threads without it.
+    /// Rests until woken; `false` if the calling thread has rested for long, and the pool has enough threads without it.
     fn rest(&self) -> bool {
         self.resting.set(self.resting.get() + 1);
         let woken = self.bed.sleep(self.lock, Until::Called, Some(REST));
         self.resting.set(self.resting.get() - 1);
-        // Any thread that stops resting answers the wake-up, even if it was interrupted or its time was just over: it may be
-        // the one that was woken.
+        // Any thread that stops resting answers the wake-up, even if it was interrupted or its time had just expired: it may
+        // be the one that was woken.
         let called = self.called.replace(false);
         called || woken != Woken::Late || self.threads.get() <= self.least
     }
 
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
 
-    /// Waits for the client of the calling thread's app, at most for `timeout`. `false`: the thread was interrupted.
+    /// Waits for the client of the calling thread's app, at most for `timeout`; `false` if the thread was interrupted.
     pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         let round = self.bed.round();
         if self.nobody_comes() {
@@ -249,7 +250,7 @@ impl<'a> Roster<'a> {
         woken != Woken::Interrupted
     }
 
-    /// Ends every pause, because an event has occurred for which one of the apps waits.
+    /// Ends every pause, because an event for which one of the apps waits has occurred.
     pub(crate) fn resume(&self) {
         if self.pausing.get() > 0 {
             self.bed.next_round();
@@ -269,7 +270,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Makes sure that another thread waits for events, or is about to, when the calling thread releases the lock.
+    /// Ensures that another thread waits for events, or is about to, when the calling thread releases the lock.
     #[inline]
     pub(crate) fn leave_the_lane(&self) {
         if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
@@ -277,7 +278,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Called before a thread releases the lock. To wake another thread only now costs nothing for an app that never waits.
+    /// Called before a thread releases the lock. Waking another thread only now costs nothing if an app never waits.
     pub fn before_unlocking(&self) {
         if !self.nobody_comes() {
             return;
@@ -308,7 +309,7 @@ impl<'a> Roster<'a> {
         self.bed.call(self.resting.get());
     }
 
-    /// Makes sure that the thread which waits for events stops waiting after `timeout` at the latest.
+    /// Ensures that the thread that waits for events stops waiting after `timeout` at the latest.
     fn hurry_watch(&self, timeout: Option<Duration>) {
         if let (Some(timeout), Some(Watch { until: Some(until), .. })) = (timeout, self.watch.get())
             && Instant::now() + timeout < until
@@ -318,7 +319,7 @@ impl<'a> Roster<'a> {
     }
 
     /// Ends the wait of the thread that waits for events, if there is one. It is nudged even after an earlier nudge: another
-    /// thread that has looked for events may have consumed that one, and then the waiting thread has slept on.
+    /// thread that has looked for events may have consumed that one, and the waiting thread has kept sleeping.
     pub fn wake_watch(&self) {
         if self.watch.get().is_some() && !self.watch_is_up.load(SeqCst) {
             self.nudge.nudge();
@@ -394,7 +395,7 @@ mod tests {
         assert!(done.load(SeqCst), "a thread waited");
     }
 
-    /// Consumes events as a thread does in its turn, so that the waiting thread is not woken by them any more.
+    /// Consumes events as a thread does in its turn, so that they no longer wake the waiting thread.
     fn takes_nudge(sources: &Sources) -> bool {
         sources.wait(Some(Duration::ZERO)).expect("it can look").other
     }

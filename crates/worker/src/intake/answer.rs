@@ -106,7 +106,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Records that the app has answered. From now on the supervisor watches that it returns.
+    /// Records that the app has answered. From now on the supervisor watches whether the app returns.
     #[inline]
     fn note_answered(&self, exchange: ExchangeId) {
         if let Some(running) = &self.running {
@@ -122,7 +122,8 @@ impl Intake<'_> {
         if still.is_ok() && open.step == Step::Unanswered { Ok(open) } else { Err(self.refuse_whole(open, still)) }
     }
 
-    /// Gives up an exchange that cannot get a whole response, or puts it back if its app is done with it; returns the reason.
+    /// Abandons an exchange that cannot get a whole response, or puts it back if its app has finished with it; returns the
+    /// reason.
     #[cold]
     fn refuse_whole(&mut self, open: Open, still: Result<(), ReplyError>) -> ReplyError {
         if open.step == Step::Ended {
@@ -219,7 +220,8 @@ impl Intake<'_> {
         let worker = &mut pools[open.pool];
         if worker.deadline(&mut open.taken, time).is_err() {
             log::error!(
-                "an app's new deadline for its request does not hold: its response waits for the client, and the old one stays"
+                "an app's new deadline for its request is ignored, because its response already waits for the client; the old \
+                 one stays"
             );
         }
     }
@@ -231,7 +233,7 @@ impl Intake<'_> {
         Ok(open.backlog.bytes())
     }
 
-    /// Ends the content.
+    /// Ends the response after its content.
     pub(super) fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let open = self.take_started(exchange)?;
         self.end(exchange, open);
@@ -240,7 +242,7 @@ impl Intake<'_> {
 
     /// Ends the content, with trailers.
     pub(super) fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        // The same check as in the edge, because only here can the app still get the error.
+        // The same check as in the edge, because the app can get the error only here.
         if let Err(InvalidResponse(why)) = check_trailers(trailers) {
             self.abandon(exchange);
             return Err(ReplyError::Invalid(why));
@@ -269,14 +271,14 @@ impl Intake<'_> {
         self.opened.remove(exchange).ok_or(ReplyError::Gone)
     }
 
-    /// Gives an exchange up.
+    /// Ends an exchange without a complete response.
     pub(super) fn abandon(&mut self, exchange: ExchangeId) {
         if self.opened.get(exchange).is_some_and(|open| open.step != Step::Ended) {
             self.drop_open(exchange);
         }
     }
 
-    /// Gives up every exchange that was lent and not answered.
+    /// Abandons every exchange that was lent and not answered.
     pub(super) fn abandon_all(&mut self) {
         for open in self.opened.take_all(|open| open.step != Step::Ended) {
             self.pools[open.pool].abandon(open.taken);
@@ -300,7 +302,7 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Sends a message to the log of the web server that sent the request; `false`: there is no such log, or no room.
+    /// Sends a message to the log of the web server that sent the request; `false` without such a log, or without room.
     pub(super) fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { opened, pools, .. } = self;
         let Some(open) = opened.get_mut(exchange) else { return false };
@@ -313,7 +315,7 @@ impl Intake<'_> {
         written
     }
 
-    /// Checks a head as the edge does, because only here can the app still get the error.
+    /// Checks a head as the edge does, because the app can get the error only here.
     #[inline]
     fn check(&mut self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Result<(), ReplyError> {
         check_head(head).map_err(|InvalidResponse(why)| {
@@ -323,7 +325,7 @@ impl Intake<'_> {
     }
 
     /// Checks that the response to an exchange has reached `step`. Otherwise the app has broken a rule, and the exchange is
-    /// given up.
+    /// abandoned.
     #[inline]
     fn look_up(&mut self, exchange: ExchangeId, step: Step, broken: &'static str) -> Result<(), ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
@@ -396,14 +398,14 @@ impl Open {
     fn put_file(&mut self, worker: &mut Worker, file: &Arc<File>, offset: u64, size: u64) {
         let written = self.backlog.is_empty() && worker.file(&mut self.taken, file.as_fd(), offset, size).is_ok();
         if !written {
-            // If it can never be written, the next attempt shows that.
+            // If the part can never be written, the next attempt fails.
             self.backlog.push(Part::File { file: Arc::clone(file), offset, size });
         }
     }
 }
 
-/// Returns a file in memory with these bytes. The edge sends it from there, even if this worker ends and however slow the
-/// client is, so a large response occupies no area.
+/// Returns a file in memory with these bytes. The edge sends it from there, even if this worker ends or the client is slow,
+/// so a large response occupies no area.
 #[cold]
 fn in_file(parts: &[&[u8]]) -> io::Result<File> {
     let mut file = File::from(memfd_create("oribi-response", MemfdFlags::CLOEXEC)?);

@@ -23,7 +23,7 @@ pub(super) enum Part {
     },
 }
 
-/// Parts of a response in their order. Most responses never need it, so it is allocated when the first part must wait.
+/// Parts of a response in their order. It is allocated when the first part must wait, because most responses never need it.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Option<Box<Waiting>>);
 

@@ -9,11 +9,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The time within which an edge must send a descriptor. It runs no app, so it answers within an iteration of its event loop,
-/// unless it has died; then the next edge drops the request.
+/// The time within which an edge must send a descriptor. It runs no app, so it answers within an iteration of its event
+/// loop, unless it has died, and then the next edge drops the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The interval of checks whether the edge has refused, which it does not announce on the socket.
+/// The interval at which the worker checks whether the edge has refused, because the edge does not announce that on the
+/// socket.
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.
@@ -49,9 +50,9 @@ impl Intake<'_> {
         let Self { opened, pools, .. } = self;
         let open = opened.get_mut(exchange).ok_or(io::ErrorKind::NotConnected)?;
         open.check(pools).map_err(|_| io::ErrorKind::NotConnected)?;
-        // The edge would refuse it, and end the exchange.
+        // The edge would refuse the hijack, and end the exchange.
         if open.shared {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection carries other requests, too"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection also carries other requests"));
         }
         if !open.backlog.is_empty() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"));

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// A request that was taken from a pool.
 ///
-/// It is boxed because it is moved several times; the box is reused.
+/// Boxed because it is moved several times; the box is reused.
 #[derive(Debug)]
 pub struct Lent {
     pub(super) id: ExchangeId,

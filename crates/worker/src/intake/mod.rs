@@ -2,11 +2,11 @@
 //! pools, and answers through the memory that it shares with the edges.
 //!
 //! # The life of a request
-//! 1. **Wait** (`rest`): an idle worker announces this to the edges, and sleeps;
+//! 1. **Wait** (`rest`): an idle worker announces its sleep to the edges, and sleeps;
 //! 2. **Take** (`take`): it takes the oldest request itself, and becomes its owner only then;
 //! 3. **Lend**: the request is copied out of its slot and handed out. Content in a file is fetched (`descriptors`);
 //! 4. **Answer** (`answer`): a whole response is one frame if there is room for that, and otherwise a head and a file. Parts
-//!    without room wait in a `backlog`, and the app waits until the edge has read it, as it waits for a slow client;
+//!    without room wait in a `backlog`, and the app waits until the edge has read it, as for a slow client;
 //! 5. **End**: the edge learns that the response is complete, and the area is free for the next one.
 //!
 //! The edge frames the response, owns all deadlines, and writes the access log.
@@ -41,9 +41,9 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Takes requests until the edges have ended, because no other process may be left to take them.
+    /// The lane takes requests until the edges have ended, because no other process may be left to take them.
     Emptying,
-    /// Takes no more requests.
+    /// The lane takes no more requests.
     Stopping,
 }
 
@@ -59,22 +59,22 @@ pub struct Intake<'a> {
     stage: Stage,
     /// Whether one thread has the lane, and waits itself.
     alone: bool,
-    /// No thread can answer another request now, so other workers should take the next ones.
+    /// Whether no thread can answer another request now, so that other workers should take the next ones.
     left: bool,
-    /// Whether there was an event for the lane, not for its apps' clients.
+    /// Whether there was an event for the lane, not for the clients of its apps.
     woken: bool,
-    /// The time to check for such events although there is always a next request, on the clock of [`rest`].
+    /// The time to check for such events even while requests keep arriving, on the clock of [`rest`].
     news_due: Moment,
     /// The time at which the lane last asked for a request.
     now: Moment,
-    /// The time before which the log does not mention again that too many answers are postponed.
+    /// The time before which the log does not report again that too many answers are postponed.
     full_said_until: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// The buffer in which heads are encoded.
     head: Vec<u8>,
-    /// The apps that run on after their answers, which is all that the edge sees of them; the supervisor watches their
-    /// deadlines, for instance while a body is closed. `None`: apps have no deadlines.
+    /// The apps that continue to run after their answers, if apps have deadlines. The edge sees nothing of them, so the
+    /// supervisor watches their deadlines, for instance while a body is closed.
     running: Option<RunningApps>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Intake<'a> {
     /// Creates the source for these pools, and adds them to `attention`.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(crate) fn new(settings: &'a Settings, pools: Vec<Worker>, attention: &Attention) -> io::Result<Self> {
         for pool in &pools {
             attention.listen_to_pool(pool.descriptor(), pool.line())?;
@@ -106,7 +106,7 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// Shows the supervisor on these lines which apps run on after they have answered.
+    /// Reports on these lines, to the supervisor, the apps that continue to run after they have answered.
     pub(crate) fn watched(self, lines: &'static [RunningLine], ids: Option<&RequestIdField>) -> Self {
         Self { running: RunningApps::on(lines, ids), ..self }
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Unanswered,
-    /// Its head has been written, and content follows.
+    /// The head has been written, and content follows.
     Started,
-    /// The app is done with it, and a part of it waits in the backlog.
+    /// The app has finished it, and a part of it waits in the backlog.
     Ended,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct Open {
     pub(super) waited: Option<Duration>,
     /// Whether a host has its request.
     pub(super) lent: bool,
-    /// Whether its client was seen to have gone.
+    /// Whether its client is known to have disconnected.
     pub(super) gone: bool,
     /// Whether a part of the response can never be sent.
     pub(super) broken: bool,
     /// Whether its client is a web server, which has a log.
     pub(super) gateway: bool,
-    /// Whether its connection carries other requests, too.
+    /// Whether its connection also carries other requests.
     pub(super) shared: bool,
-    /// Whether the response must not have content, whatever its app writes.
+    /// Whether the response must not have content, even if its app writes some.
     pub(super) bodiless: bool,
 }
 
@@ -84,7 +84,7 @@ impl Opened {
         (u64::from(open.serial) == exchange.0 >> 32).then_some(index)
     }
 
-    /// Returns the exchange, whatever the state of its answer is.
+    /// Returns the exchange, in any state of its answer.
     #[inline]
     pub(super) fn get(&self, exchange: ExchangeId) -> Option<&Open> {
         self.places[self.place(exchange)?].as_ref()
@@ -97,7 +97,6 @@ impl Opened {
         self.places[index].as_mut()
     }
 
-    /// Removes the exchange.
     #[inline]
     pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
         let index = self.place(exchange)?;
@@ -114,7 +113,7 @@ impl Opened {
         self.places.iter_mut().flatten()
     }
 
-    /// Puts back an exchange that was removed. Its old id is not valid any more.
+    /// Puts back an exchange that was removed. Its old id is no longer valid.
     pub(super) fn put_back(&mut self, open: Open) {
         self.count += 1;
         let index = self.vacant_index();
@@ -159,14 +158,14 @@ impl Open {
     /// Checks that the app can still add to the response.
     ///
     /// # Errors
-    /// [`ReplyError::Gone`]: the response is complete, or the edge has reported that the client has gone.
+    /// [`ReplyError::Gone`]: the response is complete, or the edge has reported the end of the client.
     #[inline]
     pub(super) fn check(&self, pools: &[Worker]) -> Result<(), ReplyError> {
         if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
-    /// Whether its client has gone or, once its host has returned, its time is over: then no code of it runs that could be
-    /// interrupted.
+    /// Whether its client has disconnected or, once its host has returned, its time is over: then none of its code that
+    /// could be interrupted runs.
     pub(super) fn is_over(&self, pools: &[Worker]) -> bool {
         let orders = pools[self.pool].orders(&self.taken);
         orders.gone || (orders.interrupted && !self.lent)

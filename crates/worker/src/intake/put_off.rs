@@ -1,30 +1,31 @@
 //! Limits postponed answers: their host has returned, and other code completes them. Each occupies an area until it ends or
-//! its client has gone. Some areas are reserved for requests that are answered at once, so that event streams in any number
-//! never stop a worker.
+//! its client disconnects. Some areas are reserved for requests that are answered at once, so that event streams in any
+//! number never stop a worker.
 
 use super::Intake;
 use super::open::Step;
 use super::rest::Moment;
 use oribi_host::ExchangeId;
 
-/// The divisor that gives the number of areas reserved.
+/// The divisor that gives the number of reserved areas.
 const PART_KEPT: u32 = 8;
 
 /// The shortest interval in nanoseconds between two log lines about refused answers.
 const SAID_EVERY: u64 = 10_000_000_000;
 
-/// Returns the number of answers that a worker with so many areas may have postponed.
+/// Returns the number of answers that a worker with `areas` areas may postpone.
 pub const fn most_put_off(areas: u32) -> u32 {
     areas - areas / PART_KEPT
 }
 
 impl Intake<'_> {
-    /// Handles a host that has returned without a complete answer: gives the exchange up if there are too many of them.
+    /// Handles a host that has returned without a complete answer: abandons the exchange if there are too many such
+    /// exchanges.
     #[cold]
     pub(super) fn note_put_off(&mut self, exchange: ExchangeId) {
         let Some(open) = self.opened.get(exchange) else { return };
         let most = most_put_off(self.pools[open.pool].shape().areas);
-        // Usually few areas are in use at all.
+        // Usually only a few areas are in use.
         if self.pools[open.pool].vacant() >= self.pools[open.pool].shape().areas - most || open.step == Step::Ended {
             return;
         }

@@ -1,10 +1,10 @@
 //! Step 1, wait: an idle worker sleeps until an edge has a request, room or an order for it, or until there is another event
 //! for its lane.
 //!
-//! It announces its sleep, looks once more, and then waits for its event sources, which include the pools. Where threads
-//! share the lane, one of them waits without the lane. Meanwhile others may take requests in spite of the announcement, which
-//! only says that a sleeper must be woken. Therefore they leave it as it is, and every thread that finds no work announces a
-//! new sleep before it waits.
+//! It announces its sleep, checks once more, and then waits for its event sources, which include the pools. Where threads
+//! share the lane, one of them waits without the lane. Meanwhile others may take requests in spite of the announcement,
+//! which only means that a sleeper must be woken. Therefore they leave it unchanged, and every thread that finds no work
+//! announces a new sleep before it waits.
 
 use super::lent::Lent;
 use super::open::{Open, Step};
@@ -17,14 +17,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time in nanoseconds after which the lane checks for other events in spite of further requests: a command to stop, its
-/// app's timers.
+/// The time in nanoseconds after which the lane checks for other events even if further requests wait: a command to stop,
+/// the timers of its app.
 const NEWS_AFTER: u64 = 10_000_000;
 
 /// The interval at which a lane that ends with its edges checks whether they have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
-/// A time in nanoseconds of the clock that edges use, too. It is read before each request.
+/// A time in nanoseconds of the clock that edges also use. It is read before each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(pub(super) u64);
 
@@ -32,7 +32,7 @@ impl Moment {
     #[inline]
     fn now() -> Self {
         let time = clock_gettime(ClockId::Monotonic);
-        // The clock counts up from the start of the system.
+        // The clock starts with the system.
         Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
@@ -59,7 +59,7 @@ impl Waiter for Watcher {
 }
 
 impl Intake<'_> {
-    /// Returns the next request, or other work. `patient`: waits until there is some; the lane has no other thread.
+    /// Returns the next request, or other work. With `patient`, waits until there is some; the lane has no other thread.
     #[inline]
     pub(super) fn next(&mut self, patient: bool) -> io::Result<Next<Lent>> {
         self.left = false;
@@ -97,7 +97,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Waits while an app waits for room. Returns when there may be some, or at another event.
+    /// Waits while an app waits for room. Returns when there may be room, or at another event.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         self.left = true;
         self.announce();
@@ -109,8 +109,8 @@ impl Intake<'_> {
         Ok(())
     }
 
-    /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Requests in the queue are
-    /// for another thread: the caller is in the middle of one.
+    /// Does all work that needs no wait; returns zero if there was an event, and otherwise `None`. Another thread takes the
+    /// requests in the queue, because the caller is in the middle of one.
     pub(super) fn attend(&mut self) -> Option<Duration> {
         self.flow();
         if !self.alone {
@@ -160,7 +160,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Announces a sleep to all edges.
+    /// Announces to all edges that the worker sleeps.
     fn announce(&mut self) {
         let takes = self.stage != Stage::Stopping && !self.left;
         for (number, pool) in self.pools.iter_mut().enumerate() {
@@ -206,7 +206,7 @@ impl Intake<'_> {
         flowed
     }
 
-    /// Whether the edge reports the end of the client's wait for any exchange, for the first time.
+    /// Whether an edge reports, for the first time, that the client of any exchange no longer waits.
     fn note_gone(&mut self) -> bool {
         let Self { opened, pools, .. } = self;
         let is_news = |open: &mut Open| !open.gone && open.is_over(pools);

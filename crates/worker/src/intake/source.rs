@@ -77,7 +77,7 @@ impl Source for Intake<'_> {
         self.waiting(exchange)
     }
 
-    /// Zero: nothing may wait beyond the memory for the response. The edge limits the data for a slow client.
+    /// Returns zero: nothing may wait beyond the memory for the response. The edge limits the data for a slow client.
     fn output_limit(&self) -> usize {
         0
     }

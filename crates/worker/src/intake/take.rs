@@ -1,4 +1,4 @@
-//! Steps 2 and 3, take and lend: the oldest request goes to the worker that asks for it.
+//! Steps 2 and 3, take and lend: a worker that asks for a request gets the oldest one.
 
 use super::descriptors::ask;
 use super::lent::{Lent, Received};
@@ -45,10 +45,10 @@ impl Intake<'_> {
         None
     }
 
-    /// Whether the queues are empty, and no request can arrive any more.
+    /// Whether the queues are empty, and no further request can arrive.
     #[cold]
     fn is_empty_for_good(&mut self) -> bool {
-        // The second look finds requests that an edge submitted before its end.
+        // The second check finds requests that an edge submitted before its end.
         self.pools.iter_mut().all(|pool| pool.queued() == 0 && pool.edge_is_gone() && pool.queued() == 0)
     }
 

@@ -1,14 +1,13 @@
-//! Removes the chunks of apps that frame their own content, because they were written for servers that pass everything
-//! through: their heads contain `Transfer-Encoding: chunked`. Such an app cannot know how content is framed on its
-//! connection, because that depends on the protocol and its version. So its chunks are removed here, and the content is
-//! framed like any other.
+//! Removes the chunks of apps that frame their own content. Such apps were written for servers that pass everything through;
+//! their heads contain `Transfer-Encoding: chunked`. An app cannot know how content is framed on its connection, because
+//! that depends on the protocol and its version. So its chunks are removed here, and the content is framed like any other.
 
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_proto::h1::FramedContent;
 use std::cell::RefCell;
 
-/// The number of exchanges at which the finished ones are removed; the next time at twice the remaining number.
+/// The number of exchanges at which the finished ones are removed; the next limit is twice the remaining number.
 const MANY: usize = 64;
 
 const BROKEN: ReplyError = ReplyError::Invalid("the content is not in the chunks that Transfer-Encoding announces");
@@ -29,7 +28,7 @@ struct Begun {
 struct Framed {
     exchange: ExchangeId,
     framed: FramedContent,
-    /// The head, until there is content: an app whose first piece is not a chunk is answered with a 500.
+    /// The head, until there is content: if the first piece of an app is not a chunk, the response is a 500.
     head: Option<HeldHead>,
 }
 
@@ -40,7 +39,7 @@ pub(super) struct HeldHead {
     fields: Vec<HeldField>,
 }
 
-/// Name and value.
+/// The name and the value of a field.
 type HeldField = (Box<[u8]>, Box<[u8]>);
 
 impl HeldHead {
@@ -100,7 +99,7 @@ pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]
 }
 
 impl AppChunks {
-    /// Begins content in chunks, after this head. `is_open`: whether an exchange has not been answered yet.
+    /// Begins content in chunks, after this head. `is_open` returns whether an exchange is still unanswered.
     pub(super) fn begin(&self, exchange: ExchangeId, head: HeldHead, is_open: impl Fn(ExchangeId) -> bool) {
         let mut begun = self.begun.borrow_mut();
         if begun.exchanges.len() >= begun.bound {
@@ -120,7 +119,7 @@ impl AppChunks {
         begun.exchanges.iter_mut().find(|one| one.exchange == exchange)?.head.take()
     }
 
-    /// Returns the content in a piece of chunks; `None`: the app sends no chunks.
+    /// Returns the content in a piece of chunks; `None` if the app sends no chunks.
     #[inline]
     pub(super) fn read<'a>(&self, exchange: ExchangeId, piece: &'a [u8]) -> Option<Result<Vec<&'a [u8]>, ReplyError>> {
         let mut begun = self.begun.borrow_mut();
@@ -132,7 +131,7 @@ impl AppChunks {
         Some(framed.read(piece, |piece| content.push(piece)).map(|()| content).map_err(|_| BROKEN))
     }
 
-    /// Ends the content of an exchange that is finished or given up.
+    /// Ends the content of an exchange that is finished or abandoned.
     ///
     /// # Errors
     /// The last chunk has not arrived.

@@ -6,7 +6,7 @@ use oribi_stats::scoreboard::{Prospect, WorkerCommand};
 use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
-    /// Reads the worker's command, reopens logs, and passes on answers of the first process; `false`: the lane ends.
+    /// Reads the worker's command, reopens logs, and passes on answers of the first process; `false` at the end of the lane.
     pub fn obey(&self) -> bool {
         let mut source = self.source.borrow_mut();
         if source.take_wake()
@@ -25,7 +25,7 @@ impl<S: Source> Lane<'_, S> {
         self.pass_on_command(&mut source) && !source.finished()
     }
 
-    /// Passes the worker's command to the source; `false`: end at once.
+    /// Passes the worker's command to the source; `false` to end at once.
     pub(super) fn pass_on_command(&self, source: &mut S) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve if self.slot.prospect() == Prospect::Parts => source.part(),
@@ -33,7 +33,7 @@ impl<S: Source> Lane<'_, S> {
             WorkerCommand::Drain => source.stop(true),
             WorkerCommand::Retire => source.stop(false),
             WorkerCommand::Quit => return false,
-            // The edge itself knows the destination.
+            // The edge already knows the destination.
             WorkerCommand::HandOver => {}
         }
         true

@@ -1,4 +1,4 @@
-//! Passes orders to the apps of a lane that take too long.
+//! Passes orders to the apps of a lane that exceed their deadlines.
 
 use super::Lane;
 use oribi_host::{After, ExchangeId, Host, Interruption, Order, Reply, Request};
@@ -19,12 +19,12 @@ pub(super) struct Deadlines {
     kept: RefCell<Vec<Rc<Kept>>>,
 }
 
-/// An exchange whose app runs. The signal handler reads and writes it, too, on the same thread.
+/// An exchange whose app runs. The signal handler also reads and writes it, on the same thread.
 struct Kept {
     exchange: ExchangeId,
     interruption: Arc<dyn Interruption>,
     warning: Duration,
-    /// In milliseconds.
+    /// The timeout in milliseconds.
     timeout: AtomicU64,
     interrupted: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl Deadlines {
         Self { warning, timeout, kept: RefCell::new(Vec::new()) }
     }
 
-    /// Runs `work`, in which the app answers `exchange`. Orders from `mailbox` reach the app by `interruption`.
+    /// Runs `work`, in which the app answers `exchange`. `interruption` passes orders from `mailbox` to the app.
     pub(super) fn keep<T>(
         &self,
         exchange: ExchangeId,

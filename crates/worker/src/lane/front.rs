@@ -1,4 +1,4 @@
-//! Handlers in front of the app. Each answers the requests that are for it; the host sees the others.
+//! Handlers in front of the app. Each answers its own requests; the host gets the others.
 
 mod challenge;
 mod files;
@@ -17,10 +17,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A handler in front of the app.
 trait Handler<S: Source> {
-    /// Answers a request that is for it; returns any other.
+    /// Answers a request if it is for this handler, and returns any other.
     fn answer(&self, lane: &Lane<'_, S>, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange>;
 
-    /// Continues answers that wait for another process. A lane that was woken calls it.
+    /// Continues answers that wait for another process, when the lane was woken.
     fn resume(&self, _lane: &Lane<'_, S>) {}
 }
 
@@ -30,12 +30,13 @@ type Handlers<S> = Vec<Box<dyn Handler<S>>>;
 pub(super) struct Front<S: Source>(Handlers<S>);
 
 impl<S: Source> Front<S> {
-    /// No handlers.
+    /// A front without handlers.
     pub(super) const fn empty() -> Self {
         Self(Vec::new())
     }
 
-    /// The handlers that `settings` ask for. The probe is no part of them: an edge answers it, if there is one, and knows more.
+    /// The handlers that `settings` ask for. The probe is not among them: with edges, an edge answers it, because it knows
+    /// more.
     ///
     /// # Errors
     /// A folder of files cannot be opened.
@@ -44,7 +45,7 @@ impl<S: Source> Front<S> {
         if let Some(metrics) = metrics::Metrics::of(settings) {
             handlers.push(Box::new(metrics));
         }
-        // Authorities come by http, and are not sent on to https.
+        // Authorities use http, and are not redirected to https.
         if let Some(challenges) = challenge::Challenges::of(settings) {
             handlers.push(Box::new(challenges));
         }
@@ -59,12 +60,12 @@ impl<S: Source> Front<S> {
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Removes all handlers: an edge has asked its own.
+    /// Removes all handlers, because an edge has its own.
     pub fn without_front(self) -> Self {
         Self { front: Front::empty(), ..self }
     }
 
-    /// Makes the lane answer the probe, before all other handlers: it is ready, or the server is draining.
+    /// Adds the probe before all other handlers; the answer is ready or draining.
     pub fn with_probe(mut self, settings: &Settings) -> Self {
         if let Some(probe) = probe::Probe::of(settings) {
             self.front.0.insert(0, Box::new(probe));
@@ -72,7 +73,7 @@ impl<S: Source> Lane<'_, S> {
         self
     }
 
-    /// Has a handler answer, if the request is for one; otherwise returns the exchange for the host.
+    /// Passes the exchange to the handler that it is for, which answers it; returns any other exchange, for the host.
     #[inline]
     pub fn answer_in_front(&self, mut exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         for handler in &self.front.0 {
@@ -86,7 +87,7 @@ impl<S: Source> Lane<'_, S> {
         self.front.0.iter().for_each(|handler| handler.resume(self));
     }
 
-    /// Gives an exchange back that a handler has answered.
+    /// Returns an exchange to the source after a handler has answered it.
     fn take_back(&self, exchange: S::Exchange) {
         let mut source = self.source();
         source.give_back(exchange);
@@ -106,7 +107,7 @@ impl<S: Source> Lane<'_, S> {
         }
         let parts: &[&[u8]] = if is_head { &[] } else { &[content.as_bytes()] };
         self.source().expect_prompt_answers(true);
-        // It fails if the client has gone.
+        // It fails if the client has disconnected.
         let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
         self.take_back(exchange);
     }

@@ -1,5 +1,5 @@
 //! Sends the files that apps name in place of content (X-Sendfile, X-Accel-Redirect). Stores the conditions and ranges of
-//! their requests until the response begins, which may be later, and drops the content that the file replaces.
+//! their requests until the response begins, perhaps much later, and drops the content that the file replaces.
 
 use oribi_files::root::NotFound;
 use oribi_files::selection::Selection;
@@ -10,14 +10,14 @@ use oribi_source::LentRequest;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// The number of requests at which the finished ones are removed; the next time at twice the remaining number.
+/// The number of requests at which the finished ones are removed; the next limit is twice the remaining number.
 const MANY: usize = 1024;
 
 /// Files that the app of a lane may name, and the exchanges that involve them.
 #[derive(Debug)]
 pub(crate) struct Named {
     files: NamedFiles,
-    /// The conditions and ranges of requests. A request without an entry is a GET without any.
+    /// The conditions and ranges of requests. A request without an entry is a GET without conditions and ranges.
     asked: RefCell<HashMap<u64, Asked>>,
     bound: Cell<usize>,
     /// Exchanges that were answered with a file while their app still sends content.
@@ -46,7 +46,7 @@ impl Named {
         Self { files, asked: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
     }
 
-    /// Prepares a request that an app is about to get. `is_open`: whether an exchange has not been answered yet.
+    /// Prepares a request that an app is about to get. `is_open` returns whether an exchange is still unanswered.
     pub(crate) fn begin(&self, exchange: &mut impl LentRequest, is_open: impl Fn(ExchangeId) -> bool) {
         exchange.remove_fields(NamedFiles::steers_app);
         if let Some(asked) = Asked::of(&exchange.head()) {
@@ -63,7 +63,7 @@ impl Named {
         all.insert(exchange.0, asked);
     }
 
-    /// Sends the file that a response names, through `outlet`. `None`: its fields name no file.
+    /// Sends the file that a response names, through `outlet`. `None` if its fields name no file.
     pub(crate) fn respond(
         &self,
         outlet: &dyn Outlet,
@@ -100,7 +100,7 @@ impl Named {
         self.dropped.borrow().contains(&exchange)
     }
 
-    /// Removes an exchange that is finished or given up. Returns whether its content was dropped.
+    /// Removes an exchange that is finished or abandoned. Returns whether its content was dropped.
     pub(crate) fn end(&self, exchange: ExchangeId) -> bool {
         self.asked.borrow_mut().remove(&exchange.0);
         let mut dropped = self.dropped.borrow_mut();
@@ -113,7 +113,7 @@ impl Named {
 fn refuse(outlet: &dyn Outlet, exchange: ExchangeId, name: &[u8], why: &NotFound) -> Result<(), ReplyError> {
     let name = name.escape_ascii();
     match why {
-        NotFound::Missing => log::error!("the app has named a file that is not there, or not where it may name files: {name}"),
+        NotFound::Missing => log::error!("the app has named a file that does not exist or is outside its directories: {name}"),
         NotFound::Forbidden => log::error!("the app has named a file that may not be read: {name}"),
         NotFound::Failed(error) => log::error!("the app has named a file that cannot be opened: {name}: {error}"),
     }

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A wait for events of a lane, in a thread that must not use the lane now.
 pub(super) struct News<'l, W> {
     pub(super) waiter: &'l Mutex<W>,
-    /// The counter of idle lanes; `None`: the lane takes no clients.
+    /// The counter of idle lanes; `None` if the lane accepts no clients.
     pub(super) idle: Option<&'l AtomicU32>,
     pub(super) nudge: &'l Nudge,
     pub(super) timeout: Option<Duration>,
@@ -28,8 +28,8 @@ impl<W: Waiter> Wait for News<'_, W> {
         let outcome = waiter.wait(self.timeout);
         self.idle.inspect(|idle| _ = idle.fetch_sub(1, Ordering::Relaxed));
         if let Err(error) = outcome {
-            // The next turn fails in the same way, and may log it with the lock held.
-            log::error!("cannot wait: {error}");
+            // The next turn fails in the same way, and may log this while it holds the lock.
+            log::error!("cannot wait for events: {error}");
             std::thread::sleep(PAUSE);
         }
     }

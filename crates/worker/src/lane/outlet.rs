@@ -81,7 +81,7 @@ impl<S: Source> Outlet for Lane<'_, S> {
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         let written = self.write_piece(exchange, piece);
-        // An empty piece, or one for a client that has gone, is no progress of an app.
+        // An empty piece, or one for a client that has disconnected, is not progress of an app.
         if !piece.is_empty() && matches!(written, Ok(()) | Err(ReplyError::Woken)) {
             self.note_progress(exchange);
         }
@@ -97,11 +97,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        // A file that was sent instead of the content is complete, whatever happens to that content.
+        // A file that was sent instead of the content is complete, independently of that content.
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
             return;
         }
-        // The response is incomplete in any case, whatever state its chunks are in.
+        // The response is incomplete in any case, even if its chunks are complete.
         let _ = self.app_chunks.end(exchange);
         if self.deadlines.as_ref().is_some_and(|deadlines| deadlines.has_interrupted(exchange)) {
             self.source_after_app(exchange).abandon_late(exchange);
@@ -183,19 +183,19 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 }
 
-/// Content that consists only of framing: an empty piece is written, which makes an app wait for its client.
+/// Content that consists only of framing: the app then writes an empty piece, which makes it wait for its client.
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
     /// Handles events in the middle of an app, and then queries the source.
     fn with_news<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         let mut source = self.source_with_news();
-        // If this fails, the next turn fails, too.
+        // If this fails, the next turn also fails.
         let _ = source.attend();
         let answer = ask(&source);
         drop(source);
         self.resume_held_apps();
-        // The app continues, and a thread that waits for these events will not see them any more.
+        // The app continues, and a thread that waits for these events will no longer see them.
         self.summon_another();
         answer
     }
@@ -230,7 +230,7 @@ impl<S: Source> Lane<'_, S> {
             if piece.is_empty() {
                 return Ok(());
             }
-            // A file was sent: the head is not sent, and further output of the host is ignored.
+            // A file was sent, so the head is not sent, and further output of the host is ignored.
             named.end(exchange);
             return Err(ReplyError::Gone);
         }
@@ -249,7 +249,8 @@ impl<S: Source> Lane<'_, S> {
         }
     }
 
-    /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
+    /// Sends several pieces of content. A piece counts as written even if its write was woken, so the others are written
+    /// anyway.
     fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
         let mut woken = Ok(());
         let pieces = if pieces.is_empty() { NOTHING } else { pieces };
@@ -262,7 +263,7 @@ impl<S: Source> Lane<'_, S> {
         woken
     }
 
-    /// Sends a piece of content in the form for the client.
+    /// Sends a piece of content, framed for the client.
     fn write_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         let mut source = self.source.borrow_mut();
         let most = source.output_limit();
@@ -271,7 +272,7 @@ impl<S: Source> Lane<'_, S> {
             if self.attention.as_ref().is_some_and(Attention::take_ring) {
                 return Err(ReplyError::Woken);
             }
-            // The app waits for its client; meanwhile other connections are served as far as they need no app.
+            // The app waits for its client; meanwhile the lane serves other connections as far as they need no app.
             if let Some(running) = &self.running {
                 running.hold(exchange);
             }
@@ -279,7 +280,7 @@ impl<S: Source> Lane<'_, S> {
             self.note_progress(exchange);
             let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Err(ReplyError::Woken) };
             source = next;
-            // The client may take long. The wake-up is left to the loop that this app returns to.
+            // The client may take a long time. The loop to which this app returns handles the wake-up.
             if !self.pass_on_command(&mut source) {
                 return Err(ReplyError::Gone);
             }
@@ -288,11 +289,11 @@ impl<S: Source> Lane<'_, S> {
         let looks = source.is_due_to_look();
         drop(source);
         self.send_pending(exchange);
-        // An app that need not wait for its client is not informed in any other way that it has gone.
+        // There is no other signal that the client has disconnected for an app that need not wait for it.
         if looks && self.has_gone(exchange) { Err(ReplyError::Gone) } else { Ok(()) }
     }
 
-    /// Answers with the content of an app's chunks, or with an error if the app has broken a rule.
+    /// Answers with the content of an app's chunks, or with an error if the app broke a rule.
     #[cold]
     fn respond_taken_apart(
         &self,

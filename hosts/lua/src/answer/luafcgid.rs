@@ -76,7 +76,7 @@ impl LuafcgidAnswer {
         start..self.text.len()
     }
 
-    /// Sets the status from a line like "404 Not Found". `false`: it is no status line.
+    /// Sets the status from a line like "404 Not Found". Returns `false` if it is not a status line.
     pub(crate) fn set_status(&mut self, line: &[u8]) -> bool {
         let status = status_of(line);
         if status.is_some() {
@@ -94,7 +94,7 @@ impl LuafcgidAnswer {
         self.fields.push((name, value));
     }
 
-    /// Adds a field; for Status and Content-Type it replaces the value. `false`: the status is invalid.
+    /// Adds a field; for Status and Content-Type it replaces the value. `false` if the status is invalid.
     pub(crate) fn set_field(&mut self, name: &[u8], value: &[u8]) -> bool {
         if name.eq_ignore_ascii_case(b"Status") {
             return self.set_status(value);
@@ -111,7 +111,7 @@ impl LuafcgidAnswer {
         true
     }
 
-    /// Adds fields from lines like `Name: value`. `false`: a line is no field.
+    /// Adds fields from lines like `Name: value`. Returns `false` if a line is not a field.
     pub(crate) fn set_lines(&mut self, text: &[u8]) -> bool {
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
             let Some(colon) = memchr::memchr(b':', line) else { return false };

@@ -17,7 +17,7 @@ pub(crate) struct AnswerRoom {
     pub(crate) field_numbers: Numbers,
     pub(crate) slice_numbers: Numbers,
     pub(crate) head: KeptHead,
-    /// The reason why the value that a handler has returned is no answer.
+    /// The reason why a handler's result is not an answer.
     pub(crate) trouble: Option<Message>,
 }
 

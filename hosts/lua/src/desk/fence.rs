@@ -20,7 +20,7 @@ pub struct Failure {
     pub fault: Fault,
     /// The message of the script or of Lua, mostly with a traceback. Several lines, without a line end after the last.
     pub message: String,
-    /// The status in an error object of the script: `error({404, "gone"})`; `None`: there is none.
+    /// The status in an error object of the script: `error({404, "gone"})`; `None` without one.
     pub status: Option<u16>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Ending {
     Late,
     /// The script called `os.exit`.
     Exited,
-    /// The function failed.
+    /// The function raised an error.
     Failed(Failure),
 }
 
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
         let text = quiet.string(-1).unwrap_or_default();
         let kept = &mut *desk.message.get();
         kept.clear();
-        // Text beyond this length, which nobody reads, is not copied outside of the state's limit.
+        // Longer text, which would not be read anyway, is not copied outside of the state's limit.
         kept.extend_from_slice(&text[..text.len().min(MESSAGE_BYTES)]);
         quiet.cut(1);
         1

@@ -27,7 +27,7 @@ static KEY: u8 = 0;
 pub(crate) struct Desk {
     /// The exchange that is being answered; null between requests.
     exchange: Cell<*const Exchange<'static>>,
-    /// The number of the present request: an object that a script has kept from an earlier request has a smaller number.
+    /// The number of the current request: an object that a script has kept from an earlier request has a smaller number.
     pub(crate) serial: Cell<u64>,
     /// The address of the object that represents the exchange in the script, such as the request table.
     pub(crate) object: Cell<*const c_void>,
@@ -153,7 +153,7 @@ impl Desk {
         unsafe { self.exchange.get().cast::<Exchange<'a>>().as_ref() }
     }
 
-    /// Sets `exchange` as the present one while `work` runs.
+    /// Sets `exchange` as the current one while `work` runs.
     #[inline]
     pub(crate) fn serve<R>(&self, exchange: &Exchange<'_>, work: impl FnOnce() -> R) -> R {
         struct Clear<'a>(&'a Desk);
@@ -173,7 +173,7 @@ impl Desk {
     }
 
     /// Runs `work`, which must call no Lua function and raise no Lua error, but may panic: panics must not cross into Lua.
-    /// `None`: it panicked; the caller must raise any error, and the fence resumes the panic.
+    /// Returns `None` if it panicked; the caller must raise any error, and the fence resumes the panic.
     #[inline]
     pub(crate) fn contain<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(work)) {
@@ -202,8 +202,8 @@ impl Desk {
         unsafe { &mut *self.answer.get() }
     }
 
-    /// Calls `work` with the memory for variables. `None`: code further down the stack is using it and was interrupted by a
-    /// finalizer.
+    /// Calls `work` with the memory for variables. `None` if code further down the stack is using it and was interrupted by
+    /// a finalizer.
     ///
     /// If `work` raises an error, because memory has run out, the memory stays in use until the next request begins.
     pub(crate) fn describe<R>(&self, work: impl FnOnce(&mut Environment) -> R) -> Option<R> {

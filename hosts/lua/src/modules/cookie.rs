@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The cookies of a Cookie field, in order. A part without `=` is no cookie; quotes around a value are removed.
+/// The cookies of a Cookie field, in order. A part without `=` is not a cookie; quotes around a value are removed.
 pub fn parse(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     field.split(|&byte| byte == b';').filter_map(|pair| {
         let at = memchr::memchr(b'=', pair)?;
@@ -15,11 +15,11 @@ pub fn parse(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 /// The attributes of a cookie for the browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// The paths for which it is sent; `None`: the directory of the page that sets it.
+    /// The paths for which it is sent; `None` means the directory of the page that sets it.
     pub path: Option<String>,
-    /// The domain, with its subdomains, to which it is sent; `None`: only the host that sets it.
+    /// The domain, with its subdomains, to which it is sent; `None` means only the host that sets it.
     pub domain: Option<String>,
-    /// Seconds for which the browser keeps it; 0 or less deletes it; `None`: until the browser ends.
+    /// Seconds for which the browser keeps it; 0 or less deletes it; `None` keeps it until the browser ends.
     pub max_age: Option<i64>,
     /// The time of its end, in seconds since 1970.
     pub expires: Option<u64>,

@@ -74,7 +74,7 @@ pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>
     Err(if begun.is_some() { "the last part does not end" } else { "the boundary does not occur" })
 }
 
-/// The meaning of the bytes behind a delimiter.
+/// The meaning of the bytes after a delimiter.
 enum Follows {
     /// A part, which starts after this many bytes.
     Part(usize),

@@ -10,9 +10,9 @@
 //! * A waiting request may be overtaken once, by a lane that takes back the state that it has just given back, which saves a
 //!   thread switch. From then on it has its place in line. So with more threads than states requests are slow, but none
 //!   starves.
-//! * The sweep notices changed files and loads the script anew in a new state; the old states serve until that has succeeded.
-//!   During the load there is one more state than the settings allow. While a script cannot be loaded, its states outlive
-//!   their share of requests, because they cannot be replaced.
+//! * The sweep notices changed files and loads the script again in a new state; the old states serve until that has
+//!   succeeded. During the load there is one more state than the settings allow. While a script cannot be loaded, its states
+//!   outlive their share of requests, because they cannot be replaced.
 //!
 //! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
 
@@ -49,14 +49,14 @@ pub(crate) trait Loader: Sync {
     /// Called when a script that has states could not be loaded into another one. No request fails because of this.
     fn note_failure(&self, script: &Path, failure: &Self::Failure);
 
-    /// Whether no request can lead to the script any more, because its file has gone. Then its states are closed.
+    /// Whether requests can no longer lead to the script, because its file has gone. Then its states are closed.
     fn is_gone(&self, script: &Path) -> bool;
 }
 
 /// The result of a load.
 pub(crate) struct Loaded<S, F> {
     pub(crate) state: Result<S, F>,
-    /// The files that were read: if one of them changes, the script is loaded anew.
+    /// The files that were read: if one of them changes, the script is loaded again.
     pub(crate) dependencies: Vec<PathBuf>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct PoolSettings {
     pub(crate) clones: usize,
     /// The number of looks for an idle state, a millisecond apart, before another one is loaded.
     pub(crate) retries: u32,
-    /// The number of requests after which a state is thrown away; `None`: no limit.
+    /// The number of requests after which a state is thrown away; `None` without a limit.
     pub(crate) requests: Option<u64>,
     /// The time that a request waits for a state.
     pub(crate) patience: Duration,

@@ -69,8 +69,8 @@ impl<L: Loader> Pool<L> {
         if booking.in_room { self.load(booking).map_err(Refusal::LoadFailed) } else { Err(Refusal::Busy) }
     }
 
-    /// Loads another state of a script, which will have this worth. `None`: that is impossible now; the existing states must
-    /// suffice.
+    /// Loads another state of a script, which will have this worth. Returns `None` if that is impossible now; the existing
+    /// states must suffice.
     fn load_clone(&self, mut booking: Booking<'_, L>, worth: f64) -> Option<Entry<L::State>> {
         let script = booking.script;
         booking.in_room = self.room.try_enter(|| self.evict(script, worth));

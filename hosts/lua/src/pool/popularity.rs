@@ -29,7 +29,7 @@ impl Popularity {
         Self { score: 0.0, at: now, requests: 0 }
     }
 
-    /// The present score, given the total number of requests.
+    /// The current score, given the total number of requests.
     pub(super) fn score(&mut self, requests: u64, now: Instant) -> f64 {
         let half_lives = now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
         self.score = self.score * (-half_lives).exp2() + (requests - self.requests) as f64;

@@ -49,7 +49,7 @@ impl Room {
         evict().is_some()
     }
 
-    /// The same, but waits. `false`: there was no room before `deadline`.
+    /// The same, but waits. Returns `false` if there was no room before `deadline`.
     pub(super) fn enter<S>(&self, deadline: Instant, mut evict: impl FnMut() -> Option<S>) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut claims = self.lock();

@@ -37,7 +37,7 @@ pub(super) struct Inner<L: Loader> {
     pub(super) ended: u64,
     /// The last failure, and the number of its load.
     pub(super) failure: Option<(u64, Arc<L::Failure>)>,
-    /// Increased when the script is loaded anew: older states are not used again.
+    /// Increased when the script is loaded again: older states are not used again.
     pub(super) generation: u64,
     pub(super) dependencies: Dependencies,
     popularity: Popularity,
@@ -54,7 +54,7 @@ pub(super) enum Growth {
     NotUntilChanged,
 }
 
-/// Statistics.
+/// Counters of a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     requests: u64,
@@ -77,7 +77,7 @@ pub(super) struct Entry<S> {
 /// Statistics of a script.
 #[derive(Clone, Debug)]
 pub struct ScriptCounters {
-    /// The script.
+    /// The path of the script.
     pub script: PathBuf,
     /// Requests for this script.
     pub requests: u64,
@@ -108,7 +108,7 @@ pub(super) enum Search<L: Loader> {
 /// A request that waits for a state of its script.
 pub(super) struct Waiter<'a, L: Loader> {
     script: &'a Script<L>,
-    /// The number of loads that had ended when the request came.
+    /// The number of loads that had ended when the request arrived.
     since: u64,
     /// Whether it was woken once, and found no state.
     overtaken: bool,

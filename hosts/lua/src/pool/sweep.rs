@@ -9,7 +9,7 @@ use std::time::SystemTime;
 /// The result of a sweep for a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change<F> {
-    /// A file has changed, and the script was loaded anew.
+    /// A file has changed, and the script was loaded again.
     Reloaded,
     /// A file has changed, but the script cannot be loaded.
     Failed(F),
@@ -18,8 +18,8 @@ pub(crate) enum Change<F> {
 }
 
 impl<L: Loader> Pool<L> {
-    /// Looks for changed scripts, loads them anew, and reports the results. The old states go on until a load has succeeded;
-    /// after a failure the script is not tried again until a file changes again.
+    /// Looks for changed scripts, loads them again, and reports the results. The old states remain in use until a load has
+    /// succeeded; after a failure the script is not tried again until a file changes again.
     pub(crate) fn sweep(&self, mut told: impl FnMut(&Path, Change<L::Failure>)) {
         for script in self.known_scripts() {
             let mut dependencies = {
@@ -44,7 +44,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// `None`: a request has just begun to load the script.
+    /// `None` if a request has just begun to load the script.
     fn reload(&self, script: &Script<L>, known: Vec<PathBuf>) -> Option<Change<L::Failure>> {
         let loading = Loading::begin(script)?;
         let loaded_at = SystemTime::now();

@@ -29,7 +29,7 @@ fn file_anywhere(path: &Path) -> Option<Arc<Path>> {
     file.metadata().ok()?.is_file().then(|| file.into())
 }
 
-/// Removes Apache's prefix from a path that came by ProxyPass: `proxy:fcgi://127.0.0.1:9000/srv/app.lua`, or
+/// Removes Apache's prefix from a path of ProxyPass: `proxy:fcgi://127.0.0.1:9000/srv/app.lua`, or
 /// `proxy:unix:/run/lua.sock|fcgi://localhost/srv/app.lua`; a query may follow.
 fn without_proxy(name: &[u8]) -> &[u8] {
     let Some(rest) = name.strip_prefix(b"proxy:") else { return name };

@@ -11,7 +11,7 @@ const LARGEST: f64 = 9_007_199_254_740_992.0;
 /// A `sweep` longer than a year is a typing error.
 const LONGEST_SWEEP: u64 = 365 * 24 * 3600 * 1000;
 
-/// One key.
+/// A key of a configuration file.
 pub(super) struct Key {
     pub name: &'static str,
     default: Default,

@@ -73,7 +73,7 @@ fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Re
     Ok(())
 }
 
-/// `print` writes to the log, because nobody reads a server's standard output.
+/// `print` writes to the log, because a server's standard output is not read.
 unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; values to be dropped are made only when no more errors can be raised.
     unsafe {
@@ -224,7 +224,7 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
 /// Records the coroutine on top of the stack as the running one. The watchdog may read this record after the script has left
 /// that coroutine by an error, so the coroutine is protected from garbage collection until the next one is recorded.
 unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
-    // SAFETY: as for the callers. The desk's address is no other key.
+    // SAFETY: as for the callers. The desk's address is not the key of anything else.
     unsafe {
         ffi::lua_pushvalue(l, -1);
         ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(Desk::of_running(l)).cast());

@@ -75,15 +75,15 @@ impl<'q> Quiet<'q> {
         unsafe { type_name(self.l, index) }
     }
 
-    /// The string at `index`; `None`: it is no string.
+    /// The string at `index`; `None` for another type.
     #[inline]
     pub(crate) fn string(&self, index: c_int) -> Option<&'q [u8]> {
         if self.kind(index) != ffi::LUA_TSTRING {
             return None;
         }
         let mut length = 0;
-        // SAFETY: only a value that is no string would be converted. The stack, or a table in it, keeps the string alive, and
-        // it stays in place while no Lua code runs, that is during 'q.
+        // SAFETY: only a value that is not a string would be converted. The stack, or a table in it, keeps the string alive,
+        // and it stays in place while no Lua code runs, that is during 'q.
         unsafe {
             let start = ffi::lua_tolstring(self.l, index, &raw mut length);
             Some(std::slice::from_raw_parts(start.cast(), length))
@@ -114,7 +114,7 @@ impl<'q> Quiet<'q> {
     /// Removes values down to `height`. Borrowed bytes of them stay valid: nothing is freed while no Lua code runs.
     #[inline]
     pub(crate) fn cut(&self, height: c_int) {
-        // SAFETY: there are no variables to be closed among them.
+        // SAFETY: none of them is a variable to be closed.
         unsafe { ffi::lua_settop(self.l, height) };
     }
 

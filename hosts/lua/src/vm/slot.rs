@@ -34,7 +34,7 @@ const STOP: u8 = 1;
 const WARN: u8 = 2;
 /// A mark: the script has changed its deadline.
 const MOVED: u8 = 4;
-/// A mark: a backtrace of the script is requested. Other threads set it, too.
+/// A mark: a backtrace of the script is requested. Other threads also set it.
 const ASKED: u8 = 8;
 /// The marks for which a hook is armed.
 const FOR_HOOK: u8 = STOP | WARN | ASKED;
@@ -66,8 +66,8 @@ pub(crate) struct Slot {
     thread: AtomicI32,
     /// The run that must be stopped.
     pub(super) doomed: AtomicU64,
-    /// The exceptions of this run: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread write it,
-    /// too.
+    /// The exceptions of this run: [`STOP`], [`WARN`], [`MOVED`], [`ASKED`]. Signal handlers on the lane's thread also write
+    /// it.
     marks: AtomicU8,
     /// With [`ASKED`]: the number of the question.
     question: AtomicU32,
@@ -114,7 +114,7 @@ impl Slot {
         work(unsafe { SLOT.get().as_ref() })
     }
 
-    /// The kernel's id of the thread that has entered the slot; 0: none has.
+    /// The kernel's id of the thread that has entered the slot, or 0.
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(Ordering::Relaxed)
     }
@@ -233,7 +233,7 @@ impl Slot {
         }
     }
 
-    /// Adds a mark to the present run; called in a signal handler on the lane's thread.
+    /// Adds a mark to the current run; called in a signal handler on the lane's thread.
     fn mark(&self, mark: u8) {
         self.marks.fetch_or(mark, Ordering::Relaxed);
         self.arm_hooks();
@@ -244,7 +244,7 @@ impl Slot {
         self.mark(STOP);
     }
 
-    /// Sets another time limit for the script of the present run, from now on; `None`: no limit.
+    /// Sets another time limit for the script of the current run, from now on; `None` removes it.
     pub(crate) fn allow(&self, time: Option<Duration>) {
         let milliseconds = time.map_or(UNLIMITED, |time| u64::try_from(time.as_millis()).unwrap_or(UNLIMITED));
         self.allowed.store(milliseconds, Ordering::Relaxed);
@@ -254,7 +254,7 @@ impl Slot {
         self.catch_up();
     }
 
-    /// The time limit of the present run, where `limit` is that of all scripts.
+    /// The time limit of the current run, where `limit` is that of all scripts.
     pub(super) fn limit(&self, limit: Duration) -> Duration {
         if self.marks.load(Ordering::Acquire) & MOVED == 0 {
             return limit;
@@ -280,7 +280,7 @@ impl Slot {
         work()
     }
 
-    /// Runs `work` without counting it as the script's time: the limit starts anew afterwards.
+    /// Runs `work` without counting it as the script's time: the limit starts again afterwards.
     #[inline]
     pub(crate) fn rest<R>(&self, work: impl FnOnce() -> R) -> R {
         // Also called when the script has ended.
@@ -461,7 +461,7 @@ unsafe fn log_place(l: *mut lua_State, milliseconds: u64) {
         let quiet = stack.quiet();
         let traceback = String::from_utf8_lossy(quiet.string(-1).unwrap_or_default());
         let seconds = Duration::from_millis(milliseconds).as_secs_f64();
-        log::warn!("a script has run for {seconds} s and goes on; {traceback}");
+        log::warn!("a script has run for {seconds} s and is still running; {traceback}");
         drop(traceback);
         quiet.cut(height);
     }

@@ -7,7 +7,7 @@ use mlua::ffi::{self, lua_State};
 use std::fmt::{self, Write};
 use std::os::raw::c_int;
 
-/// The bytes of the string at `index`; a number there is converted to a string in place. `None`: it is neither.
+/// The bytes of the string at `index`; a number there is converted to a string in place. `None` for other types.
 ///
 /// # Safety
 /// `l` is a live state below a fence. Lua owns the bytes: they stay where they are as long as the string is on a stack or in a

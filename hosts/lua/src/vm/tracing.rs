@@ -1,8 +1,9 @@
-//! Backtraces of scripts. A request comes in a signal handler, where Lua must not be accessed.
+//! Backtraces of scripts. A request arrives in a signal handler, where Lua must not be accessed.
 //!
 //! The handler marks the slots of all threads that run a script, and makes each of these threads arm a hook, as for an order
 //! to a script that takes too long. The hook reports the backtrace and is removed. A thread that waits in a system call gets
-//! no signal, because that would end some calls early. It is marked nevertheless, and reports if its script goes on in time.
+//! no signal, because that would end some calls early. It is marked nevertheless, and reports if its script continues in
+//! time.
 
 use super::slot::{DESCRIBE, Describe, for_each_entered};
 use super::watchdog::{alarm, install_handler};

@@ -25,9 +25,9 @@ const LOOKS: u32 = 10;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two looks: a longer one would exceed a long limit by too much.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The first and the longest pause before a script is stopped once more: it may have gone on in another coroutine. The pause
-/// doubles each time. Lua walks through all open calls when a hook is armed, which takes tens of milliseconds in an endless
-/// recursion, and the script, or the C function that it is in, must come to its end between two signals.
+/// The first and the longest pause before a script is stopped once more: it may have continued in another coroutine. The
+/// pause doubles each time. Lua walks through all open calls when a hook is armed, which takes tens of milliseconds in an
+/// endless recursion, and the script, or the C function that it is in, must end between two signals.
 const AGAIN: Duration = Duration::from_millis(20);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
@@ -49,7 +49,7 @@ impl Seen {
         Self { slot, run: 0, since: now, again: now, pause: AGAIN }
     }
 
-    /// Records the present run.
+    /// Records the current run.
     fn see(&mut self, run: u64, now: Instant) {
         if self.run != run {
             (self.run, self.since, self.again, self.pause) = (run, now, now, AGAIN);

@@ -1,4 +1,4 @@
-//! What clients and the log see when a script fails.
+//! The results of a script's failure for clients and in the log.
 
 use crate::harness::{Call, Ended, Site, logged, take_log};
 use oribi_host::Runtime;

@@ -163,14 +163,14 @@ pub struct Call<'a> {
     pub method: &'a str,
     pub target: &'a str,
     pub fields: &'a [(&'a str, &'a str)],
-    /// What a web server in front says; `None`: there is none.
+    /// The parameters of a web server in front; `None` without one.
     pub variables: Option<&'a [(&'a str, &'a str)]>,
     pub content: Option<&'a [u8]>,
     pub in_file: bool,
-    /// What stands behind the content.
+    /// The trailers after the content.
     pub trailers: &'a [(&'a str, &'a str)],
     pub https: bool,
-    /// What the web server wants filtered, if it wants that.
+    /// The data that the web server wants filtered, if any.
     pub data: Option<&'a [u8]>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
         Self { content: Some(content), ..Self::new("POST", "/") }
     }
 
-    /// What a web server sends to have `data` filtered.
+    /// The parameters of a web server for a filter of `data`.
     pub fn filter(content: &'a [u8], data: &'a [u8]) -> Self {
         Self { variables: Some(&[]), data: Some(data), ..Self::post(content) }
     }
@@ -202,15 +202,15 @@ pub enum Ended {
     GivenUp,
 }
 
-/// What a client got.
+/// The answer as a client sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     pub status: u16,
     pub fields: Vec<(String, String)>,
     pub body: String,
-    /// The pieces in which it came; empty if it came as a whole.
+    /// The pieces in which it arrived; empty if it arrived as a whole.
     pub pieces: Vec<String>,
-    /// What came behind them.
+    /// The fields after them.
     pub trailers: Vec<(String, String)>,
     pub ended: Ended,
 }
@@ -221,7 +221,7 @@ impl Response {
     }
 }
 
-/// An outlet that keeps what it is given.
+/// An outlet that keeps its calls.
 #[derive(Default)]
 pub struct Recorder {
     response: RefCell<Response>,
@@ -229,7 +229,7 @@ pub struct Recorder {
     pub patience: Cell<Option<usize>>,
     /// Whether writing fails badly.
     pub panics: Cell<bool>,
-    /// How long each piece takes.
+    /// The time that each piece takes.
     pub slowness: Cell<Duration>,
     /// The deadlines that were asked for.
     pub deadlines: RefCell<Vec<Option<Duration>>>,
@@ -343,7 +343,7 @@ fn prepare_log() {
     }
 }
 
-/// What has been logged by this thread since the last time.
+/// The messages that this thread has logged since the last call.
 pub fn take_log() -> Vec<String> {
     LINES.take()
 }

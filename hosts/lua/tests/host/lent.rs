@@ -1,4 +1,4 @@
-//! Memory of Lua is used only while no Lua code runs: apps that free, at every callback, what they have handed over.
+//! Memory of Lua is used only while no Lua code runs: apps that free, at every callback, the values that they have handed over.
 
 use crate::harness::{Call, Ended, Recorder, Site, take_log};
 
@@ -21,7 +21,7 @@ const COLLECTOR: &str = "
     collectgarbage('setpause', 100) collectgarbage('setstepmul', 1000)
 ";
 
-/// A text that is no constant, so that it is freed when nothing refers to it; `letter` fills it.
+/// A text that is not a constant, so that it is freed when nothing refers to it; `letter` fills it.
 const MAKE: &str = "local function make(letter, size) return (letter):rep(size) .. 'end' end ";
 
 fn site(script: &str) -> Site {
@@ -82,7 +82,7 @@ fn the_head_of_a_body_without_pieces_is_the_one_that_was_returned() {
 
 #[test]
 fn numbers_of_an_answer_start_no_collection() {
-    // The finalizers clear what has been collected of the answer so far.
+    // The finalizers clear the collected part of the answer so far.
     let site = site(
         "return function()
             local fields, body = {}, {}
@@ -129,7 +129,7 @@ fn a_hook_for_returns_frees_nothing_that_is_sent() {
     assert_eq!((response.field("X-Text"), &*response.body), (Some(&*made("a", 5000)), &*(made("b", 5000) + &made("c", 5000))));
 }
 
-/// Finalizers that ask for the same parts of a request while Lua copies what the host lends.
+/// Finalizers that ask for the same parts of a request while Lua copies the memory that the host lends.
 #[test]
 fn a_finalizer_may_ask_for_what_is_being_made() {
     let path = format!("/{}", "%41b".repeat(400));
@@ -194,7 +194,7 @@ fn content_is_read_without_room_outside_of_the_state() {
 
 #[test]
 fn an_iterator_that_answers_again_does_no_harm() {
-    // The function that serves can be had by the debug library.
+    // The debug library can reach the function that serves.
     let script = "local depth = 0
         return function()
             depth = depth + 1

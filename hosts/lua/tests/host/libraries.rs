@@ -1,4 +1,4 @@
-//! What scripts find in Lua's libraries.
+//! Lua's libraries, as scripts see them.
 
 use crate::harness::{Site, logged};
 use oribi_lua::script_path::ScriptSource;

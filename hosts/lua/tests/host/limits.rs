@@ -1,9 +1,9 @@
-//! What a script may use: memory and time.
+//! The limits of a script: memory and time.
 
 use crate::harness::{Call, Ended, Recorder, Site, logged};
 use std::time::Duration;
 
-/// Each of these never ends by itself, and tries not to be ended.
+/// Each of these runs for ever, and resists its end.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "local x = 0 while true do x = x + 1 end",
@@ -35,7 +35,7 @@ fn a_script_that_never_ends_is_ended_and_the_next_request_answered() {
     }
 }
 
-/// Where hooks are each coroutine's own, the watchdog must not come upon one that has been collected.
+/// Where hooks are each coroutine's own, the watchdog must not access one that has been collected.
 #[test]
 fn a_coroutine_that_was_left_by_an_error_does_no_harm() {
     let script = "return function()

@@ -1,4 +1,5 @@
-//! Orders of the server to a script that takes too long. They come in a signal handler on the lane's thread, as from the server.
+//! Orders of the server to a script that takes too long. They arrive in a signal handler on the lane's thread, as from the
+//! server.
 #![allow(unsafe_code)]
 
 use crate::harness::{Call, Ended, Recorder, Site, logged};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_millis(1500);
 
-/// What the signal's handler passes on, and to whom.
+/// The order for the signal's handler, and its target.
 struct Orders {
     interruption: Arc<dyn Interruption>,
     order: Order,
@@ -22,7 +23,7 @@ thread_local! {
 }
 
 extern "C" fn pass_on(_signal: libc::c_int) {
-    // SAFETY: set by `while_ordered`, which keeps what it leads to.
+    // SAFETY: set by `while_ordered`, which keeps its target.
     if let Some(orders) = unsafe { ORDERS.get().as_ref() } {
         orders.interruption.interrupt(ExchangeId(1), orders.order, LIMIT);
     }
@@ -35,7 +36,7 @@ fn while_ordered<T>(site: &Site, order: Order, enough: usize, work: impl FnOnce(
     while_ordered_after(site, order, enough, pause, || (), work)
 }
 
-/// The same, with what is done before each order and after it.
+/// The same, with actions before each order and after it.
 fn while_ordered_after<T>(
     site: &Site,
     order: Order,
@@ -71,7 +72,7 @@ fn while_ordered_after<T>(
     result
 }
 
-/// A file by which a script says how far it has come.
+/// A file in which a script records its progress.
 struct Mark {
     folder: tempfile::TempDir,
 }
@@ -120,7 +121,7 @@ fn a_script_that_is_interrupted_is_answered_with_504_and_its_state_thrown_away()
     }
 }
 
-/// A single order is enough, also for a script that goes on in a coroutine that no hook was armed for.
+/// A single order is enough, also for a script that continues in a coroutine without a hook.
 #[test]
 fn one_order_ends_a_script_in_whichever_coroutine_it_goes_on() {
     let mark = Mark::default();
@@ -158,7 +159,7 @@ fn a_warning_logs_a_traceback_and_the_script_goes_on() {
     assert_eq!(answer, "1");
     let lines = crate::harness::take_log();
     let [line] = &*lines else { panic!("one warning: {lines:?}") };
-    for part in ["a script has run for 1.5 s and goes on; stack traceback:", "app.lua:"] {
+    for part in ["a script has run for 1.5 s and is still running; stack traceback:", "app.lua:"] {
         assert!(line.contains(part), "{line}");
     }
     assert_eq!(site.text_of(&Call::new("GET", "/?ok")), "2", "the same state");

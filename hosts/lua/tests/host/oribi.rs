@@ -3,7 +3,7 @@
 use crate::harness::{Call, Ended, Recorder, Site, logged, take_log};
 use oribi_lua::script_path::ScriptSource;
 
-/// What an expression of `request` is, as Lua writes it.
+/// The value of an expression of `request`, as Lua writes it.
 fn seen(expression: &str, call: &Call<'_>) -> String {
     let script = format!("return function(request) return 200, nil, tostring({expression}) end");
     Site::new(&script).text_of(call)
@@ -317,7 +317,7 @@ fn an_iterator_ends_with_trailers() {
         sorted.sort();
         assert_eq!(sorted, ["Grpc-Status: 0", "X-Sum: a", "X-Sum: b"]);
     }
-    // Nothing behind the content, and what a read that failed returns, which is no table.
+    // Content without trailers, and the result of a failed read, which is not a table.
     for behind in ["{}", "'Input/output error', 5", "nil"] {
         let script = format!(
             "return function()
@@ -328,7 +328,7 @@ fn an_iterator_ends_with_trailers() {
         let response = Site::new(&script).get("/");
         assert_eq!((&*response.body, response.trailers.len(), response.ended), ("x", 0, Ended::Whole), "{behind}");
     }
-    // What are no trailers.
+    // Values that are not trailers.
     let script = "return function()
         local i = 0
         return 200, {}, function() i = i + 1 if i == 1 then return 'x' end return nil, { X = print } end

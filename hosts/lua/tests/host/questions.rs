@@ -1,5 +1,5 @@
-//! Questions where a script is. They come in a signal handler on the lane's thread, as from the server, and as fast as they can. What
-//! is told then is tried with the whole server.
+//! Questions for a script's position. They arrive in a signal handler on the lane's thread, as from the server, and as fast as
+//! possible. The answers are tested with the whole server.
 #![allow(unsafe_code)]
 
 use crate::harness::{Call, Recorder, Site, logged};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the signal's handler asks, and what it orders besides.
+/// The question for the signal's handler, and an additional order.
 struct Questions {
     tracing: Arc<dyn Tracing>,
     interruption: Arc<dyn Interruption>,
@@ -23,7 +23,7 @@ thread_local! {
 }
 
 extern "C" fn ask(_signal: libc::c_int) {
-    // SAFETY: set by `while_asked`, which keeps what it leads to.
+    // SAFETY: set by `while_asked`, which keeps its target.
     let Some(questions) = (unsafe { QUESTIONS.get().as_ref() }) else { return };
     let number = questions.asked.fetch_add(1, Ordering::Relaxed);
     questions.tracing.trace(number);
@@ -33,8 +33,8 @@ extern "C" fn ask(_signal: libc::c_int) {
     }
 }
 
-/// Runs `work`, and asks the calling thread again and again meanwhile, `most` times; each time it is given `order` besides. Returns how
-/// often it was asked, too.
+/// Runs `work`, and asks the calling thread again and again meanwhile, `most` times; each time it also gets `order`. Also
+/// returns how often it was asked.
 fn while_asked<T>(site: &Site, order: Option<Order>, most: usize, work: impl FnOnce() -> T) -> (T, u32) {
     let tracing = site.runtime.tracing().expect("scripts tell where they are");
     let questions = Questions { tracing, interruption: site.interruption(), order, asked: AtomicU32::new(0) };
@@ -47,7 +47,7 @@ fn while_asked<T>(site: &Site, order: Option<Order>, most: usize, work: impl FnO
     let result = thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..most {
-                // The script goes on a little between two questions.
+                // The script continues a little between two questions.
                 thread::sleep(Duration::from_micros(50));
                 if done.load(Ordering::Acquire) {
                     return;
@@ -69,13 +69,13 @@ fn site(script: &str) -> Site {
     Site::with(script, |settings| settings.time_limit = None)
 }
 
-/// What a script does and counts, hooks of its own included, is the same whether it is asked or not.
+/// A script's actions and counts, those of its own hooks included, are the same with and without questions.
 #[test]
 fn a_script_does_not_notice_that_it_is_asked() {
     let scripts = [
         // A loop, which LuaJIT compiles.
         "local sum = 0 for i = 1, 5e6 do sum = sum + i % 7 end return sum",
-        // Coroutines, which end, fail and go on.
+        // Coroutines, which end, fail and continue.
         "local sum = 0
          for i = 1, 2e4 do
              local step = coroutine.wrap(function(a) for k = 1, 3 do a = a + coroutine.yield(a) end return a end)
@@ -111,7 +111,7 @@ fn a_script_does_not_notice_that_it_is_asked() {
         "local steps = 0 debug.sethook(function() steps = steps + 1 end, '', 1)
          local sum = 0 for i = 1, 1e5 do sum = sum + i end
          debug.sethook() return sum .. ' ' .. (steps > 1e5 and steps < 2e6 and 'all' or steps)",
-        // Hooks that come and go.
+        // Hooks that are set and removed.
         "local lines, all = 0, 0
          for round = 1, 3e4 do
              debug.sethook(function() lines = lines + 1 end, 'l')
@@ -121,7 +121,7 @@ fn a_script_does_not_notice_that_it_is_asked() {
              all = all + a + b
          end
          return all .. ' ' .. lines .. tostring(debug.gethook())",
-        // Hooks of a coroutine, which is no other's in some Luas.
+        // Hooks of a coroutine, which does not share them with others in some Luas.
         "local lines = 0
          local co = coroutine.create(function()
              debug.sethook(function() lines = lines + 1 end, 'l')
@@ -150,7 +150,7 @@ fn a_script_does_not_notice_that_it_is_asked() {
     }
 }
 
-/// An order is obeyed, whichever questions come with it.
+/// An order is obeyed, with any questions beside it.
 #[test]
 fn an_order_that_comes_with_a_question_is_not_lost() {
     let endless = [
@@ -165,7 +165,7 @@ fn an_order_that_comes_with_a_question_is_not_lost() {
             "return function(request) if request.query == 'ok' then return tostring(debug.gethook()) end {body} end"
         ));
         for _ in 0..20 {
-            // A single order, with questions before and behind it, and then questions alone.
+            // A single order, with questions before and after it, and then questions alone.
             let outlet = Recorder::default();
             let answer = || site.answer_to(&Call::new("GET", "/"), &outlet);
             while_asked(&site, Some(Order::Interrupt), usize::MAX, answer);
@@ -176,7 +176,7 @@ fn an_order_that_comes_with_a_question_is_not_lost() {
     }
 }
 
-/// A warning keeps a hook of the script, too.
+/// A warning also keeps a hook of the script.
 #[test]
 fn a_warning_leaves_the_hooks_of_the_script() {
     let site = site(

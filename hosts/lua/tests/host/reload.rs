@@ -5,7 +5,7 @@ use oribi_lua::LuaSettings;
 use oribi_lua::script_path::ScriptSource;
 use std::time::Duration;
 
-/// Sweeps happen only when a test says so.
+/// Sweeps happen only when a test starts them.
 fn still(settings: &mut LuaSettings) {
     settings.sweep = Duration::ZERO;
 }
@@ -17,7 +17,7 @@ fn a_changed_script_is_noticed_within_the_second() {
     std::fs::write(site.path("app.lua"), "return function() return 'two' end").expect("written");
     site.runtime.sweep();
     assert_eq!(site.text(), "two");
-    assert!(logged("loaded anew"));
+    assert!(logged("is reloaded"));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_change_that_cannot_be_loaded_leaves_the_last_good_state_serving() {
     assert_eq!(site.text(), "good");
     std::fs::write(site.path("app.lua"), "return function( end").expect("written");
     site.runtime.sweep();
-    assert!(logged("cannot be loaded, so what was loaded before goes on: Syntax Error"));
+    assert!(logged("cannot be loaded, so the old version stays in use: Syntax Error"));
     assert_eq!(site.text(), "good");
     site.runtime.sweep();
     assert!(take_log().is_empty());

@@ -1,4 +1,4 @@
-//! How the host recognizes the style of an app.
+//! The style of an app, as the host detects it.
 
 use crate::harness::{Site, logged};
 use oribi_lua::script_path::ScriptSource;

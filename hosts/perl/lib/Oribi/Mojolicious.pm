@@ -7,8 +7,8 @@ our $VERSION = '0.001000';
 my $UNTIL = 'the event loop of Mojolicious does not run under PSGI, so timers, promises and render_later come to nothing: '
     . 'respond before the action returns, or run the app by hypnotoad or prefork';
 
-# What is wrong with the body of a response of Mojo::Server::PSGI; undef: nothing. `empty`: it has said again and again that its content
-# comes later.
+# The error in the body of a response of Mojo::Server::PSGI, or undef. `empty`: it has returned empty lines again and again, as
+# if its content arrived later.
 sub complaint {
     my ($arguments) = @_;
     my ($body, $empty) = @{$arguments};
@@ -24,11 +24,11 @@ __END__
 
 =head1 NAME
 
-Oribi::Mojolicious - says what a Mojolicious app misses under PSGI
+Oribi::Mojolicious - reports features that a Mojolicious app lacks under PSGI
 
 =head1 DESCRIPTION
 
-An app that answers later (C<render_later>) needs the event loop of Mojolicious, which L<Mojo::Server::PSGI> does not run. It would be
-answered with an empty 404. Oribi logs what is missing, and the client gets a 500.
+An app that answers later (C<render_later>) needs the event loop of Mojolicious, which L<Mojo::Server::PSGI> does not run. It
+would be answered with an empty 404. Oribi logs the missing feature, and the client gets a 500.
 
 =cut

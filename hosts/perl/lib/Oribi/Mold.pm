@@ -22,7 +22,7 @@ sub main {
         print {*STDERR} "cannot load $file: $error\n";
         return 1 if $check || !_shows_errors(@settings);
         $app = _error_page("cannot load $file: $error");
-        # It answers 500 to this, too.
+        # Also answers this with 500.
         push @settings, 'boot-request=off';
     }
     return 0 if $check;
@@ -48,13 +48,13 @@ sub _with_traces {
     return $wrapped || $app;
 }
 
-# Whether the browser of a developer, who will change the file again, is to see why the app cannot be loaded.
+# Whether a developer's browser, which will reload after a change of the file, is to see why the app cannot be loaded.
 sub _shows_errors {
     my @settings = @_;
     return $ENV{PLACK_ENV} eq 'development' && grep { $_ eq 'reload=on' } @settings;
 }
 
-# An app that says why the other one cannot be loaded.
+# An app that reports why the other one cannot be loaded.
 sub _error_page {
     my ($error) = @_;
     my %escaped = (q{&} => '&amp;', q{<} => '&lt;', q{>} => '&gt;', q{"} => '&quot;', q{'} => '&#39;');
@@ -97,7 +97,7 @@ __END__
 
 =head1 NAME
 
-Oribi::Mold - what the oribi command runs
+Oribi::Mold - the program that the oribi command runs
 
 =head1 SYNOPSIS
 

@@ -13,7 +13,7 @@ my %IGNORED = map { $_ => 1 } qw(
     preload_app
 );
 
-# Options are a hash, but listeners must keep the order of the command line, and a shorthand comes before what it sets.
+# Options are a hash, but listeners must keep the order of the command line, and a shorthand precedes the options that it sets.
 my @FIRST = qw(timeout read_timeout);
 
 # No options yet. `origin` names, in messages, the source of the options that follow.
@@ -156,6 +156,6 @@ Oribi::Options - from the options of plackup to the settings of the server
 
 =head1 DESCRIPTION
 
-What is common to L<Plack::Handler::Oribi> and the C<oribi> command. Options are described in L<Plack::Handler::Oribi>.
+The common part of L<Plack::Handler::Oribi> and the C<oribi> command. Options are described in L<Plack::Handler::Oribi>.
 
 =cut

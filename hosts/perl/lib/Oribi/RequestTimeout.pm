@@ -25,8 +25,8 @@ sub message {
     return "oribi: the request took longer than $self->{seconds} s at $self->{file} line $self->{line}.\n";
 }
 
-# Where the app is, and how it came there; without the arguments of the calls, which may be secrets. The calls outside of the app
-# begin where the server is called.
+# The position of the app, with its calls; without the arguments of the calls, which may be secrets. The calls outside of the
+# app begin where the server is called.
 sub backtrace {
     my (undef, $outer_file, $outer_line) = @_;
     my @calls;
@@ -35,7 +35,7 @@ sub backtrace {
         push @calls, $is_app ? $name : "$name at $file line $line";
         last if $is_app;
     }
-    # First stands this function, called where the app is, and then the eval around it.
+    # The first frames are this function, called at the app's position, and the eval around it.
     my ($place) = $calls[0] =~ /\A\S+( at .*)\z/s;
     splice @calls, 0, 2;
     return join ', in ', $place, @calls;
@@ -70,7 +70,7 @@ The deadline that was exceeded.
 
 =head2 file, line
 
-Where the app was.
+The position of the app.
 
 =head2 message
 

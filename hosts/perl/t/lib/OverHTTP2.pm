@@ -1,6 +1,7 @@
 package OverHTTP2;
 
-# What ORIBI_TEST_HTTP2=on means for the tests: a proxy carries their requests, so that those are left out whose subject is HTTP/1 itself.
+# Tests with ORIBI_TEST_HTTP2=on: a proxy forwards their requests, and tests whose subject is HTTP/1 itself are left
+# out.
 
 use strict;
 use warnings;
@@ -23,7 +24,7 @@ my %OF_PLACK = (
 
 sub is_on { return ($ENV{ORIBI_TEST_HTTP2} || 'off') eq 'on' }
 
-# What nghttpx is told besides where it listens and whom it speaks with: it leaves everything as it is.
+# Options of nghttpx besides its address and its backend, so that it changes nothing in requests.
 sub options {
     return (
         qw(--workers=1 --no-via --no-server-rewrite --no-location-rewrite --no-add-x-forwarded-proto --log-level=ERROR),
@@ -31,13 +32,13 @@ sub options {
     );
 }
 
-# Whether one of Plack's tests is for the present protocol.
+# Whether one of Plack's tests applies to the current protocol.
 sub has_test {
     my ($name) = @_;
     return !is_on() || !$OF_PLACK{$name};
 }
 
-# A test of what a response that is cut has begun with. With HTTP/2 nobody knows how much of it comes before the word that it is cut.
+# A test of the first bytes of a response that is cut. With HTTP/2 an unknown number of them arrives before the reset.
 sub is_cut {
     my ($got, $expected, $name) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -54,7 +55,7 @@ sub _is_about_http1 {
 if (is_on()) {
     my $subtest = \&Test::More::subtest;
     no warnings qw(once redefine);
-    # For those who import it later, and for the script that has imported it.
+    # For packages that import it later, and for the script that has imported it.
     *Test::More::subtest = *main::subtest = sub {
         my ($name) = @_;
         return _is_about_http1($name) ? 1 : $subtest->(@_);

@@ -1,8 +1,8 @@
 package TestServer;
 
 # Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it. With ORIBI_TEST_TLS=on this goes
-# through TLS, by IO::Socket::SSL. With ORIBI_TEST_HTTP2=on tests speak HTTP/1 with a proxy, nghttpx, and this speaks HTTP/2 with the
-# server, over TLS or not; what is about HTTP/1 itself is left out then (OverHTTP2).
+# through TLS, by IO::Socket::SSL. With ORIBI_TEST_HTTP2=on tests speak HTTP/1 with a proxy, nghttpx, and this speaks HTTP/2
+# with the server, over TLS or not; tests of HTTP/1 itself are then left out (OverHTTP2).
 
 use strict;
 use warnings;

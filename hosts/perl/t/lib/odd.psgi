@@ -1,8 +1,8 @@
-# Apps that free, change, tie, raise, fork and exit wherever the server calls them, or reads what they returned. Each is reached by its
-# name: GET /NAME. `/probe` tells what a request finds in its environment; whatever ran before must not show there.
+# Apps that free, change, tie, raise, fork and exit wherever the server calls them, or reads what they returned. Each is reached
+# by its name: GET /NAME. `/probe` shows the environment of a request, in which no earlier request may have left a trace.
 #
-# `do` of this file gives the app. Under the address sanitizer or valgrind, request the names in @Odd::EXPECTED, each with the status
-# (0: the connection ends without an answer) and the body that are to come back, and /probe after each.
+# `do` of this file gives the app. Under the address sanitizer or valgrind, request the names in @Odd::EXPECTED, each with the
+# status (0 if the connection ends without an answer) and the body of the response, and /probe after each.
 
 package Odd;
 use strict;
@@ -11,7 +11,7 @@ use Scalar::Util ();
 
 our (%APPS, @EXPECTED);
 
-# What memory that was freed too early is likely to be filled with.
+# A likely content of memory that was freed too early.
 my $secret = 'SECRET ' x 715;
 my @hoard;
 sub fill_memory { @hoard = map { my $copy = "$secret$_"; $copy } 1 .. 200; return }
@@ -66,7 +66,7 @@ package Odd::Handle {
 
 package Odd;
 
-# A piece of 5000 bytes that nobody else refers to.
+# A piece of 5000 bytes without another reference.
 sub piece { my ($letter) = @_; return join q{}, map {$letter} 1 .. 5000 }
 
 sub odd {
@@ -272,7 +272,7 @@ for my $change (
     odd "socket_$how" => 200, 'ok' => sub { my ($env) = @_; $code->($env->{'psgix.io'}); return [ 200, [], ['ok'] ] };
 }
 
-# An app that closes the socket ends the connection, unless that carries other requests, too.
+# An app that closes the socket ends the connection, unless that also carries other requests.
 my @of_closed = ($ENV{ORIBI_TEST_HTTP2} || 'off') eq 'on' ? (200, 'ok') : (0, q{});
 odd socket_closed => @of_closed => sub { my ($env) = @_; close $env->{'psgix.io'}; return [ 200, [], ['ok'] ] };
 

@@ -67,7 +67,8 @@ static bool is_taken(Call *call) {
 
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
 
-/* Sends the file named by to_path. False: it is no readable regular file, or its size is 0, like that of files in /proc. */
+/* Sends the file named by to_path. False if the file is not regular or cannot be read, or if its size is 0, like that of
+ * files in /proc. */
 static bool send_file(Call *call, VALUE path) {
     Head *head = &call->head;
     struct stat facts;

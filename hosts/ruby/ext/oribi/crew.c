@@ -7,7 +7,7 @@
 #include "crew.h"
 #include "ruby_host.h"
 
-static oribi_crew *crew; /* NULL: this process has no crew */
+static oribi_crew *crew; /* NULL in a process without a crew */
 static unsigned forks;   /* the value of fork_count in the process that has it */
 
 static _Thread_local bool killed;
@@ -94,14 +94,14 @@ static int start_thread(void *data, oribi_crew *shared) {
     return state == 0;
 }
 
-/* Lets Ruby handle interrupts while no request is being answered. False: the thread must end. */
+/* Lets Ruby handle interrupts while no request is being answered. False if the thread must end. */
 static bool obey(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
     if (killed)
         return false;
     rb_protect(interruptible, Qnil, &state);
-    /* A trap has forked, and its child has come back, too. */
+    /* A trap has forked, and its child has also returned. */
     if (process_is_stray())
         state ? process_end_as_program(state) : process_end_stray(0);
     if (!state)

@@ -18,8 +18,8 @@ oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *d
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void crew_thread_was_killed(void);
 
-/* Handles Ruby's pending work for the calling thread, where no request is being answered. False: the thread was killed, and
- * ends after its turn. */
+/* Handles Ruby's pending work for the calling thread, where no request is being answered. False if the thread was killed,
+ * and ends after its turn. */
 bool crew_take_interrupts(void);
 
 /* For the table of functions: oribi_host.fork. */

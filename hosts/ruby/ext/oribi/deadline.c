@@ -124,7 +124,7 @@ static Context *next_with_order(void) {
 static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
     tracing_see_to();
-    /* Starts anew each time, because other threads may come and go meanwhile. */
+    /* Starts again each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;
         see_to(context);

@@ -4,9 +4,9 @@
 /* The elements of a record. */
 enum { RECORD_ENVIRONMENT, RECORD_STATUS, RECORD_HEADERS, RECORD_ERROR, RECORD_FINISHED, RECORD_AFTER_REPLY, RECORD_SIZE };
 
-/* Work between requests belongs to the process, whichever thread has answered them. */
+/* Work between requests belongs to the process, not to a thread. */
 static struct {
-    unsigned every;            /* requests between two collections of garbage; 0: none */
+    unsigned every;            /* requests between two collections of garbage; 0 without collections */
     unsigned until_collection; /* requests until the next one */
     bool has_hooks;            /* there are out_of_band hooks */
     bool collect;              /* garbage is to be collected */
@@ -100,7 +100,7 @@ void deferred_run_record(Context *context, VALUE record) {
 
 /* ---- Between requests --------------------------------------------------------------------------------------------------- */
 
-/* Whether no request waits for this worker, so that work between requests delays nobody. */
+/* Whether no request waits for this worker, so that work between requests delays no client. */
 static bool nobody_waits(const Context *context) {
     return oribi_waiting(context->lane) == 0;
 }

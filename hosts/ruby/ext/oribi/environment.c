@@ -147,7 +147,7 @@ enum {
 /* The values of a request. They are made before the environment, which is then filled in one step. */
 typedef struct {
     VALUE of_variables[ENVIRONMENT_VARIABLES];
-    VALUE own[OWN_KEYS]; /* Qundef: not there */
+    VALUE own[OWN_KEYS]; /* Qundef without the variable */
 } Values;
 
 static void make_fixed_values(Values *values, Call *call) {
@@ -265,7 +265,7 @@ static void set_own_keys(VALUE template, const VALUE *own) {
             rb_hash_aset(template, *own_key(i), Qnil);
 }
 
-/* Makes a shape of a request. False: the request does not allow it. */
+/* Makes a shape of a request. False if the request does not allow it. */
 static bool shape_make(Context *context, Shape *shape, const Call *call, const Values *values) {
     const oribi_request *request = call->request;
     VALUE template = rb_hash_new(), names = rb_ary_new();
@@ -319,8 +319,7 @@ static const Shape *shape_of(Call *call, const Values *values) {
     }
     if (call->request->variable_count > ENVIRONMENT_VARIABLES || !tables_are_known)
         return NULL;
-    /* A new shape costs as much as several environments: when there is no room, only one request in so many may replace a
-     * shape. */
+    /* A new shape costs as much as several environments: without room, only one request in so many may replace a shape. */
     if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
         return NULL;
     shape = &context->shapes[context->next_shape];
@@ -383,7 +382,7 @@ static void add_trailers(Call *call) {
     rb_hash_aset(call->environment, key_trailers, trailers);
 }
 
-/* The connection carries other requests, too: its socket cannot be hijacked. */
+/* The connection also carries other requests: its socket cannot be hijacked. */
 static void adapt_to_shared_connection(VALUE environment) {
     rb_hash_aset(environment, key_is_hijack, Qfalse);
     rb_hash_delete(environment, key_hijack);

@@ -204,7 +204,7 @@ void failure_answer(Call *call, int state) {
         /* The handler's response has a body of its own. */
         call_close_body(call);
         failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
-        /* If the handler's response has begun, it cannot be replaced any more. */
+        /* If the handler's response has begun, it can no longer be replaced. */
         if (call->state == CALL_STARTED)
             oribi_abandon(call->lane, call->exchange);
         if (call->state != CALL_OPEN)

@@ -60,7 +60,7 @@ static bool add_field(Head *head, VALUE name, VALUE value, size_t from, size_t s
     return true;
 }
 
-/* One field for each line: in Rack 2 "\n" separates values. An empty line is no value. */
+/* One field for each line: in Rack 2 "\n" separates values. An empty line is not a value. */
 static bool add_lines(Head *head, VALUE name, VALUE value) {
     size_t from = 0;
     while (from < (size_t)RSTRING_LEN(value)) {

@@ -249,7 +249,7 @@ static void reset_protected(VALUE io) {
 
 static VALUE give_up_unaccepted(VALUE argument) {
     const Handover *handover = (const Handover *)argument;
-    /* In a child of the app the socket is its parent's, too. */
+    /* A child of the app shares the socket with its parent. */
     if (!handover->accepted && !process_is_stray())
         reset_protected(handover->io);
     return Qnil;

@@ -17,7 +17,7 @@
 #define LEAST_WEIGHT (512 << 10)
 
 typedef struct {
-    const char *memory; /* the server's; NULL: the content is in `string`, or in `file` */
+    const char *memory; /* the server's; NULL if the content is in `string` or in `file` */
     VALUE string;       /* the whole content, or Qfalse */
     int file;           /* -1: none */
     bool closed;
@@ -266,7 +266,7 @@ static uint64_t line_size(Input *input, const char *separator, size_t separator_
 
 /* The parameters of a line. */
 typedef struct {
-    VALUE separator; /* nil: there is none */
+    VALUE separator; /* nil without a separator */
     uint64_t most;
     bool chomp;
 } Lines;
@@ -430,7 +430,7 @@ static VALUE input_each_char(VALUE self) {
 
 /* ---- Positions ----------------------------------------------------------------------------------------------------------- */
 
-/* Nothing can be read behind the end, so that is the last position. */
+/* Nothing can be read after the end, so the end is the last position. */
 static void move(Input *input, uint64_t start, int64_t offset) {
     if (offset < 0 && (uint64_t)-offset > start)
         rb_syserr_fail(EINVAL, "a position before the content");

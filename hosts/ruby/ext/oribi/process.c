@@ -61,7 +61,7 @@ static void flush_output(void) {
 
 void process_before_fork(void *data, uint32_t worker) {
     run_hooks("before_fork", worker);
-    /* Otherwise the child would write buffered output, too. */
+    /* Otherwise the child would also write buffered output. */
     flush_output();
 }
 

@@ -51,7 +51,7 @@ typedef struct {
     bool development;
     bool early_hints;
     bool multithread;
-    /* Garbage collection between requests; `collect_every` 0: none. */
+    /* Garbage collection between requests; `collect_every` 0 turns it off. */
     unsigned collect_every, collect_from;
     bool gctools;
 } Server;
@@ -72,7 +72,7 @@ static inline bool rack_is(int major, int minor) {
 
 /* A list of variables of requests, and the template for it. */
 typedef struct {
-    size_t count; /* of variables; 0: no shape */
+    size_t count; /* of variables; 0 without a shape */
     bool has_input;
     VALUE template; /* a Hash with the variables in front, followed by the request's other entries */
     VALUE names;    /* an Array of the variables' names */
@@ -171,7 +171,7 @@ bool process_is_stray(void);
  * its at_exit handlers. */
 void process_end_as_program(int state) __attribute__((noreturn));
 
-/* Returns the lane at which to answer the call. The app's code may fork anywhere and return in the child, too; the child ends
+/* Returns the lane at which to answer the call. The app's code may fork anywhere and also return in the child; the child ends
  * here. */
 static inline oribi_lane *call_lane(const Call *call) {
     if (RB_UNLIKELY(call->context->forks != fork_count))
@@ -235,13 +235,13 @@ void hijack_respond(Call *call, VALUE callable);
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
 void head_prepare(Head *head);
-/* Reads a Hash of a few strings, without calling Ruby code and without allocating. False: it is not such a Hash; copy it. */
+/* Reads a Hash of a few strings, without calling Ruby code and without allocating. False if it is not such a Hash; copy it. */
 bool head_point(Head *head, VALUE headers);
-/* Reads any headers, anew. */
+/* Reads any headers again. */
 void head_copy(Head *head, VALUE headers);
 /* Reads the app's Content-Length, if there is one. */
 bool head_find_length(Head *head);
-/* Reads the result of the body's trailers method, anew. False: it has no such method, or there are no trailers. */
+/* Reads the result of the body's trailers method again. False if there is no such method, or if there are no trailers. */
 bool head_of_trailers(Head *head, VALUE body);
 bool head_has(const Head *head, const char *name);
 bool field_is(const oribi_field *field, const char *name);
@@ -256,7 +256,7 @@ void head_culprit(const Head *head, char *text, size_t room);
 void response_send(Call *call);
 /* The app has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
-/* Handles the server's result of a send. False: stop producing. Raises if the response is invalid. */
+/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
 bool response_accepted(Call *call, oribi_result result);
 /* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
 VALUE response_describe(VALUE value);

@@ -149,7 +149,7 @@ static VALUE stream_append(VALUE self, VALUE piece) {
     return self;
 }
 
-/* Sends a head whose content has not come yet. */
+/* Sends a head whose content has not arrived yet. */
 static VALUE stream_flush(VALUE self) {
     Stream *stream = open_stream(self);
     note_use(stream);
@@ -180,7 +180,7 @@ static oribi_result finish(Stream *stream) {
     const VALUE body = stream->source;
     oribi_result result = ORIBI_OK;
     Head trailers = {.field_count = 0};
-    /* Its code may close the stream, too. */
+    /* Its code may also close the stream. */
     stream->source = Qfalse;
     if (!body || !head_of_trailers(&trailers, body)) {
         if (stream->state == STREAM_OPEN)
@@ -298,8 +298,8 @@ void stream_send(Call *call) {
             call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber goes on, or nothing refers to the stream. The body is closed now, on the thread of its request,
-     * which has the state of middleware for this request, such as locks and thread locals. */
+    /* Another thread or fiber continues, or nothing refers to the stream. The body is closed now, on the thread of its
+     * request, which has the state of middleware for this request, such as locks and thread locals. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
     stream->kept = true;
     call->state = CALL_KEPT;

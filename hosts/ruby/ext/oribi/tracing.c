@@ -1,6 +1,6 @@
 /* tracing.c - backtraces of apps.
  *
- * A request for backtraces comes in a signal handler, where Ruby must not be called. The first Ruby thread that reaches a
+ * A request for backtraces arrives in a signal handler, where Ruby must not be called. The first Ruby thread that reaches a
  * safe moment reports for all of them: the main thread, in the trap of deadline.c, which Ruby runs even while that thread
  * waits; or, since Ruby 3.3, a thread that runs Ruby code, in a job that Ruby was asked to run soon. Before 3.3 a signal
  * handler cannot register such a job safely, so the main thread must wait for its turn. Afterwards Ruby resumes its wait.
@@ -8,7 +8,7 @@
 #include "ruby_host.h"
 #include <ruby/debug.h>
 
-/* The question of the requested backtraces; 0: none. */
+/* The question of the requested backtraces; 0 without one. */
 static _Atomic uint32_t asked;
 
 /* The most frames: as many as the server keeps. */
@@ -56,7 +56,7 @@ static VALUE lines_of_other(VALUE thread, size_t *more) {
 }
 #endif
 
-/* Reports for a thread. False: it answers no request. */
+/* Reports for a thread. False if it answers no request. */
 static bool tell(const Context *context, uint32_t question) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
     VALUE lines, line;

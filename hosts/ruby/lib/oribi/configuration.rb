@@ -68,7 +68,7 @@ module Oribi
       own || Setting.find(spelling)&.name
     end
 
-    # The value of an option that concerns Ruby; nil: it was not set.
+    # The value of an option that concerns Ruby; nil if it was not set.
     def [](name)
       winners(name).last&.value
     end
@@ -163,7 +163,7 @@ module Oribi
       @said.any? { |said| said.name == name && said.origin.kind == :file }
     end
 
-    # The server reports unknown names and invalid values; only after the former can we go on.
+    # The server reports unknown names and invalid values; only unknown names let the start continue.
     def pass(settings, said)
       unknown = settings.set(said.spelling, text_of(said), persona.words(said.origin))
       return if unknown.nil? || @warned[said.spelling]

@@ -5,7 +5,7 @@ require "oribi"
 module Oribi
   # The common part of this server's Rack handlers: `run` and `valid_options`, as rackup calls them.
   module Handler
-    # Serves until told to stop. If that fails, exits with an error, which rackup itself would not do.
+    # Serves until it gets the order to stop. If that fails, exits with an error, which rackup itself would not do.
     def run(app, **options)
       configuration = Options.new(options, persona: persona).configuration
       keep_pid_file(options[:pid], configuration)
@@ -23,7 +23,7 @@ module Oribi
       Process.kill(:TERM, @server) if @server
     end
 
-    # For `rackup -s oribi -h`: each option, with what it does.
+    # For `rackup -s oribi -h`: each option, with its description.
     def valid_options
       Manual.new(persona).options
     end

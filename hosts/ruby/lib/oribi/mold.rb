@@ -63,7 +63,7 @@ module Oribi
       error&.signo == Signal.list["TERM"]
     end
 
-    # The path is relative to the directory in which the command was started, whatever the configuration file sets.
+    # The path is relative to the directory in which the command was started, regardless of the configuration file.
     def self.load_app(app_file, configuration)
       path = File.expand_path(app_file)
       ENV["RACK_ENV"] = configuration.environment
@@ -78,14 +78,14 @@ module Oribi
       yield(error) || raise(error)
     end
 
-    # With `--reload` in development, an app that says why the other one cannot be loaded, because the developer will change the
-    # file again; otherwise nil.
+    # With `--reload` in development, an app that shows why the other one cannot be loaded, because the developer will change
+    # the file again; otherwise nil.
     def self.error_page(error, check, configuration, settings)
       return if check || configuration.environment != "development" || !settings.include?("reload=on")
 
       Oribi.load_failed(error.message)
       warn error.message
-      # It answers 500 to this, too.
+      # Also answers this with 500.
       settings << "boot-request=off"
       page = ERROR_PAGE.sub("TEXT") { CGI.escapeHTML(error.message.dup.force_encoding(Encoding::UTF_8).scrub) }
       fields = { "content-type" => "text/html; charset=utf-8", "content-length" => page.bytesize.to_s,

@@ -68,7 +68,7 @@ module Oribi
       end
     end
 
-    # The port of an address stands in it, or is that of the other option.
+    # The port is part of the address, or is that of the other option.
     def with_port(address)
       port = @options[:Port] || RACKUP_PORT
       address.sub(%r{\A(\w+://(?:\[[^\]]*\]|[^:/?\[]*))(?=[/?]|\z)}) { "#{Regexp.last_match(1)}:#{port}" }

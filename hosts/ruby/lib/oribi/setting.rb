@@ -25,7 +25,7 @@ module Oribi
       placeholder.empty?
     end
 
-    # Whether the environment sets it. Many tools set an empty variable to say that there is none.
+    # Whether the environment sets it. Many tools set a variable to the empty string to unset it.
     def in_environment?
       !variable.nil? && !ENV.fetch(variable, "").strip.empty?
     end

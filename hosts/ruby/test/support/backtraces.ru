@@ -22,7 +22,7 @@ module Places
   EVIL = "evil\u009b2J\u202e"
   module_eval("def self.#{EVIL} = spin", __FILE__, __LINE__) # def self.evil... = spin
 
-  # How long the block has taken, in seconds.
+  # The time that the block has taken, in seconds.
   def measured
     start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     yield
@@ -37,13 +37,13 @@ module Probe
   on("/strings") { |_env| eval("Places.spin", binding, "hostile\e]0;name", 7) || text("strings") } # rubocop:disable Style/EvalWithLocation -- a hostile name
   on("/blocks") { |_env| [2, 1].sort_by { |number| Places.spin || number } && text("blocks") }
 
-  # Whatever these wait for, they wait for as long as they have said.
+  # Each of these must wait for the time that it was given.
   on("/sleeps") { |_env| text(Places.measured { sleep 2 }.to_s) }
   on("/selects") { |_env| text(Places.measured { IO.pipe.first.wait_readable(2) }.to_s) }
   on("/joins") { |_env| text(Places.measured { Thread.new { sleep 600 }.join(2) }.to_s) }
   on("/child") { |_env| text(Places.measured { Process.wait(Process.spawn("sleep 2")) }.to_s) }
 
-  # An exception that comes from another thread meanwhile is met by the app.
+  # The app gets an exception that another thread raises meanwhile.
   on("/timeout") do |_env|
     Timeout.timeout(0.3) { loop { nil } }
   rescue Timeout::Error

@@ -27,25 +27,25 @@ module Configured
     name
   end
 
-  # What the server is told: NAME=VALUE, in order. The server itself must accept it all.
+  # The server's options: NAME=VALUE, in order. The server itself must accept them all.
   def told(configuration)
     configuration.settings
     configuration.to_pass.map { |said| "#{said.name}=#{configuration.text_of(said)}" }
   end
 
-  # What is told of a few settings.
+  # The values passed for a few settings.
   def told_of(configuration, *names)
     told(configuration).select { |text| names.include?(text[/\A[^=]+/]) }
   end
 
-  # The configuration that a file of that name makes, and what it does not honour.
+  # The configuration of a file of that name, and its settings that are not honoured.
   def read(text, name: "oribi.rb", persona: Oribi::Persona::ORIBI)
     configuration = Oribi::Configuration.new(persona)
     notes = Oribi::ConfigFile.read(file(name, text), configuration).notes
     [configuration, notes]
   end
 
-  # What handler options make.
+  # The result of handler options.
   def options(persona: Oribi::Persona::ORIBI, **options)
     said = nil
     out, err = capture_io { said = Oribi::Options.new(options, persona:).configuration }

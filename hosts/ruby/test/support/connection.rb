@@ -73,7 +73,7 @@ class Connection
     "#{method} #{target} HTTP/1.1\r\n".b + head.join.b + "\r\n".b + content.to_s.b
   end
 
-  # Reads one response; an informational one is a response, too.
+  # Reads one response, which may be an informational one.
   def response(method = "GET")
     head = take_head
     line, *lines = head.split("\r\n")
@@ -142,7 +142,7 @@ class Connection
 
   # One more piece into the buffer; false at the end.
   def fill
-    # What is decrypted already shows at no socket.
+    # A socket whose data is already decrypted does not become readable.
     while (piece = @socket.read_nonblock(262_144, exception: false)) == :wait_readable
       readable = @socket.to_io.wait_readable(Waiting::PATIENCE)
       raise Waiting::TimeOver, "no answer; so far: #{@buffer.inspect[0, 500]}" unless readable

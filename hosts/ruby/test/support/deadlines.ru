@@ -32,7 +32,7 @@ module Deadlines
     "rescue" => -> { loop { raise "again" rescue nil } }, # rubocop:disable Style/RescueModifier -- as in hasty code
     "sleep" => -> { sleep },
     "read" => -> { READER.read(1) },
-    # Without another thread, Ruby would find that nobody can ever push.
+    # Without another thread, Ruby would detect a deadlock: nothing could ever push.
     "queue" => -> { Thread.new { sleep 600 } && Queue.new.pop },
     "regex" => -> { /\A(?:(a+)\1?)+\z/.match("#{LOUD}b") },
     "flock" => -> { wait_for_file },

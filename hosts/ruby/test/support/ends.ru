@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# An app whose requests come to each of the ends that a request can have: GET /END. It notes which promises of Rack are kept:
-# that the body is closed, and that work for after the response is done. Middleware relies on both, as it does in real apps.
+# An app whose requests end in each of the ways in which a request can end: GET /END. It notes which promises of Rack are
+# kept: that the body is closed, and that work for after the response is done. Middleware relies on both, as it does in real
+# apps.
 
 require "rack"
 require "uri"
@@ -121,7 +122,7 @@ module Ends
       [200, { "rack.hijack" => ->(_io) { raise "partial" } }, Ends.pieces(env, "never sent")]
     },
     "partial-204" => ->(env) { [204, { "rack.hijack" => ->(io) { io.close } }, Ends.pieces(env, "never sent")] },
-    # There is no response, so no body either.
+    # Without a response, there is no body either.
     "app-raises" => ->(_env) { raise "app" },
     "app-throws" => ->(_env) { throw :nowhere },
     "app-kills" => ->(_env) { Thread.current.kill },

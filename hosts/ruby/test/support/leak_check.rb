@@ -3,7 +3,7 @@
 require "socket"
 require_relative "test_server"
 
-# Sends mixed requests, thousands at a time, and watches what they leave behind in the worker that answers them.
+# Sends mixed requests, thousands at a time, and watches the memory and descriptors of the worker that answers them.
 class LeakCheck
   # Of forty requests twenty have content, and of those ten are given up by their client in the middle.
   PLAIN = %w[

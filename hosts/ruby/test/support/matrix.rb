@@ -64,7 +64,7 @@ module Matrix
     end
   end
 
-  # What every test of a shared server has at hand.
+  # Helpers of every test of a shared server.
   module Tests
     @sequence = 0
 
@@ -76,7 +76,7 @@ module Matrix
       self.class.server
     end
 
-    # An identifier for what a test has the app note.
+    # An identifier for the notes of the app in a test.
     def new_id
       Tests.next_id
     end

@@ -12,11 +12,11 @@ module Probe
 
   def self.move
     GC.compact
-    # Fills the holes, so that what is left behind does not look as it did.
+    # Fills the holes, so that freed memory looks different.
     Array.new(2000) { |number| "filler #{number}" }
   end
 
-  # Short strings, which stand in their objects and move with them.
+  # Short strings, which are stored in their objects and move with them.
   def self.short(number)
     "s#{number}"
   end

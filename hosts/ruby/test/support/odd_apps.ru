@@ -7,7 +7,7 @@ module OddApps
   TEXT = { "content-type" => "text/plain" }.freeze
   NAMES = { to_s: "a string", to_str: "a string", to_path: __FILE__, to_ary: ["an array"], to_i: 200, to_int: 200 }.freeze
 
-  # What is done, with the response's parts and the client's environment at hand.
+  # The actions, with access to the response's parts and the client's environment.
   DEEDS = {
     "raise" => ->(*) { raise "odd" },
     "raise-exception" => ->(*) { raise Class.new(Exception), "odd" }, # rubocop:disable Lint/InheritException -- that is odd
@@ -16,7 +16,7 @@ module OddApps
     "kill-from-outside" => lambda { |*|
       victim = Thread.current
       Thread.new { victim.kill }.join
-      # Ruby kills nobody twice.
+      # Ruby does not kill a thread twice.
       sleep unless victim.status == "aborting"
     },
     "exit" => ->(*) { exit(3) },
@@ -39,7 +39,7 @@ module OddApps
     "absurd" => ->(*) { :instead_of_a_result }
   }.freeze
 
-  # An object whose methods do the deed and then return what is proper.
+  # An object whose methods perform the action and then return a proper value.
   def self.object(*names, **procs, &deed)
     Object.new.tap do |object|
       names.each { |name| object.define_singleton_method(name) { |*| deed.call || NAMES.fetch(name) } }
@@ -47,8 +47,8 @@ module OddApps
     end
   end
 
-  # Where it is done: a response that has the server get there. `act` returns nil, or what is to be returned in place of
-  # something proper.
+  # The place of the action: a response that leads the server there. `act` returns nil, or the value to return in place of a
+  # proper one.
   PLACES = {
     "call" => lambda { |_env, act|
       act.call([]) || [200, TEXT.dup, ["fine"]]

@@ -3,8 +3,8 @@
 require "socket"
 require_relative "waiting"
 
-# What ORIBI_TEST_HTTP2=on means: tests speak HTTP/1 with a proxy, nghttpx, and this speaks HTTP/2 with the server, over TLS or
-# not. Tests are left out then whose subject is HTTP/1 itself.
+# The effect of ORIBI_TEST_HTTP2=on: tests speak HTTP/1 with a proxy, nghttpx, which speaks HTTP/2 with the server, with or
+# without TLS. Tests whose subject is HTTP/1 itself are then left out.
 module OverHTTP2
   # By the names of tests, why they are not for HTTP/2.
   ABOUT_HTTP1 = {

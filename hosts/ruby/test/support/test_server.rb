@@ -26,7 +26,7 @@ class TestServer
   # Whether clients come over TLS, where servers listen at a port (ORIBI_TEST_TLS=on).
   TLS = ENV["ORIBI_TEST_TLS"] == "on"
 
-  # What the caller's shell says must not reach the servers.
+  # The environment of the caller's shell must not reach the servers.
   CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h do |name|
     [name, nil]
   end
@@ -61,7 +61,7 @@ class TestServer
     raise
   end
 
-  # A port of 127.0.0.1 that nobody listens on, outside of what the kernel gives to clients.
+  # A port of 127.0.0.1 without a listener, outside of the range that the kernel gives to clients.
   def self.free_port
     @next_port ||= 12_000 + (Process.pid * 37 % 18_000)
     loop do
@@ -120,7 +120,7 @@ class TestServer
     TLS && !unix?
   end
 
-  # What curl needs to reach the server.
+  # Options of curl for the server's address.
   def curl_arguments
     return ["--unix-socket", @path] if unix?
 
@@ -147,7 +147,7 @@ class TestServer
     Waiting.wait_until(-> { "#{pattern.inspect} in the log, which says:\n#{log}" }) { log.match(pattern) }
   end
 
-  # What the app noted, without the identifier with which the lines begin.
+  # The app's notes, without the identifier with which the lines begin.
   def events(id = nil)
     lines = File.read(@events).lines(chomp: true)
     id ? lines.select { |line| line.start_with?("#{id} ") }.map { |line| line.delete_prefix("#{id} ") } : lines
@@ -163,8 +163,8 @@ class TestServer
 
   # ---- Processes -----------------------------------------------------------------------------------------------------
 
-  # The children of the server's process that exist now, except the edge. It begins with the title of its parent, so before it
-  # has its own, nobody is counted.
+  # The children of the server's process that exist now, except the edge. It begins with the title of its parent, so nothing
+  # is counted before it has its own.
   def workers
     workers = children.reject { |pid| edge?(pid) }
     EDGE && workers.size == children.size ? [] : workers
@@ -210,7 +210,7 @@ class TestServer
     @status.exitstatus || "signal #{@status.termsig}"
   end
 
-  # Stops the server, but keeps what it has left behind.
+  # Stops the server, but keeps its files.
   def finish
     close_connections
     signal(:TERM)
@@ -226,7 +226,7 @@ class TestServer
     kill
   end
 
-  # Ends what is left and removes its files.
+  # Ends the remaining processes and removes its files.
   def kill
     unless ended?
       (children + [@pid]).each { |pid| Process.kill(:KILL, pid) rescue nil } # rubocop:disable Style/RescueModifier -- it may be gone

@@ -1,6 +1,7 @@
 package Test::Run::Counters;
 
-# How each kind of test runner says how many tests passed, failed and were skipped, and which failed.
+# The formats in which each kind of test runner reports the numbers of tests that passed, failed and were skipped, and the
+# failed ones.
 
 use v5.36;
 use Carp       qw(croak);
@@ -29,7 +30,7 @@ my %COUNTERS = (
         my $read = sub {
             return if !-f;
             for (split /\n/, content_of($_)) {
-                # A subtest that died before its first test has a plan of none as well: it has failed.
+                # A subtest that died before its first test also has a plan of none: it has failed.
                 if    (/^\s*(?:1[.][.]0|(?:not )?ok)\b.*#\s*(?:skip|todo)\b/i) { $counts[2]++ }
                 elsif (/^ok\b/)                                                { $counts[0]++ }
                 elsif (/^not ok\b/)                                            { $counts[1]++ }
@@ -71,7 +72,7 @@ sub failed_tests ($counter, $log) {
     return @names;
 }
 
-# Whether a test program of cargo ended without naming those that failed.
+# Whether a test program of cargo ended without naming the failed tests.
 sub has_crashed ($counter, $log) {
     return 0 if $counter ne 'cargo';
     my $text = content_of($log);
@@ -80,7 +81,7 @@ sub has_crashed ($counter, $log) {
     return $said != ($targets // ($text =~ /^error: test failed/m ? 1 : 0));
 }
 
-# The first tests that failed, as cargo, prove and minitest name them, and what they said of it; without such, the last lines.
+# The first tests that failed, as cargo, prove and minitest name them, and their messages; without such, the last lines.
 sub reasons ($log) {
     my @lines = split /\n/, content_of($log);
     my $name  = qr/^test .* FAILED$|^ *# +Failed test|^[A-Z][A-Za-z0-9]*#test_|\(Wstat: |^tests\/run: /;

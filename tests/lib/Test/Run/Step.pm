@@ -45,7 +45,7 @@ sub run ($self) {
     my ($begin, $cpu) = (time, _cpu());
     my $status = $self->_execute($self->{command}, $self->{log}, "tee $self->{log}");
     if ($status == 124 || $status == 137) {
-        # cargo and minitest say what they run before they do.
+        # cargo and minitest announce tests before they run them.
         my @last = grep { /^ +Running |over 60 seconds/ } split /\n/, content_of($self->{log});
         my $line = "tests/run: $name took longer than $self->{limit} seconds, in: @last[-3 .. -1]\n" =~ tr/ //sr;
         append_file($self->{log}, $line);
@@ -78,10 +78,10 @@ sub passes_again ($self, @tests) {
     return $status == 0 && $passed >= @tests && $failed + $skipped == 0;
 }
 
-# Where the output of `passes_again` is.
+# The file with the output of `passes_again`.
 sub again_log ($self) { return "$self->{logs}/$self->{name}.again.log" }
 
-# Keeps what a run has come to; rows are processes, so that it is a file.
+# Keeps the results of a run; rows are processes, so that it is a file.
 sub keep ($self, @result) {
     write_file("$self->{logs}/$self->{name}.result", "@result\n");
     return;

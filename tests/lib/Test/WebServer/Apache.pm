@@ -8,7 +8,7 @@ use parent 'Test::WebServer';
 use constant NAME => 'Apache';
 use constant KEEPS_CONNECTIONS => 1;
 
-# What its configurations need, beside what is built in.
+# The modules that its configurations need, beside the built-in ones.
 use constant MODULES => qw(
     mpm_event authn_core authn_file authz_core authz_user auth_basic alias env setenvif mime
     socache_shmcb ssl proxy proxy_fcgi fcgid

@@ -59,7 +59,7 @@ sub configuration ($class, $server, $options) {
 
 # A whole configuration with TEXT in its http block.
 sub wrapped ($class, $text) {
-    # As root nginx would hand its work to another user, who may not enter the temporary folder.
+    # As root nginx would hand its work to another user, which may not enter the temporary folder.
     my $user = $> == 0 ? 'user root;' : '';
     return <<~"NGINX";
         $user

@@ -1,7 +1,8 @@
 //! The viewers of the dashboard: each has a connection with server-sent events (as HTML defines them).
 //!
 //! At most one event waits for a viewer. A slow viewer skips events, and one that reads nothing for a while is disconnected;
-//! its browser reconnects. The newest viewer always finds room, as among the clients for metrics, who have their own limit.
+//! its browser reconnects. The newest viewer always finds room, as among the clients for metrics, which have their own
+//! limit.
 
 use crate::attended::{self, Attended, Next};
 use crate::outgoing::Outgoing;
@@ -12,7 +13,7 @@ use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The number of viewers at most, because each costs a descriptor. A further one displaces the oldest.
+/// The most viewers, because each needs a descriptor. A further one displaces the oldest.
 const WATCHERS: usize = 16;
 /// The time that a viewer may take for an event.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,7 +23,7 @@ const READ_AT_ONCE: usize = 4 << 10;
 #[derive(Debug)]
 struct Watcher {
     socket: OwnedFd,
-    /// The data that it has not taken yet.
+    /// The data that the viewer has not taken yet.
     outgoing: Option<Outgoing>,
 }
 
@@ -59,14 +60,14 @@ impl Watchers {
         self.0.push(watcher);
     }
 
-    /// Sends an event to all viewers that have taken the one before.
+    /// Sends an event to all viewers that have taken the previous one.
     pub(super) fn tell(&mut self, event: &str, now: Instant) {
         for watcher in self.0.iter_mut().filter(|watcher| watcher.outgoing.is_none()) {
             watcher.give(event.as_bytes().to_vec(), now);
         }
     }
 
-    /// Sends as much as sockets take, and drops viewers that have gone or are too slow.
+    /// Sends as much as sockets take, and drops viewers that have disconnected or are too slow.
     pub(super) fn attend(&mut self, now: Instant) {
         attended::attend(&mut self.0, now);
     }
@@ -79,7 +80,7 @@ impl Watcher {
     }
 
     fn send(&mut self) {
-        // If the viewer has gone, the next turn notices it.
+        // If the viewer has disconnected, the next turn notices it.
         self.outgoing.take_if(|outgoing| outgoing.send(&self.socket));
     }
 }
@@ -155,7 +156,7 @@ mod tests {
         watchers.tell(&event("now", "1"), now);
         let waiting = |watchers: &Watchers| watchers.0.iter().filter(|watcher| watcher.outgoing.is_some()).count();
         assert_eq!(waiting(&watchers), 1);
-        // Once it has taken the pending event, it gets the later ones.
+        // Once the viewer has taken the pending event, it gets the later ones.
         let reader = std::thread::spawn(move || {
             slow.read_exact(&mut vec![0; 4 << 20]).expect("it is sent");
             slow

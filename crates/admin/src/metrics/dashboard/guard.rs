@@ -1,10 +1,10 @@
 //! Protects the dashboard from pages of other origins that the viewer's browser loads.
 //!
-//! The metrics address may be reachable for a browser on the same machine or in the same network, and so for every page that
-//! it shows. Such a page cannot read the responses of another origin. But its own name may suddenly resolve to the address of
-//! this server (DNS rebinding); the browser then takes this server for the page's own origin, though Host still has the
-//! page's name. So the dashboard is only served under an IP address, `localhost` or a configured name, none of which such a
-//! page can have.
+//! The metrics address may be reachable for a browser on the same machine or in the same network, and so for every page in
+//! that browser. Such a page cannot read the responses of another origin. But its own name may suddenly resolve to the
+//! address of this server (DNS rebinding); the browser then treats this server as the page's own origin, though Host still
+//! has the page's name. So the dashboard is only served under an IP address, `localhost` or a configured name, none of which
+//! such a page can have.
 
 use oribi_config::{ListenAddress, SocketAddress};
 use oribi_message::{KnownField, RequestHead};
@@ -26,7 +26,7 @@ pub(in super::super) enum Stranger {
 }
 
 impl Guard {
-    /// Creates the guard of a dashboard with these names at `address`, whose own host name is accepted as well.
+    /// Creates the guard of a dashboard with these names at `address`, whose own host name is also accepted.
     pub(in super::super) fn new(names: &[String], address: &ListenAddress) -> Self {
         let own = match &address.socket {
             SocketAddress::Tcp { host, .. } if !host.is_empty() => Some(host),
@@ -37,7 +37,7 @@ impl Guard {
 
     /// Checks whether a request may see the dashboard.
     pub(in super::super) fn admit(&self, head: &RequestHead<'_>) -> Result<(), Stranger> {
-        // Browsers always send Host. An absolute target, which they send to proxies, does not replace it here.
+        // Browsers always send Host. An absolute target, which browsers send to proxies, does not replace it here.
         let values = |wanted| head.fields().filter(move |(known, ..)| *known == Some(wanted)).map(|(_, _, value)| value);
         let hosts = values(KnownField::Host).chain(head.authority());
         if !hosts.clone().all(|host| self.knows(host)) {

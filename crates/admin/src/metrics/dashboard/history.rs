@@ -43,7 +43,7 @@ const GROWN: [(Counter, &str); 22] = [
 /// The names of the levels, in their order in [`Levels`].
 pub(super) const LEVELS: [&str; 8] = ["connections", "queue", "oldest", "running", "threads", "ready", "wanted", "memory"];
 
-/// An unknown level.
+/// The value of a level that could not be read.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// The levels at one moment: connections of clients; requests in the queue; the wait of the oldest of them in milliseconds;
@@ -71,9 +71,9 @@ pub(super) const WORDS: usize = 2 + GROWN.len() + LEVELS.len();
 /// The changes from one moment to the next.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    /// Milliseconds since 1970.
+    /// The time of the point, in milliseconds since 1970.
     at: u64,
-    /// Milliseconds since the point before.
+    /// Milliseconds since the previous point.
     span: u64,
     grown: [u64; GROWN.len()],
     levels: Levels,
@@ -90,7 +90,7 @@ impl Point {
         [self.at, self.span].into_iter().chain(self.grown).chain(self.levels)
     }
 
-    /// Decodes a point; `None`: there are too few words.
+    /// Decodes a point; `None` if there are too few words.
     fn of_words(words: &[u64]) -> Option<Self> {
         let (&[at, span], rest) = words.split_first_chunk()?;
         let (&grown, rest) = rest.split_first_chunk()?;
@@ -110,9 +110,9 @@ struct Track {
     most: usize,
     every: Duration,
     points: VecDeque<Point>,
-    /// The counters at the last point, and its time; `None`: there was none.
+    /// The counters at the last point, and its time; `None` if there was none.
     before: Option<([u64; GROWN.len()], Instant)>,
-    /// The highest levels since then.
+    /// The highest levels since the last point.
     highest: Option<Levels>,
     due: Option<Instant>,
     /// The time of the first reading; points before it are inherited.
@@ -125,7 +125,7 @@ impl Track {
         Self { most, every, points, before: None, highest: None, due: None, own_from: None }
     }
 
-    /// Adds a reading; returns the point that it has completed.
+    /// Adds a reading; returns the point that it completes.
     fn note(&mut self, reading: &Reading, now: Instant, at: u64) -> Option<&Point> {
         self.own_from.get_or_insert(at);
         let highest = self.highest.get_or_insert(reading.levels);
@@ -136,7 +136,7 @@ impl Track {
         if self.due.is_some_and(|due| now < due) {
             return None;
         }
-        // A process that has slept for long does not catch up.
+        // A process that slept for long does not catch up.
         let next = self.due.map(|due| due + self.every).filter(|next| *next > now);
         self.due = Some(next.unwrap_or(now + self.every));
         let levels = self.highest.take().unwrap_or(reading.levels);
@@ -186,7 +186,7 @@ impl History {
         Self { fine: Track::new(FINE), coarse: Track::new(COARSE) }
     }
 
-    /// Returns the time of the next reading; `None`: at once.
+    /// Returns the time of the next reading; `None` for at once.
     pub(super) fn due(&self) -> Option<Instant> {
         self.fine.due
     }
@@ -196,7 +196,7 @@ impl History {
         self.coarse.due.is_none_or(|due| now >= due)
     }
 
-    /// Adds a reading.
+    /// Adds a reading to both tracks.
     pub(super) fn note(&mut self, reading: &Reading, now: Instant, wall: SystemTime) -> Completed {
         let at = milliseconds(wall);
         let fine = self.fine.note(reading, now, at).map(Point::array);
@@ -227,7 +227,7 @@ impl History {
     }
 }
 
-/// Milliseconds since 1970.
+/// Converts a time of day to milliseconds since 1970.
 pub(super) fn milliseconds(wall: SystemTime) -> u64 {
     let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -284,7 +284,7 @@ mod tests {
         let fine = completed.fine.expect("it is complete");
         assert!(fine.starts_with("[2000,2000,0,5,0,") && fine.ends_with(",null]"), "{fine}");
         assert_eq!(fields().matches(',').count(), fine.matches(',').count());
-        // A viewer has connected, so there is a reading between two points.
+        // A viewer connected, so there is a reading between two points.
         clocked.now += FINE.1 / 2;
         assert_eq!(clocked.note(&reading(76, 9)), Completed::default());
         clocked.now += FINE.1 / 2;
@@ -320,7 +320,7 @@ mod tests {
         let (fine, coarse) = (Clocked::told(&clocked.history.fine), Clocked::told(&clocked.history.coarse));
         assert_eq!((fine.len(), coarse.len()), (FINE.0, COARSE.0));
         assert_eq!((fine[149][0], fine[0][0]), (5_998_000, 5_998_000 - 149 * 2000));
-        // Readings come every two seconds, so these points are up to two seconds late, and none is left out.
+        // Readings follow every two seconds, so these points are up to two seconds late, and none is omitted.
         let spans: Vec<u64> = coarse.iter().map(|point| point[1]).collect();
         assert!(spans.iter().all(|span| (14_000..=16_000).contains(span)), "{spans:?}");
         let hour = coarse[239][0] - coarse[0][0];

@@ -2,7 +2,8 @@
 //!
 //! With `--dashboard` the first process takes a sample every two seconds, the same one as for metrics, and keeps it in
 //! [`History`], whose size is fixed. A page that is opened gets the history as an event, and then the new samples. It sends
-//! no further requests, and no viewer is waited for. The costly numbers are only read while there are viewers, or rarely.
+//! no further requests, and the process never waits for a viewer. The costly numbers are only read while there are viewers,
+//! or rarely.
 
 mod events;
 mod guard;
@@ -35,25 +36,25 @@ pub(super) struct Dashboard {
     watchers: Watchers,
     /// Viewers that have connected since the last sample, and the heads of their responses.
     newcomers: Vec<(OwnedFd, Vec<u8>)>,
-    /// The file with the history for the next program; `None`: the system has refused it.
+    /// The file with the history for the next program; `None` if the operating system refused it.
     bequest: Option<Bequest>,
-    /// The file with the history of the previous program; `None`: there is none, or it has been read completely.
+    /// The file with the history of the previous program; `None` if there is none, or if it has been read completely.
     inheritance: Option<Inheritance>,
 }
 
 /// The data that a dashboard needs now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// A sample.
+    /// A sample of the server's state.
     pub(super) sample: bool,
-    /// The memory use of workers at this moment, too.
+    /// Also the memory use of workers at this moment.
     pub(super) memory: bool,
-    /// The requests in the server, too.
+    /// Also the requests in the server.
     pub(super) requests: bool,
 }
 
 impl Dashboard {
-    /// Creates the dashboard of these settings at the metrics address, and its guard; `None`: it is off.
+    /// Creates the dashboard of these settings at the metrics address, and its guard; `None` if it is off.
     pub(super) fn of(settings: &oribi_config::Dashboard, address: &ListenAddress) -> Option<(Self, Guard)> {
         if settings.shows == DashboardShows::Nothing {
             return None;
@@ -70,7 +71,7 @@ impl Dashboard {
         Some((dashboard, Guard::new(&settings.names, address)))
     }
 
-    /// Continues with the history of the previous program, which is in that file.
+    /// Continues with the history of the previous program, which is in `file`.
     pub(super) fn follow(&mut self, file: OwnedFd) {
         self.inheritance = Some(Inheritance::of(file));
     }
@@ -81,10 +82,10 @@ impl Dashboard {
         self.bequest.as_ref().map(Bequest::descriptor)
     }
 
-    /// Writes the history for the next program. `whole`: it is final.
+    /// Writes the history for the next program. With `whole`, the history is final.
     pub(super) fn bequeath(&self, whole: bool) {
         if let Some(Err(error)) = self.bequest.as_ref().map(|bequest| bequest.write(&self.history, whole)) {
-            log::warn!("the next program does not get the dashboard's history: {error}");
+            log::warn!("cannot pass the dashboard's history on to the next program: {error}");
         }
     }
 
@@ -126,7 +127,7 @@ impl Dashboard {
         if self.newcomers.is_empty() {
             return;
         }
-        // The history contains the points that were completed just now.
+        // The history already contains the points that this sample completed.
         let (past, present) = (event("history", &self.history.object()), event("now", &object(&Completed::default())));
         for (socket, mut beginning) in self.newcomers.drain(..) {
             [RETRY, &past, &present].into_iter().for_each(|text| beginning.extend_from_slice(text.as_bytes()));

@@ -1,7 +1,7 @@
 //! The page: one document with its own style and script, which loads nothing else.
 //!
-//! Its Content Security Policy (level 3) forbids a browser to run or load anything else, whatever is injected into the page.
-//! The nonce identifies the page's own style and script, and is different for each response.
+//! Its Content Security Policy (level 3) forbids a browser to run or load anything else, even if text is injected into the
+//! page. The nonce identifies the page's own style and script, and is different for each response.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub(in super::super) struct Page {
 }
 
 impl Page {
-    /// Creates a page for one response; `None`: the system has no random numbers yet.
+    /// Creates a page for one response; `None` if the kernel has no random numbers yet.
     pub(in super::super) fn new() -> Option<Self> {
         let mut random = [0; 16];
         getrandom(&mut random, GetRandomFlags::NONBLOCK).ok().filter(|length| *length == random.len())?;

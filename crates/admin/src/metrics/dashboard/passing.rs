@@ -17,7 +17,7 @@ const MAGIC: u64 = u64::from_be_bytes(*b"OribiHis") + WORDS as u64;
 /// The words of the head: the format, whether the history is final, and the number of points of both tracks.
 const HEAD: usize = 4;
 
-/// The number of bytes read at most.
+/// The most bytes read.
 const MOST: usize = 256 << 10;
 
 /// The file of a dashboard for the next program.
@@ -26,7 +26,7 @@ pub(super) struct Bequest(File);
 
 impl Bequest {
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self(File::from(memfd_create("oribi-history", MemfdFlags::CLOEXEC)?)))
     }
@@ -35,10 +35,10 @@ impl Bequest {
         self.0.as_fd()
     }
 
-    /// Writes a history. `whole`: it is final.
+    /// Writes a history. With `whole`, the history is final.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The operating system refused a call.
     pub(super) fn write(&self, history: &History, whole: bool) -> io::Result<()> {
         let [fine, coarse] = history.words();
         let number = |words: &[u64]| (words.len() / WORDS) as u64;
@@ -46,7 +46,7 @@ impl Bequest {
         all.extend(fine.iter().chain(&coarse));
         let bytes: Vec<u8> = all.iter().flat_map(|word| word.to_ne_bytes()).collect();
         self.0.write_all_at(&bytes, 0)?;
-        // Written last, so that half of it is never taken for the whole.
+        // Written last, so that a part of the history is never mistaken for the whole.
         self.0.write_all_at(&u64::from(whole).to_ne_bytes(), 8)
     }
 }
@@ -60,7 +60,7 @@ impl Inheritance {
         Self(File::from(file))
     }
 
-    /// Puts its points in front of a history. Returns whether that is all; if not, there may be more later.
+    /// Inserts its points before those of a history. Returns whether these are all points; if not, more may follow later.
     pub(super) fn read(&self, history: &mut History) -> bool {
         let mut bytes = vec![0; MOST];
         let Ok(size) = self.0.read_at(&mut bytes, 0) else { return true };
@@ -110,7 +110,7 @@ mod tests {
         bequest.write(&history(0..70), true).expect("there is memory");
         assert!(file.read(&mut next));
         assert_eq!(next.times(), [(2..80).step_by(2).filter(|at| *at != 70).collect::<Vec<_>>(), vec![16, 30, 46, 60]]);
-        // It passes its inherited points on.
+        // This history also passes on its inherited points.
         let further = Bequest::new().expect("a file in memory");
         further.write(&next, true).expect("there is memory");
         let mut last = History::new();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_newest_of_both_find_room_and_what_comes_later_is_not_inherited() {
         let bequest = Bequest::new().expect("a file in memory");
-        // Both programs have taken samples at the same time for a while.
+        // Both programs took samples at the same time for a while.
         bequest.write(&history(0..7950), true).expect("there is memory");
         let mut next = history(7900..7990);
         assert!(inheritance(&bequest).read(&mut next));

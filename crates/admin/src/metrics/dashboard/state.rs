@@ -1,4 +1,4 @@
-//! The present state for the dashboard: JSON without paths, names and addresses, unless the settings permit them for
+//! The current state for the dashboard: JSON without paths, names and addresses, unless the settings permit them for
 //! requests.
 
 use super::super::families::Sample;
@@ -7,9 +7,9 @@ use crate::control::{Array, GenerationReport, Object, ProcessReport, RequestRepo
 use oribi_config::DashboardShows;
 use std::time::{Duration, SystemTime};
 
-/// The number of processes listed at most.
+/// The most processes listed.
 const PROCESSES: usize = 200;
-/// The number of requests listed at most.
+/// The most requests listed.
 const REQUESTS: usize = 50;
 
 /// Returns the levels of a sample.
@@ -32,7 +32,7 @@ fn whole(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX - 1)
 }
 
-/// Returns the data of an event: the present state, and the points that it has completed.
+/// Returns the data of an event: the current state, and the completed points.
 pub(super) fn object(
     sample: &Sample,
     requests: &Result<Requests, String>,

@@ -8,11 +8,11 @@ use crate::top::picture::{Line, Style};
 pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
     let Some(pid) = controls.backtrace else { return Vec::new() };
     let Some(told) = model.backtrace.as_ref().filter(|told| told.pid == pid) else {
-        return vec![Line::of(format!("process {pid} is asked where its app is"), Style::Faint)];
+        return vec![Line::of(format!("asking process {pid} for its backtrace"), Style::Faint)];
     };
     let mut lines = Vec::new();
     if let Some(trouble) = &told.trouble {
-        let was = if told.lines.is_empty() { "" } else { "; this is where it was" };
+        let was = if told.lines.is_empty() { "" } else { "; the last one follows" };
         lines.extend(wrapped(&format!("No backtrace: {trouble}{was}"), Style::Bad, width));
     }
     for (index, line) in told.lines.iter().enumerate() {

@@ -32,7 +32,7 @@ pub fn lines(model: &Model, width: usize, height: Option<usize>) -> Vec<Line> {
     let Some(present) = &model.present else { return Vec::new() };
     let mut lines = Vec::new();
     if let Some(trouble) = &model.trouble {
-        lines.push(Line::of("No answer; this is how it was. It is asked again.", Style::Bad));
+        lines.push(Line::of("No answer: these are the last numbers. Retrying.", Style::Bad));
         let why: Vec<char> = trouble.chars().collect();
         lines.extend(why.chunks(width.max(1)).take(2).map(|part| Line::of(part.iter().collect::<String>(), Style::Doubtful)));
     }

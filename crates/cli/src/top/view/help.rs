@@ -6,16 +6,16 @@ use crate::top::picture::{Line, Style};
 const KEYS: [(&str, &str); 13] = [
     ("q, Ctrl-C", "leave"),
     ("?, h", "this help"),
-    ("p, space", "pause: the picture stays as it is"),
+    ("p, space", "pause the display"),
     ("+, -", "a longer or a shorter interval"),
     ("Tab", "both tables, processes alone, requests alone"),
     ("s, S", "sort by the next column, or by the one before"),
     ("r", "reverse the order"),
     ("/", "show only rows with this text in them; Enter keeps it, Esc clears it"),
     ("up, down", "select a process, or go through the requests; also j, k, Page, Home, End"),
-    ("b, Enter", "where the app of the selected process is, or of the first request; Esc goes back"),
-    ("Esc", "select nothing; then clear the filter"),
-    ("Ctrl-L", "draw anew"),
+    ("b, Enter", "backtrace of the selected process, or of that of the first request; Esc goes back"),
+    ("Esc", "clear the selection, then the filter"),
+    ("Ctrl-L", "redraw"),
     ("Ctrl-Z", "stop this program; `fg` continues it"),
 ];
 

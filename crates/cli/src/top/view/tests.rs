@@ -180,7 +180,7 @@ fn trouble_stands_at_the_top_of_the_last_picture() {
     model.trouble = Some("x".repeat(100));
     let text = drawn(&model, &plain(), 80, Some(24));
     let expected = format!(
-        "No answer; this is how it was. It is asked again.\n{}\n{}\noribi 0.1.0 serving",
+        "No answer: these are the last numbers. Retrying.\n{}\n{}\noribi 0.1.0 serving",
         "x".repeat(80),
         "x".repeat(20)
     );
@@ -205,7 +205,7 @@ fn a_backtrace_is_instead_of_the_tables() {
     let mut controls = Controls { backtrace: Some(201), selected: Some(201), ..plain() };
     let shown = |model: &Model, controls: &Controls| drawn(model, controls, 40, Some(24));
     let text = shown(&model, &controls);
-    assert!(text.contains("\nprocess 201 is asked where its app is\n") && !text.contains("PROCESS"), "{text}");
+    assert!(text.contains("\nasking process 201 for its backtrace\n") && !text.contains("PROCESS"), "{text}");
     let frames = (1..=30).map(|frame| format!("    app.psgi:{frame} in main::frame_{frame}"));
     let lines: Vec<String> = ["worker 1, pid 201, ready".to_owned(), "x".repeat(50)].into_iter().chain(frames).collect();
     model.take_backtrace(201, Ok(lines));
@@ -222,7 +222,7 @@ fn a_backtrace_is_instead_of_the_tables() {
     model.take_backtrace(201, Err("there is no worker 201".to_owned()));
     let text = shown(&model, &controls);
     assert!(
-        text.contains("\nNo backtrace: there is no worker 201; th\nis is where it was\nworker 1, pid 201, ready\n"),
+        text.contains("\nNo backtrace: there is no worker 201; th\ne last one follows\nworker 1, pid 201, ready\n"),
         "{text}"
     );
     controls.backtrace = Some(202);

@@ -1,6 +1,6 @@
 //! seccomp: restricts the system calls that a process may make (seccomp(2)).
 //!
-//! The calls of an edge are allowed. Calls that only a process out of control makes end it at once. Any other fails with
+//! The calls of an edge are allowed. Calls that only a process out of control makes kill it at once. Any other fails with
 //! EPERM: it may come from a library that has a fallback, or from a later version of the C library.
 //!
 //! Three filters together do that, because each has two answers; of several answers the kernel takes the strictest. It
@@ -282,7 +282,7 @@ fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
 /// Whether the kernel can filter calls and end processes for them.
 ///
 /// # Errors
-/// It does not, or there is no list of calls for this kind of processor.
+/// The kernel does not, or there is no list of calls for this kind of processor.
 pub(super) fn are_filtered() -> io::Result<()> {
     filters(0).map_err(io::Error::other)?;
     let action = libc::SECCOMP_RET_KILL_PROCESS;

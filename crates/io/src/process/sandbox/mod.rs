@@ -27,7 +27,7 @@ impl Offer {
         Self { files: files::version(), calls: calls::are_filtered() }
     }
 
-    /// The missing parts, the reasons, and their requirements; `None`: both are there.
+    /// The missing parts, the reasons, and their requirements; `None` if both are supported.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let files = self.files.as_ref().err().map(|error| {

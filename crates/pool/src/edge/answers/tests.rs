@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 const SHAPE: Shape = Shape { slots: 3, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
 
-/// An edge, and all the memory that workers may write, controlled by a test.
+/// An edge, and all memory that workers may write, controlled by a test.
 struct Table {
     edge: Edge,
     claims: Shared,
@@ -26,7 +26,7 @@ impl Table {
         Self { edge: Edge::new(&memory).expect("memory"), claims, answers, written: [[0; 2]; 2] }
     }
 
-    /// A request, taken by worker 0.
+    /// Puts in a request that worker 0 takes.
     fn request(&mut self) -> Ticket {
         let reserved = self.edge.reserve().expect("a slot");
         let ticket = self.edge.submit(reserved, 0);
@@ -39,7 +39,7 @@ impl Table {
         self.claims.words()[self.edge.layout.ownership(ticket.slot())].store(taken.bits(), SeqCst);
     }
 
-    /// A worker publishes frames in an area.
+    /// Publishes frames of a worker in an area.
     fn publish(&mut self, worker: usize, area: u32, write: impl FnOnce(Circle<'_>, u64) -> u64) {
         let words = self.answers[worker].words();
         let written = &mut self.written[worker][area as usize];
@@ -53,7 +53,7 @@ impl Table {
         self.publish(worker, area, |circle, position| circle.write_whole(position, ticket.0.bits(), b"head", &[b"content"]));
     }
 
-    /// The events that there are now, as text.
+    /// The events that are available now, as text.
     fn events(&mut self) -> Vec<String> {
         let (mut bytes, mut events) = (Vec::new(), Vec::new());
         self.edge.gather();
@@ -79,7 +79,7 @@ fn a_whole_response_is_passed_on_once() {
     assert_eq!(table.events(), [one, other]);
     table.answer(0, 0, first);
     assert_eq!(table.events(), [""; 0]);
-    // The edge knows by itself that the slot is free; the shared word does not matter.
+    // The edge's own record shows that the slot is free; the shared word does not matter.
     table.take(first, 0);
     table.answer(0, 0, first);
     assert_eq!(table.events(), [""; 0]);
@@ -105,7 +105,7 @@ fn a_response_to_the_former_request_of_a_slot_is_not_passed_on() {
     assert_eq!(table.events().len(), 1);
     let present = table.request();
     assert_eq!(present.slot(), former.slot());
-    // The shared word contradicts what the edge knows.
+    // The shared word contradicts the edge's record.
     table.take(former, 0);
     table.answer(0, 0, former);
     assert_eq!(table.events(), [""; 0]);

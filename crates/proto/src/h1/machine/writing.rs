@@ -57,7 +57,7 @@ impl Machine {
     /// Writes an informational response; nothing for an HTTP/1.0 client, which would not understand it.
     ///
     /// # Errors
-    /// There is no request to answer; its final response has been begun; the status is not in 100 to 199, or is 101, which
+    /// No request waits for an answer; its final response has been begun; the status is not in 100 to 199, or is 101, which
     /// changes protocols; or a field is invalid. Then nothing has been written.
     pub fn write_informational(
         &mut self,
@@ -96,9 +96,9 @@ impl Machine {
     /// obeyed.
     ///
     /// # Errors
-    /// There is no request to answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
-    /// name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or occurs twice.
-    /// Then nothing has been written or changed.
+    /// No request waits for an answer; its response has been begun; the status is not in 200 to 999; or a field is invalid: a
+    /// name that is not a token, a control byte in a value, Transfer-Encoding, a Content-Length that is not a number or occurs
+    /// twice. Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
@@ -154,7 +154,7 @@ impl Machine {
         };
         match (said.upgrade, self.close, modern) {
             (false, false, true) => out.extend_from_slice(b"\r\n"),
-            // For HTTP/1.0 clients, too, although they expect it: the status line says HTTP/1.1 to all clients, so a proxy that
+            // Also for HTTP/1.0 clients, although they expect it: the status line says HTTP/1.1 to all clients, so a proxy that
             // speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
             (false, true, _) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
             (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
@@ -198,7 +198,7 @@ impl Machine {
         matches!(self.writing, Writing::Length { left: 0, .. })
     }
 
-    /// Writes the framing behind the bytes that [`Machine::write_content_prefix`] announced.
+    /// Writes the framing after the bytes that [`Machine::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         if matches!(self.writing, Writing::Chunked) {
@@ -206,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// Writes the last chunk, and trailers behind it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
+    /// Writes the last chunk, and trailers after it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any
     /// other response they are dropped, as every recipient may do. Then call [`Machine::finish`].
     ///
     /// # Errors

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 /// The initial size of a table, and the most that this decoder allows: SETTINGS_HEADER_TABLE_SIZE is left at its default.
 pub(super) const MOST_BYTES: usize = 4096;
 
-/// The size that an entry counts besides its text (RFC 7541, section 4.1).
+/// The size that an entry counts in addition to its text (RFC 7541, section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
-/// Room for texts. They are written one behind the other, and moved to the front when the room is used up; a quarter more
+/// Room for texts. They are written one after the other, and moved to the front when the room is used up; a quarter more
 /// than the table may hold, so that it happens at most once for each kibibyte that is written.
 const ROOM: usize = MOST_BYTES + MOST_BYTES / 4;
 
-/// An entry of the table: eight bytes besides its text.
+/// An entry of the table: eight bytes in addition to its text.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u16,
@@ -26,7 +26,7 @@ struct Entry {
 /// A field of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field<'t> {
-    /// The name, and the value behind it.
+    /// The name, and the value after it.
     pub(super) text: &'t [u8],
     /// The length of the name.
     pub(super) name: usize,
@@ -63,7 +63,7 @@ impl Table {
     pub(super) fn add(&mut self, text: &[u8], name: usize, kind: Kind) {
         let size = text.len() + OVERHEAD;
         if size > self.most {
-            // RFC 7541, section 4.4: that empties the table, and is no error.
+            // RFC 7541, section 4.4: that empties the table, and is not an error.
             return self.shrink(0);
         }
         self.shrink(self.most - size);
@@ -74,7 +74,7 @@ impl Table {
         self.size += size;
     }
 
-    /// Changes the size of the table. `false`: it is more than allowed.
+    /// Changes the size of the table. `false` if it is more than allowed.
     pub(super) fn resize(&mut self, most: usize) -> bool {
         if most > MOST_BYTES {
             return false;

@@ -104,8 +104,8 @@ fn long(window: u64) -> (u16, u32) {
     (TABLES.symbols[TABLES.start[LONGEST] as usize + offset as usize], LONGEST as u32)
 }
 
-/// Decodes a string and appends it to `out`. `None`: it has the code for the end of strings, or does not end with up to seven
-/// ones; the appended text is undefined then.
+/// Decodes a string and appends it to `out`. `None` if it has the code for the end of strings, or does not end with up to
+/// seven ones; the appended text is undefined then.
 #[inline(never)]
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // The shortest code has five bits.
@@ -115,8 +115,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut rest = input;
     loop {
         if let Some(word) = rest.first_chunk() {
-            // Bits of a byte that fits only in part are put into the window, too; the next word puts the same bits there
-            // again.
+            // Bits of a byte that fits only in part are also put into the window; the next word puts the same bits there again.
             window |= u64::from_be_bytes(*word) >> bits;
             let whole = (63 - bits) / 8;
             rest = &rest[whole as usize..];

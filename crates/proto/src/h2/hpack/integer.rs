@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-/// The most bytes behind the prefix: 28 bits exceed any valid length or index, and a number padded with zeros ends here.
+/// The most bytes after the prefix: 28 bits exceed any valid length or index, and a number padded with zeros ends here.
 const MOST_BYTES: u32 = 4;
 
-/// Reads the integer in the lowest `prefix` bits of the byte at `pos` and in the bytes behind it; moves `pos` behind it.
-/// `None`: the block ends first, or the number is too long.
+/// Reads the integer in the lowest `prefix` bits of the byte at `pos` and in the bytes after it; moves `pos` after it.
+/// `None` if the block ends first, or the number is too long.
 #[inline]
 pub(super) fn decode(block: &[u8], pos: &mut usize, prefix: u32) -> Option<usize> {
     let mask = u8::MAX >> (8 - prefix);

@@ -8,12 +8,12 @@ use oribi_message::{KnownField, Span};
 /// An entry: name and value.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The name, and the value behind it.
+    /// The name, and the value after it.
     pub(super) text: &'static [u8],
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
-    /// The place of its value in [`PROLOGUE`]; `None`: it is not there.
+    /// The place of its value in [`PROLOGUE`]; `None` if it is not there.
     pub(super) ready: Option<Span>,
     /// The size that it counts in a list of fields.
     pub(super) size: usize,
@@ -185,7 +185,7 @@ pub(super) fn index(name: &[u8], known: Option<KnownField>) -> usize {
     }
 }
 
-/// The index of a name that is none of the well-known ones of requests.
+/// The index of a name that is not a well-known one of requests.
 fn other_index(name: &[u8]) -> usize {
     let index = match (name.len(), name.first().map(|byte| byte | 0x20)) {
         (13, Some(b'a')) => 18,

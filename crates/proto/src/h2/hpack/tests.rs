@@ -157,7 +157,7 @@ fn broken_blocks_are_refused() {
         "0f2f 0161",           // the name of an index beyond both tables
         "0001 6181 00",        // Huffman code that is not padded with ones
         "0001 6184 ffff ffff", // the end of a string within a string
-        "8220",                // the size changes behind a field
+        "8220",                // the size changes after a field
         "2020 20",             // the size changes three times
         "3fe2 1f",             // a size above 4096
         "3fff ffff ffff 7f",   // a size that is too long

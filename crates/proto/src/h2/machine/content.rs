@@ -147,7 +147,7 @@ impl Machine {
     }
 
     /// Records that `size` bytes of content have been consumed, but that there is no room for more of this stream: the client
-    /// may send as many more only on others, until [`Machine::allow`] is called.
+    /// may send the same number again, but only on other streams, until [`Machine::allow`] is called.
     pub fn withhold(&mut self, id: u32, size: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.find(id) else { return };
         let size = stream.held.min(size as u32);
@@ -164,7 +164,7 @@ impl Machine {
         let Some(stream) = self.streams.find(id) else { return };
         stream.credit += size as u32;
         // Half a window in one go keeps the client sending, at the cost of few frames. A client that may send all of its
-        // announced content needs no more.
+        // announced content needs nothing more.
         let needed = stream.reading == Reading::Open && !(stream.announced && stream.left <= u64::from(stream.allowed));
         if needed && stream.credit >= self.most_allowed_stream / 2 {
             let credit = core::mem::take(&mut stream.credit);

@@ -261,10 +261,10 @@ impl Machine {
     }
 
     /// Begins to leave (section 6.8): asks the client to open no more streams. Streams that are on their way are still
-    /// served: further ones are ignored only when the client has answered a PING, which it does at once. Active streams go
-    /// on; when there are none, the connection must close. The caller, which has a clock, calls [`Machine::retire_at_once`]
-    /// if the answer takes too long. Before the client's preface has come, this does nothing: the server's own preface must
-    /// come first, so the caller calls it again with the first request.
+    /// served: further ones are ignored only when the client has answered a PING, which it does at once. Active streams
+    /// continue; when there are none, the connection must close. The caller, which has a clock, calls
+    /// [`Machine::retire_at_once`] if the answer takes too long. Before the client's preface has arrived, this does nothing:
+    /// the server's own preface must come first, so the caller calls it again with the first request.
     pub fn retire(&mut self, out: &mut Vec<u8>) {
         if self.leaving == Leaving::No && self.refused.is_none() && self.has_begun() {
             self.leaving = Leaving::Announced;
@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has come.
+    /// Ignores streams from now on, except the active ones, and announces this to the client, if its preface has arrived.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
             self.last_of_all = None;

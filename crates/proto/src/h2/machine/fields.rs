@@ -1,6 +1,6 @@
 //! Reads HEADERS and CONTINUATION (RFC 9113, sections 6.2, 6.10 and 8.1).
 //!
-//! A block that is whole in the input is decoded there. Only one that comes in pieces is collected first.
+//! A block that is whole in the input is decoded there. Only one that arrives in pieces is collected first.
 
 use super::super::error::{StreamError, Violation};
 use super::super::frame::{HEADER_BYTES, Header, flag};

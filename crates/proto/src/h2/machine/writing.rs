@@ -13,7 +13,7 @@ use oribi_message::{FieldPair, KnownField, ResponseHead, reason};
 /// The amount of content that may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The header of a frame with this many bytes of content has been written: send exactly these bytes behind it. If that is
+    /// The header of a frame with this many bytes of content has been written: send exactly these bytes after it. If that is
     /// fewer than were offered, ask again for the rest.
     Bytes(u64),
     /// None until the client allows more: see [`Machine::set_waiting`].
@@ -25,7 +25,7 @@ pub enum Admission {
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It is complete.
+    /// The response is complete.
     Complete,
     /// It has been reset, so that it does not look complete: Content-Length had promised more content, or there was no head.
     Short {
@@ -352,7 +352,7 @@ impl Machine {
         start
     }
 
-    /// Fills in that header. A block that is too long for one frame goes on in others.
+    /// Fills in that header. A block that is too long for one frame continues in others.
     #[inline]
     fn end_block_of(&mut self, id: u32, ends: bool, start: usize, out: &mut Vec<u8>) {
         self.without_table = true;

@@ -223,7 +223,7 @@ fn an_exchange_whose_client_has_gone_is_gone_for_its_app() {
     }
     assert_eq!(site.intake.waiting(one), Err(ReplyError::Gone));
     assert_eq!(site.intake.respond(one, OK, &[b"late"]), Err(ReplyError::Gone));
-    // The other exchange is never answered, and does not prevent the worker's end.
+    // The other exchange is never answered, and does not keep the worker from stopping.
     site.intake.stop(false);
     assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)));
     assert!(site.intake.finished());

@@ -28,7 +28,7 @@ const OK: ResponseHead<'_> = ResponseHead { status: 200, fields: &[(b"X", b"y")]
 enum Said {
     /// A whole response: its status, its content, and the size according to its head.
     Whole(u16, Vec<u8>, u64),
-    /// A head: its status, and the size of the content; `None`: unknown.
+    /// A head: its status, and the size of the content; `None` if unknown.
     Head(u16, Option<u64>),
     Interim(u16),
     Content(Vec<u8>),
@@ -48,7 +48,7 @@ struct Site {
     edge: Edge,
     intake: Intake<'static>,
     attention: Attention,
-    /// Wakes the worker.
+    /// The pipe that wakes the worker.
     command: PipeWriter,
     _pipe: PipeReader,
     heads: Heads,
@@ -103,7 +103,7 @@ impl Site {
         matches!(self.intake.next_exchange_now().expect("epoll works"), Next::Nothing(None))
     }
 
-    /// Returns all pending events of the edge.
+    /// Returns all events that the edge can read.
     fn hear(&mut self) -> Vec<(Ticket, Said)> {
         let mut all = Vec::new();
         self.edge.gather();

@@ -42,7 +42,7 @@ fn answers_that_are_put_off_leave_room_for_others() {
         site.intake.write(exchange, b"news").expect("its client waits");
         assert_eq!(site.hear_of(ticket), [Said::Content(b"news".to_vec())]);
     }
-    // A client that has gone makes room for another.
+    // A client that disconnects makes room for another.
     let (gone, _) = followed[3];
     site.edge.withdraw(gone);
     site.edge.wake_workers();

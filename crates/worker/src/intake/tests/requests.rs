@@ -1,4 +1,4 @@
-//! Tests how requests are taken and lent, and when no more are.
+//! Tests how requests are taken and lent, and when a worker takes no more.
 
 use super::*;
 use oribi_host::Gateway;

@@ -7,7 +7,7 @@ use std::thread;
 
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Waits until a worker sleeps for its event sources.
+/// Waits until a worker sleeps.
 fn until_asleep(thread: rustix::thread::Pid) {
     let state = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
     loop {
@@ -57,7 +57,7 @@ fn a_thread_that_waits_without_the_lane_is_woken_whatever_others_do_meanwhile() 
         thread::scope(|scope| {
             let watch = scope.spawn(|| watcher.wait(LONG).expect("epoll works"));
             if others_come {
-                // Another thread takes a request, and keeps it.
+                // Another thread takes a request and does not answer it.
                 site.ask("/slow");
                 let exchange = site.take();
                 site.intake.respond(exchange, OK, &[]).expect("its client waits");
@@ -85,7 +85,7 @@ fn a_thread_that_finds_a_request_while_it_announces_its_sleep_leaves_others_to_b
     let mut site = Site::new();
     let mut watcher = site.intake.waiter().expect("there is one");
     assert!(site.rests());
-    // Another thread takes requests as long as there are some; the waiting one must be woken all the same.
+    // Another thread takes requests as long as there are some; the waiting one must be woken nevertheless.
     for _ in 0..3 {
         site.ask("/");
         site.take();
@@ -110,7 +110,7 @@ fn a_worker_whose_threads_are_all_busy_is_not_woken_for_requests() {
     site.take();
 }
 
-/// Otherwise the thread of such an app would look again and again, with the language's lock.
+/// Otherwise the thread of such an app would check again and again, with the language's lock.
 #[test]
 fn an_app_that_waits_for_its_client_leaves_the_queue_to_other_threads() {
     let mut site = Site::new();

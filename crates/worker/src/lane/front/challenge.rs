@@ -1,4 +1,5 @@
-//! Challenges, by which an authority checks that a domain belongs to the one that orders a certificate (RFC 8555, section 8.3).
+//! Challenges, by which an authority verifies that the server that orders a certificate controls the domain (RFC 8555,
+//! section 8.3).
 
 use super::Handler;
 use crate::lane::Lane;
@@ -32,7 +33,7 @@ fn answer(exchange: &impl LentRequest, listeners: &[Listener]) -> Option<String>
     Some(oribi_acme::answer(token, thumbprint))
 }
 
-/// The token of a challenge; `None`: the request is none.
+/// The token of a challenge; `None` for any other request.
 pub(super) fn token<'a>(head: &RequestHead<'a>) -> Option<&'a str> {
     oribi_acme::token(head.path()).filter(|_| matches!(head.method(), b"GET" | b"HEAD"))
 }

@@ -10,7 +10,7 @@ use oribi_source::{LentRequest, Source};
 use std::cell::RefCell;
 use std::io;
 
-/// Answers with files of folders.
+/// Answers with files from the configured folders.
 pub(super) struct Files(RefCell<Mounts>);
 
 impl Files {

@@ -1,4 +1,4 @@
-//! Redirects of clients that have come by http to https (`--redirect-https`).
+//! Redirects from http to https (`--redirect-https`).
 
 use super::{Handler, challenge};
 use crate::lane::Lane;
@@ -9,7 +9,7 @@ use oribi_message::{Role, TargetForm, reason};
 use oribi_source::{LentRequest, Source};
 use std::net::Ipv6Addr;
 
-/// Answers requests that came by http with the URL of https.
+/// Answers http requests with a redirect to https.
 pub(super) struct ToHttps {
     port: u16,
 }
@@ -29,11 +29,11 @@ impl<S: Source> Handler<S> for ToHttps {
     }
 }
 
-/// An answer that leads to https.
+/// A redirect to https.
 #[derive(Debug, PartialEq, Eq)]
 struct Redirect {
     status: u16,
-    /// `None`: the request does not say where the client wanted to go.
+    /// The URL, unless the request does not contain a usable one.
     location: Option<Vec<u8>>,
 }
 
@@ -43,7 +43,7 @@ const LONGEST_HOST: usize = 255;
 /// The port that https URLs omit.
 const DEFAULT_PORT: u16 = 443;
 
-/// The answer to a request that should have come by https, at that port. `None`: it did, or it need not.
+/// The redirect of an http request to https at that port; `None` for a request over https, or one that may use http.
 #[inline(never)]
 fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
     let is_responder = request.gateway.as_ref().is_none_or(|gateway| gateway.role == Role::Responder);
@@ -62,7 +62,7 @@ fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
 }
 
 impl Redirect {
-    /// For people.
+    /// A short text for people.
     fn content(&self) -> String {
         let why =
             if self.location.is_some() { "" } else { ": this server is for https, and Host does not say which one it is" };
@@ -114,7 +114,7 @@ fn host_of(authority: &[u8]) -> Option<&[u8]> {
     (is_host && is_port && (1..=LONGEST_HOST).contains(&host.len())).then_some(host)
 }
 
-/// Whether a byte of a target needs no escape in a URL. Brackets do, strictly, but everybody writes them unescaped.
+/// Whether a byte of a target needs no escape in a URL. Brackets do, strictly, but all clients write them unescaped.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte)
 }

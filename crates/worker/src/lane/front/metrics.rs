@@ -15,8 +15,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most clients of a lane that wait for metrics. Each costs a descriptor, and a first process that is stopped answers none of them. If
-/// more come, the oldest go: they may have given up.
+/// The most clients of a lane that wait for metrics. Each needs a descriptor, and a suspended first process answers none of
+/// them. Beyond this number the oldest are answered with an error, because they may have given up.
 const MOST: usize = 16;
 
 /// The media type of errors.
@@ -25,7 +25,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Answers a path with metrics.
 pub(super) struct Metrics {
     path: MetricsPath,
-    /// The socket to the first process; `None`: it has left none for this process.
+    /// The socket to the first process, if this process inherited one.
     line: Option<Line>,
     waiting: RefCell<Vec<Waiting>>,
 }
@@ -35,7 +35,7 @@ struct Waiting {
     exchange: ExchangeId,
     inquiry: Inquiry,
     format: Format,
-    /// Whether it wants only the head of the response.
+    /// Whether it needs only the head of the response.
     is_head: bool,
 }
 
@@ -86,15 +86,15 @@ impl<S: Source> Handler<S> for Metrics {
         None
     }
 
-    /// Answers the clients for which the first process has answered.
+    /// Answers the clients whose metrics have arrived from the first process.
     fn resume(&self, lane: &Lane<'_, S>) {
         self.waiting.borrow_mut().retain_mut(|waiting| !lane.pass_on(waiting, false));
     }
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Answers a client, if the first process has answered; `displaced`: in any case, because another one takes its place. Returns
-    /// whether it is answered.
+    /// Answers a client if the first process has answered, or in any case if it is `displaced` by another client. Returns
+    /// whether the client was answered.
     fn pass_on(&self, waiting: &mut Waiting, displaced: bool) -> bool {
         let (status, media_type, content) = match waiting.inquiry.read() {
             Outcome::Metrics(metrics) => (200, waiting.format.media_type(), metrics),
@@ -110,7 +110,7 @@ impl<S: Source> Lane<'_, S> {
         ];
         let (fields, parts) = if waiting.is_head { (&fields[..], &[][..]) } else { (&fields[..2], &[content][..]) };
         let mut source = self.source();
-        // If this fails, the client has gone.
+        // If this fails, the client has disconnected.
         let _ = source.respond(waiting.exchange, ResponseHead { status, fields }, parts);
         source.submit();
         drop(source);

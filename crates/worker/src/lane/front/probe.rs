@@ -42,7 +42,7 @@ impl<S: Source> Lane<'_, S> {
         self.send_text(exchange, page.status, Some((b"Cache-Control", b"no-store")), b"application/json", &page.content);
     }
 
-    /// The state as a lane without an edge knows it: a lane that answers is ready.
+    /// The state as far as a lane without an edge knows it: a lane that answers is ready.
     fn probe_page(&self) -> ProbePage {
         let (status, state) = if self.is_draining() { (503, "draining") } else { (200, "ready") };
         ProbePage { status, content: format!("{{\"state\":\"{state}\"}}\n") }

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 type Script = fn(&dyn Outlet, ExchangeId, &[FieldPair<'_>]);
 
-/// A host that answers by its script, with the query of the request as the name of a file.
+/// A host that answers with its script, with the query of the request as the name of a file.
 struct Naming(Script);
 
 impl Host for Naming {

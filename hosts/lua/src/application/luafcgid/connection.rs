@@ -118,7 +118,7 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
 /// Adds to the script's answer, unless that would exceed the memory limit of a state.
 ///
 /// # Safety
-/// As for [`of`], and the answer is borrowed by nobody else: nothing of Lua runs in `add`.
+/// As for [`of`], and nothing else borrows the answer: nothing of Lua runs in `add`.
 unsafe fn add<R: Copy>(
     l: *mut lua_State,
     desk: &Desk,
@@ -326,7 +326,7 @@ unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
 }
 
 /// `con:config(name)`: a value of the configuration; `con:config(name, value)`: changes it for this script's state. `buffering`
-/// takes effect at once, for the present request.
+/// takes effect at once, for the current request.
 unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {

@@ -68,7 +68,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
 
 /// Sends the unflushed answer, and ends the answer.
 pub(crate) fn finish(desk: &Desk, exchange: &Exchange<'_>) {
-    // SAFETY: the script has returned, or does not come back.
+    // SAFETY: the script has returned, or does not return.
     let answer = unsafe { &mut *desk.luafcgid_answer.get() };
     if exchange.progress() == Progress::Nothing {
         answer.with_head(|head, body| exchange.respond(head, &[body]));

@@ -96,7 +96,7 @@ fn no_state_is_kept_for_a_request_that_loads_one_itself() {
     let lease = pool.take(&mut cache, &path("a")).unwrap_or_else(|_| panic!("no state"));
     *maker.gate.lock().expect("the gate") = Some((begun_sender, leave_receiver));
     thread::scope(|scope| {
-        // It looks for an idle state once, in vain, and then loads another one.
+        // It looks for an idle state once, finds none, and then loads another one.
         let clone = scope.spawn(|| visit(&pool, &mut LaneCache::default(), &path("a")));
         begun.recv().expect("a load has begun");
         pool.give_back(lease, Verdict::Keep, &[]);
@@ -142,7 +142,7 @@ fn a_clone_displaces_only_what_is_worth_less() {
         thread::scope(|scope| {
             let clone = scope.spawn(|| visit(&pool, &mut other, &path("busy")));
             if evicted == 0 {
-                // There is no room for it, so it waits for the existing state.
+                // Without room for it, the request waits for the existing state.
                 while pool.script(&path("busy")).lock().waiting == 0 {
                     thread::yield_now();
                 }

@@ -23,7 +23,7 @@ pub(super) fn enter(slot: &Slot) {
     }
 }
 
-/// Removes the slot. When this returns, no handler uses it any more.
+/// Removes the slot. When this returns, no handler uses it.
 pub(super) fn leave(slot: &Slot) {
     for place in SLOTS.iter().take(USED.load(SeqCst)) {
         if place.compare_exchange(from_ref(slot).cast_mut(), null_mut(), SeqCst, SeqCst).is_ok() {

@@ -94,12 +94,12 @@ impl KeptHook {
         self.owner.load(Relaxed) == l
     }
 
-    /// Whether there was no hook.
+    /// Whether the script had no hook.
     pub(super) fn is_empty(&self) -> bool {
         self.hook().is_none()
     }
 
-    /// The script's hook, if it is for this event, too.
+    /// The script's hook, if it is also for this event.
     pub(super) fn hook_for(&self, event: c_int) -> Option<lua_Hook> {
         // A counting event is the host's, unless the script counts every instruction.
         let wanted = event != ffi::LUA_HOOKCOUNT || self.mask.load(Relaxed) & MASK != 0 && self.count.load(Relaxed) == COUNT;

@@ -50,8 +50,8 @@ C<oribi --help> lists them all. An unknown name gets a warning, an invalid value
 
 =item --host, --port, --listen, --socket
 
-Where to listen; by default on port 5000 of all interfaces. C<--listen> may be given several times, and takes C<HOST:PORT>,
-C<:PORT>, C<[IPV6]:PORT> or the path of a Unix socket, which may end in C<?mode=660>.
+The address to listen on; by default port 5000 of all interfaces. C<--listen> may be given several times, and takes
+C<HOST:PORT>, C<:PORT>, C<[IPV6]:PORT> or the path of a Unix socket, which may end in C<?mode=660>.
 
 =item --workers, --max-workers
 
@@ -71,7 +71,7 @@ Each worker draws its limit between this number and C<--max-requests>.
 
 =item --timeout, --read-timeout, --keepalive-timeout, --max-keepalive-reqs, --disable-keepalive
 
-How long clients may take, and how many requests a connection may carry.
+The options for clients: how long they may take, and how many requests a connection may carry.
 
 =item --spawn-interval, --err-respawn-interval, --backlog, --pid-file, --access-log-format, --error-log
 

@@ -113,7 +113,7 @@ module Oribi
         indexed_hook(:before_worker_boot, :after_fork, callable, block)
       end
 
-      # Called in a worker that has been told to end.
+      # Called in a worker that has been ordered to end.
       def before_worker_shutdown(callable = nil, &block)
         indexed_hook(:before_worker_shutdown, :worker_stopping, callable, block)
       end

@@ -32,12 +32,12 @@ module Oribi
         sheet.unheeded(:plugin, "plugins belong to Puma; run what it starts as a service of its own")
       end
 
-      # The app is what the command line names; by default that is the same file.
+      # The command line names the app; by default that is the same file.
       def rackup(path = nil, *)
         sheet.unheeded(:rackup, "name the file on the command line: oribi FILE") unless path.to_s == "config.ru"
       end
 
-      # Where REMOTE_ADDR comes from.
+      # The source of REMOTE_ADDR.
       def set_remote_address(source = :socket, *)
         return if source.to_s == "socket"
         return sheet.set("proxy_protocol", source[:proxy_protocol]) if source.is_a?(Hash) && source.key?(:proxy_protocol)
@@ -70,7 +70,7 @@ module Oribi
         sheet.unheeded(:idle_timeout, "a server stays until it is told to stop; for connections use persistent_timeout")
       end
 
-      # How many requests of a connection are answered in a row before other connections have their turn.
+      # The number of requests of a connection that are answered in a row before other connections have their turn.
       def max_fast_inline(number)
         sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_535 : number)
       end

@@ -97,7 +97,7 @@ module Oribi
         raise Error, "#{place}: `#{word}` cannot be done: #{advice}"
       end
 
-      # Adds a note about the present line. Returns nil.
+      # Adds a note about the current line. Returns nil.
       def note(text)
         @file.note(place, text)
         nil
@@ -141,13 +141,13 @@ module Oribi
         @configuration.set(name, value, Configuration::Origin.file(place))
       end
 
-      # FILE:LINE of the present line.
+      # FILE:LINE of the current line.
       def place
         frame = caller_locations.find { |location| location.path == @path }
         frame ? "#{@path}:#{frame.lineno}" : @path.to_s
       end
 
-      # What a file raised, with the place in it.
+      # An exception of a file, with its position in the file.
       def failure(error)
         message = error.message.lines.first.to_s.chomp
         line = line_of(error, message)

@@ -24,7 +24,7 @@ module Oribi
     end
 
     # Changes to another user, as in Unicorn. An exception in a hook would only be logged, but a worker that cannot give up
-    # root's privileges must not go on: it ends.
+    # root's privileges must not continue: it ends.
     def user(name, group = nil)
       entry = Etc.getpwnam(name)
       number = group ? Etc.getgrnam(group).gid : entry.gid

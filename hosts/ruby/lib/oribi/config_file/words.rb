@@ -21,7 +21,7 @@ module Oribi
         define_method(word) { |*, **, &_| sheet.unheeded(word, advice) }
       end
 
-      # Constants that stand in files of Puma and Unicorn.
+      # Constants that occur in files of Puma and Unicorn.
       # rubocop:disable Naming/ConstantName -- Puma's names
       DefaultRackup = "config.ru"
       DefaultTCPHost = "0.0.0.0"

@@ -2,7 +2,7 @@
 
 require "tempfile"
 
-# What an app may return as a body.
+# The bodies that an app may return.
 module Probe
   # Yields pieces and notes when it is closed.
   class Body
@@ -104,7 +104,7 @@ module Probe
   on("/bodies/each") { |env| [200, {}, Body.new(env, %w[one two three])] }
   on("/bodies/each-empty") { |env| [200, {}, Body.new(env, [])] }
   on("/bodies/each-blank") { |env| [200, {}, Body.new(env, ["", "one", "", "", "two", ""])] }
-  # A body that knows what stands behind its pieces when it has yielded them.
+  # A body that knows its trailers once it has yielded its pieces.
   class Trailing
     def initialize(pieces, trailers)
       @pieces = pieces
@@ -166,14 +166,14 @@ module Probe
   on("/bodies/without-content") { |env| [parameter(env, "code").to_i, {}, Body.new(env, %w[one two])] }
   on("/bodies/array-without-content") { |env| [parameter(env, "code").to_i, {}, ["content"]] }
 
-  # Notes how far it has come; the client need not take it.
+  # Notes its progress; the client need not take it.
   on "/bodies/pieces" do |env|
     piece = pattern(65_536)
     pieces = Enumerator.new { |yielder| (size(env) / piece.bytesize).times { yielder << piece } }
     [200, {}, Body.new(env, pieces)]
   end
 
-  # Yields its second piece when the test says so.
+  # Yields its second piece at a signal of the test.
   on "/bodies/waits" do |env|
     pieces = Enumerator.new do |yielder|
       yielder << "first"

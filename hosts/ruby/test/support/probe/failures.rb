@@ -2,7 +2,7 @@
 
 require "timeout"
 
-# What apps do wrong.
+# Errors of apps.
 module Probe
   class OddError < StandardError
     def message

@@ -3,7 +3,7 @@
 require "rexml/document"
 require "tempfile"
 
-# What an app sees of a request.
+# An app's view of a request.
 module Probe
   # A value as plain data: [class, encoding, value].
   def self.described(value)
@@ -26,7 +26,7 @@ module Probe
     text("spoiled")
   end
 
-  # Takes the env, answers with what the request before left in it.
+  # Takes the env, and answers with the traces of the previous request in it.
   on "/keep" do |env|
     before = @kept && @kept["QUERY_STRING"]
     @kept = env
@@ -42,7 +42,7 @@ module Probe
   on("/input/read") { |env| [200, {}, [input(env)&.read || "none"]] }
   on("/input/unread") { |_env| text("unread") }
 
-  # What stands behind the content, and how it is encoded.
+  # The trailers after the content, and their encoding.
   on "/input/trailers" do |env|
     trailers = env["oribi.trailers"]
     names = trailers.to_h.keys
@@ -57,7 +57,7 @@ module Probe
     e.class
   end
 
-  # The results of methods, and the positions behind them, as with a file of the same content.
+  # The results of methods, and the positions after them, as with a file of the same content.
   INPUT_CALLS = {
     "readline" => ->(io) { [io.readline, io.readline(chomp: true), io.pos] },
     "readlines" => ->(io) { [io.readlines(chomp: true), io.eof?, io.readlines] },

@@ -28,7 +28,7 @@ class LiveServer
     request
   end
 
-  # One field that came several times: Rack 3 wants an Array, Rack 2 lines.
+  # One field that was sent several times: Rack 3 wants an Array, Rack 2 lines.
   def field(values)
     return values.first if values.one?
 

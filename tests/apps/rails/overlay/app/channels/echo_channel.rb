@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Sends back to a subscriber what it says, and to all subscribers what is said to all.
+# Sends a subscriber's messages back to it, and messages to all to all subscribers.
 class EchoChannel < ApplicationCable::Channel
   def subscribed
     stream_from "everybody"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the app believes to be its address.
+# The address that the app has found for itself.
 class AddressesController < ApplicationController
   def show
     render plain: "#{notes_url} ssl #{request.ssl?}"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers what has been uploaded, in a form or bare.
+# Answers with the uploaded content, of a form or bare.
 class UploadsController < ApplicationController
   skip_forgery_protection
 
