@@ -1,4 +1,4 @@
-//! The first process of a server, with its workforce.
+//! The first process of a server, with its workforce: one loop that handles signals, orders, ends of processes and deadlines.
 
 mod edges;
 mod ends;
@@ -31,7 +31,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         Self { server, workforce, wishes: Wishes::default() }
     }
 
-    /// Serves until told to stop. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
+    /// Serves until it is stopped. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
     /// cut off.
     pub(super) fn serve(mut self) -> i32 {
         self.keep_scale();
@@ -75,7 +75,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         }
     }
 
-    /// Does what the stage demands. Returns the exit status if everything has ended.
+    /// Takes the next step of the current stage. Returns the exit status if everything has ended.
     fn act(&mut self) -> Option<i32> {
         match self.server.stage {
             Stage::Serving => {
@@ -135,13 +135,13 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
         self.workforce.reopen_logs();
     }
 
-    /// Adds the counters of all processes since the last time to the totals.
+    /// Adds the counters of all processes since the last call to the totals.
     fn enter_counts(&self) {
         self.server.enter_counts();
         self.workforce.enter_counts(&self.server.books, !self.server.has_edges());
     }
 
-    /// Reports to the service manager that this server is alive, while its edges and its app are there.
+    /// Reports to the service manager that this server is alive, as long as its workforce and its edges are.
     fn keep_watchdog(&mut self) {
         let Self { server: Server { notifier, edges, stage, .. }, workforce, .. } = self;
         let alive = || *stage != Stage::Serving || workforce.is_alive() && edges.as_mut().is_none_or(Edges::are_all_turning);
