@@ -25,8 +25,8 @@ impl Molds<'_> {
         self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
     }
 
-    /// Begins a rolling reload if `present` serves and reloads roll; returns whether it does. Called when the first worker of
-    /// generation `number` takes requests.
+    /// Begins a rolling reload if a generation, `present`, still serves and reloads roll; returns whether it has begun. Called
+    /// when the first worker of generation `number` takes requests.
     pub(super) fn begin_rolling(&mut self, server: &Server<'_>, number: u64, present: Option<u64>) -> bool {
         let Some(present) = present.filter(|_| self.rolls(server)) else { return false };
         for generation in &mut self.generations {
