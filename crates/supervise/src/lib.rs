@@ -3,8 +3,8 @@
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
 //! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
 //! (which is then called the mold), and starts another one if that dies. A worker runs one lane, or several in threads, and
-//! gets its commands through its slot of the scoreboard. The top process, whichever it is, runs the loop in `first_process`;
-//! its workforce is `molds` or `workers`. [`serve_alone`] works without all of these.
+//! gets its commands through its slot of the scoreboard. The first process of a server runs the loop in `first_process`, with
+//! `molds` or `workers` as its workforce. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
 mod adoption;
