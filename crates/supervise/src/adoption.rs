@@ -4,8 +4,8 @@
 //! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
 //! already. So this server never shuts them down, filters or unlinks them.
 //!
-//! Listeners that this server itself has opened, and that systemd has kept while it was restarted, come back in the same way.
-//! They are used only for the addresses of the settings.
+//! Listeners that this server has opened itself, and that systemd has kept during a restart, return in the same way. They are
+//! used only for the addresses of the settings.
 
 use super::inheritance::inherit_vault;
 use super::notify;
@@ -46,7 +46,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         let names = variable(LISTEN_FDNAMES).unwrap_or_default();
         let (stored, lent): (Vec<_>, Vec<_>) =
             parse_systemd(&value, &names)?.into_iter().partition(|loan| notify::is_name_in_store(&loan.name));
-        // Sockets that cannot be adopted are opened anew.
+        // Sockets that cannot be adopted are opened again.
         let stored = stored.into_iter().filter_map(|loan| Some((loan.name, oribi_io::process::adopt(loan.number).ok()?)));
         kept = Kept::new(stored.collect());
         (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
@@ -56,7 +56,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         (Vec::new(), "")
     };
     let opened = if listeners.is_empty() { Some(oribi_listen::open_or_take(settings, &mut kept)?) } else { None };
-    // This server does not listen there any more, so clients would never be answered.
+    // This server no longer listens there, so clients would never be answered.
     kept.close_others().for_each(|name| notify::remove_from_store(&name));
     if let Some(opened) = opened {
         return Ok(opened);
@@ -120,7 +120,7 @@ struct Loan {
     number: i32,
     /// Its name.
     name: String,
-    /// The host that it was asked to listen on; empty: unknown.
+    /// The host in the address that was configured. Empty if unknown.
     host: String,
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Allowance {
     /// The capacity in tokens.
     burst: u32,
-    /// The time after which one token comes back.
+    /// The time after which one token is added.
     interval: Duration,
-    /// The time when it is full again; `None`: it was never used.
+    /// The time when it is full again. `None` until its first use.
     full_at: Option<Instant>,
 }
 

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 /// signals have their default actions. Only the settings that concern one lane are used.
 ///
 /// # Errors
-/// It cannot serve, or cannot continue to; the message says why.
+/// The lane cannot serve, or cannot continue; the message says why.
 pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl FnOnce(&[&str], &str)) -> Result<(), String> {
     let io = io_model::explain(settings, runtime)?;
     raise_descriptor_limit();

@@ -1,4 +1,4 @@
-//! The counters of a server, in its first process: it adds up those of edges and workers, and counts its own events.
+//! The counters of a server, in its first process: it adds those of edges and workers to its totals, and counts its own events.
 
 use super::certifier::Certifier;
 use super::edges::Edges;
@@ -22,7 +22,7 @@ struct Orphaned {
     seen_figures: figures::Seen,
     /// Whether they have connections, and thus the counters that edges would have otherwise.
     own_connections: bool,
-    /// The time when they have ended at the latest; `None`: never.
+    /// The time when they have ended at the latest. `None` if it is too far away to compute.
     until: Option<Instant>,
 }
 
@@ -30,7 +30,7 @@ struct Orphaned {
 #[derive(Debug)]
 pub(super) struct Books {
     totals: Totals,
-    /// The totals of app metrics; `None`: metrics are off.
+    /// The totals of app metrics. `None` if metrics are off, and in a mold.
     figures: Option<FigureTotals>,
     of_edges: Seen,
     of_workers: Seen,
@@ -130,7 +130,7 @@ impl Books {
         });
     }
 
-    /// Returns the app metrics, with the present contexts of languages.
+    /// Returns the app metrics, with the current contexts of languages.
     pub(super) fn figures(&self, contexts: impl Iterator<Item = Contexts>) -> Figures {
         self.figures.as_ref().map(|figures| figures.read(Contexts::of_all(contexts))).unwrap_or_default()
     }
@@ -140,7 +140,7 @@ impl Books {
         (self.totals.read(), self.totals.age())
     }
 
-    /// Unmaps the totals in a new edge or worker.
+    /// Unmaps the totals in a new process, which must not change them.
     pub(super) fn leave(&mut self) {
         self.orphaned.borrow_mut().clear();
         let left = self.totals.leave().and(self.figures.take().map_or(Ok(()), |mut figures| figures.leave()));

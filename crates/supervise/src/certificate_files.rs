@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// The interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The identity of a file: device, inode, size and the times of its last changes in seconds and nanoseconds. A link with a
-/// new target is another file. `None`: it is not accessible.
+/// The identity of a file: device, inode, size and the times of its last changes in seconds and nanoseconds. A link with a new
+/// target is another file. `None` if it is not accessible.
 type Look = Option<[i64; 7]>;
 
 /// The files of all encrypted listeners, and their identities.

@@ -1,9 +1,9 @@
 //! The certifier: the process that orders and renews certificates (ACME).
 //!
-//! It waits for an authority and may block, so that its parent, the master or a supervisor without one, need not. No request
-//! passes through it: lanes answer the authority's challenges themselves, those in a handshake from a file that the certifier
-//! writes (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the
-//! original rights of the server, so that keys are readable for that user only.
+//! It waits for an authority and may block, so that its parent, the first process, need not. No request passes through it:
+//! lanes answer the authority's challenges themselves, those in a handshake from a file that the certifier writes
+//! (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the original
+//! rights of the server, so that keys are readable for that user only.
 
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Creates the files and folders that must exist before certificates are read: see [`oribi_acme::prepare`]. Returns the data
-/// that listeners need to answer challenges; `None`: no certificate is ordered.
+/// that listeners need to answer challenges. `None` if no certificate is ordered.
 ///
 /// # Errors
 /// A file or folder is unusable; the message says which, and why.
@@ -52,7 +52,7 @@ pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answ
 #[derive(Debug)]
 pub(super) struct Certifier {
     companion: Companion,
-    /// The memory for its counters; `None`: there was none.
+    /// The memory for its counters. `None` if the system had none.
     account: Option<Account>,
 }
 

@@ -21,11 +21,11 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 pub(super) struct Closing {
     /// Whether no other process accepts connections after this server.
     drains: bool,
-    /// The wait of the accepting processes for clients in their handshakes; `None`: all have arrived, or none is awaited.
+    /// The wait of the accepting processes for clients in their handshakes. `None` when all have arrived, or none is awaited.
     arrivals: Option<Arrivals>,
     /// The number of processes that may still be forked to empty the queues.
     last_processes: usize,
-    /// The time to close listeners whose queue is empty; `None`: never, or done.
+    /// The time to close listeners whose queue is empty. `None` if they stay open, or are closed.
     close_at: Option<Instant>,
     /// The end of the wait for handshakes in progress.
     handshakes_until: Option<Instant>,
@@ -44,9 +44,9 @@ struct Arrivals {
 /// The next step after all accepting processes have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// None.
+    /// Nothing is left to do.
     Nothing,
-    /// Wait: a handshake is in progress, or a client may still arrive.
+    /// A handshake is in progress, or a client may still arrive.
     Wait,
     /// Fork one more process, which answers the waiting clients. It starts with this command, and gets the command to finish
     /// when all clients have arrived.

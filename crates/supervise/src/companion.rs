@@ -1,5 +1,5 @@
-//! A helper process (companion) of the first process, beside those that serve requests: the certifier, and the exporter. It
-//! may wait and block, so that the first process need not.
+//! A helper process (companion) of the first process, which serves no requests: the certifier, or the exporter. It may wait and
+//! block, so that the first process need not.
 
 use super::describe_end;
 use super::foreground::leave_report;
@@ -36,7 +36,7 @@ pub(super) struct Companion {
 #[derive(Debug)]
 struct Process {
     pid: Pid,
-    /// Readable when it has ended; `None`: the system has no pidfds.
+    /// Readable when it has ended. `None` on systems without pidfds.
     descriptor: Option<OwnedFd>,
     born: Instant,
 }
@@ -109,7 +109,7 @@ impl Companion {
         }
     }
 
-    /// Kills it.
+    /// Kills the helper.
     pub(super) fn end(self) {
         if let Some(Process { pid, .. }) = self.process {
             let _ = kill_process(pid, Signal::KILL);
@@ -117,7 +117,7 @@ impl Companion {
         }
     }
 
-    /// Tells it to finish, and waits for that up to `patience`.
+    /// Sends the helper the signal to finish, and waits up to `patience` for its end.
     pub(super) fn finish(self, patience: Duration) {
         let Some(Process { pid, descriptor, .. }) = &self.process else { return };
         let _ = kill_process(*pid, END);
@@ -143,7 +143,7 @@ impl Companion {
         self.process.as_ref()?.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the longest time that the parent may sleep; `None`: until something happens.
+    /// Returns the longest time that the parent may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         match &self.process {
             None => Some(self.pace.wait(now)),

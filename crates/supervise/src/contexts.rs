@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The pause after a spare context could not be made; meanwhile the lanes continue with their present ones.
+/// The pause after a spare context could not be made; meanwhile the lanes continue with their current ones.
 const SPARE_RETRY: Duration = Duration::from_secs(1);
 
 /// Reports the state of a worker to the supervisor.
@@ -42,7 +42,7 @@ impl Reporter<'_> {
 }
 
 /// Returns the number of requests after which a context is due, drawn between `min_requests` and `max_requests`, so that
-/// workers that started together do not end together; `None`: never.
+/// workers that started together do not end together. `None` without a limit.
 pub(super) fn draw_limit(settings: &Settings) -> Option<u64> {
     let most = settings.max_requests?;
     let least = settings.min_requests.unwrap_or(most);
@@ -293,7 +293,7 @@ impl ContextSupply for Pooled<'_> {
         self.due_after(0)
     }
 
-    /// Replaces the context without making a client wait: the present one continues until a spare one is ready, unless it has
+    /// Replaces the context without making a client wait: the current one continues until a spare one is ready, unless it has
     /// asked to retire.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal {
         let fresh = if after.retire { self.pool.wait_for_context().map(Some) } else { Ok(self.pool.spare()) };

@@ -18,15 +18,15 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// One source for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
-/// while another thread is idle. The language's lock protects the source, too; only waiting needs neither.
+/// One source for all threads of a worker: any free thread answers the next request, so no request waits for a slow one while
+/// another thread is idle. The language's lock also protects the source. A thread that waits for requests needs neither.
 pub(super) struct SharedLane<'a, S: Source> {
     lane: Lane<'a, S>,
     lock: &'a dyn GlobalLock,
     listeners: &'a [Listener],
     reporter: Reporter<'a>,
     answered: Cell<u64>,
-    /// The number of answered requests at which the process is to be replaced.
+    /// The number of answered requests after which the process is replaced.
     due: Cell<u64>,
     /// Whether the lane's own app has asked to retire.
     retired: Cell<bool>,
@@ -43,7 +43,7 @@ pub(super) struct SharedLane<'a, S: Source> {
 enum Turn {
     /// A request was answered, or will be later.
     Answered,
-    /// There is no work for this time, unless events arrive.
+    /// There is no work during this time, unless events arrive.
     Idle(Option<Duration>),
     /// The worker ends, without a further turn.
     End,
@@ -172,7 +172,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
             self.lane.resume_held_apps();
             match next {
                 Ok(Next::Exchange(exchange)) => {
-                    // The language handles its signals between turns, so a turn ends after a file, too.
+                    // The language handles its signals between turns, so a turn also ends after a file.
                     let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners) else { return Turn::Answered };
                     self.lane.summon_another();
                     let retire = self.lane.answer(exchange, self.listeners, host);

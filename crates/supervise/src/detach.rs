@@ -36,7 +36,7 @@ pub(super) fn started_in() -> WorkingDirectory {
 /// Paths of sockets become absolute here; paths of files are absolute already.
 ///
 /// # Errors
-/// An error of the system; then nothing or little has changed.
+/// The system refuses. Then the process is unchanged, or only partly detached.
 pub fn detach(settings: &mut Settings, directory: Directory) -> io::Result<()> {
     // Later this process would look up the path of the app in the root directory.
     STARTED_IN.get_or_init(WorkingDirectory::current);

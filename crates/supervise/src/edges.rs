@@ -1,8 +1,8 @@
 //! The edges, in the process that forks them: it starts them before any mold or worker, replaces those that die, and stops
 //! them first.
 //!
-//! This process has opened the listeners: it is the master, or a supervisor without one. Each edge has memory of its own,
-//! which it shares with all workers and which outlives it: the next edge takes it over, and no app is restarted.
+//! This is the first process, which has opened the listeners. Each edge has memory of its own, which it shares with all workers
+//! and which outlives it: the next edge takes it over, and no app is restarted.
 
 mod child;
 pub(super) mod pools;
@@ -52,7 +52,7 @@ pub(super) struct Edges<'a> {
     stage: Stage,
     /// Whether edges of a previous server will hand their connections over to these.
     succeeds: bool,
-    /// Whether any edge that has ended had begun to serve.
+    /// Whether any edge has begun to serve, as far as their ends have shown it.
     has_served: bool,
 }
 
@@ -68,13 +68,13 @@ struct Place {
 /// An edge that has not been waited for yet.
 struct Process {
     pid: Pid,
-    /// Readable when it has ended; `None`: the system has no pidfds.
+    /// Readable when it has ended. `None` on systems without pidfds.
     process: Option<OwnedFd>,
     waker: OwnedFd,
     /// The requests of the edge to its parent.
     pleas: Pleas,
     born: Instant,
-    /// The destination for connections of the previous server; taken when it is announced.
+    /// The destination for connections of the previous server, until it is announced to that server.
     successor: Option<Sender>,
 }
 
@@ -84,7 +84,8 @@ enum Stage {
         /// The time when edges that have not finished are killed.
         deadline: Instant,
         closing: Closing,
-        /// The command that the edges get. Retire if listeners are lent: clients that wait there wait for the next server.
+        /// The command that the edges get. `Retire` if listeners are lent, because the clients in their queues wait for the
+        /// next server.
         command: WorkerCommand,
         /// Whether requests had to be cut off.
         cut: bool,
@@ -115,8 +116,8 @@ pub(super) enum End {
 }
 
 impl<'a> Edges<'a> {
-    /// Makes memory for the edges of `settings`, and for workers with that many `lanes` each; `None`: there are no edges.
-    /// Does not start any yet.
+    /// Makes memory for the edges of `settings`, and for workers with that many `lanes` each. `None` without edges. Starts no
+    /// edge yet.
     pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
         let count = settings.edges_wanted();
         if count == 0 {
@@ -162,13 +163,13 @@ impl<'a> Edges<'a> {
         &self.pools
     }
 
-    /// Returns the memory, in a new worker, which must not keep anything else of the edges.
+    /// In a new worker or edge: returns the memory, and drops everything else of the edges.
     pub(super) fn into_pools(self) -> Vec<Memory> {
         self.pools
     }
 
-    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the
-    /// parameters; the caller releases the descriptors of the parent, and calls [`Birth::live`].
+    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns the parameters;
+    /// the caller closes the descriptors of the parent, and calls [`Birth::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
         if !matches!(self.stage, Stage::Serving) {
             return None;
@@ -342,7 +343,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Sends the edges the present certificates of these listeners.
+    /// Sends the edges the current certificates of these listeners.
     pub(super) fn give_certificates(&self, listeners: &[Listener]) {
         let vault = match Vault::fill(listeners) {
             Ok(Some(vault)) => vault,
@@ -390,8 +391,7 @@ impl<'a> Edges<'a> {
         self.succeeds = true;
     }
 
-    /// Returns the destinations for the connections of the previous server's edges, when all edges here serve; `None`: they
-    /// do not yet.
+    /// Returns the destinations for the connections of the previous server's edges. `None` until all edges here serve.
     pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
         if !self
             .slots()
@@ -433,7 +433,7 @@ impl<'a> Edges<'a> {
         self.tell(command);
     }
 
-    /// While draining: ends edges that take too long, and starts a last edge for connections that have arrived in the
+    /// While draining: kills edges that take too long, and starts a last edge for connections that have arrived in the
     /// meantime. In that edge it returns the parameters.
     pub(super) fn finish_up(
         &mut self,
@@ -505,7 +505,7 @@ impl<'a> Edges<'a> {
         processes.flat_map(|process| [process.pleas.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
-    /// Returns the longest time that the parent may sleep; `None`: until something happens.
+    /// Returns the longest time that the parent may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         let is_unwatched = |process: &Process| process.process.is_none();
         let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);

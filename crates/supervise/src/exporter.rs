@@ -1,8 +1,8 @@
 //! The exporter: the process that sends the spans of requests to a collector (`--trace-export`).
 //!
 //! Processes that answer requests send it each sampled one, without waiting, by a socket that all of them have inherited
-//! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages sent while there is no
-//! exporter wait for the next one. It ends after all others, so that the last requests are exported, too.
+//! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages that are sent while no
+//! exporter runs wait for the next one. It ends after all others, so that the last requests are also exported.
 
 use super::companion::{Birth, Companion, Life, Orphan};
 use super::privileges::Privileges;
@@ -46,7 +46,7 @@ pub(super) struct Newborn {
 }
 
 impl Exporter {
-    /// Opens the socket for spans; `None`: spans are not exported.
+    /// Opens the socket for spans. `None` if spans are not exported.
     ///
     /// # Errors
     /// The system has no socket.

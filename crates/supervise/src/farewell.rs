@@ -25,7 +25,8 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// Evaluates the signals since the last call, for a process that is in its drain period or is stopping for any reason.
+    /// Evaluates the signals since the last call. `says_farewell`: whether the process is in its drain period. `stops`: whether
+    /// it is stopping, for any reason.
     pub(super) fn by_signals(wishes: &mut Wishes, says_farewell: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
         match wishes.heard(term + interrupt, says_farewell || stops, now) {
@@ -64,7 +65,7 @@ impl Farewell {
         now >= self.end
     }
 
-    /// Returns the next announcement to the other processes; `None`: there is none now.
+    /// Returns the next announcement to the other processes, if one is due.
     pub(super) fn news(&mut self, now: Instant) -> Option<Prospect> {
         let prospect = if now >= self.parting { Prospect::Parts } else { Prospect::Ends };
         (prospect != self.told).then(|| {

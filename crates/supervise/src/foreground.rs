@@ -75,7 +75,7 @@ pub fn keep_standard_error(settings: &Settings) -> io::Result<()> {
 /// prints nothing, if the server has served, or if [`keep_standard_error`] stored nothing.
 pub fn report_failed_start() -> bool {
     let Some(Report::StandardError(standard_error, line)) = report().take() else { return false };
-    // If standard error has no reader any more, the log has the reason.
+    // If standard error has lost its reader, the log has the reason.
     let _ = write(&standard_error, line.as_bytes());
     true
 }
@@ -83,7 +83,7 @@ pub fn report_failed_start() -> bool {
 /// Reports to a waiting process that the server serves.
 pub(super) fn report_serving() {
     if let Some(Report::Foreground(foreground)) = report().take() {
-        // It fails if no process waits any more.
+        // It fails if the waiting process has gone.
         let _ = write(&foreground, SERVES);
     }
 }

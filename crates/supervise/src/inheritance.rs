@@ -103,7 +103,7 @@ pub(super) enum Word {
     Announce = b'a',
     /// Master to mold: in addition, responses are the last on their connections.
     Part = b'p',
-    /// Master to mold: end now.
+    /// Master to mold: kill the workers and end now.
     Quit = b'q',
     /// Master to mold: another generation has taken over; finish running requests.
     Retire = b'x',
@@ -187,7 +187,7 @@ pub(super) enum News {
     },
     /// The other process has ended.
     End,
-    /// There is no message now.
+    /// No message is available now.
     None,
 }
 
@@ -277,7 +277,7 @@ impl Link {
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Tells a mold to stop, and sends the time left for that.
+    /// Commands a mold to stop, and sends the time left.
     pub(super) fn stop_within(&self, left: Duration) {
         let most = 10_u128.pow(DIGITS as u32) - 1;
         let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
@@ -324,10 +324,10 @@ pub(super) struct Inheritance {
 }
 
 /// Hides the descriptors from the master, or from the previous server, from programs that the app starts while it is loaded:
-/// they would hold the listeners until they end, perhaps for days. Makes this process end if the master dies before the app
-/// is loaded: it would hold the listeners, too, for that time. Hides the variables that name all this, if the process
-/// inherits anything. Should be called as early as possible; otherwise [`supervise`](super::supervise) does it, but then
-/// without a master each descriptor stays open twice.
+/// they would hold the listeners until they end, perhaps for days. Makes this process end if the master dies before the app is
+/// loaded: for that time it would also hold the listeners. Hides the variables that name all this, if the process inherits
+/// anything. Should be called as early as possible; otherwise [`supervise`](super::supervise) does it, but then without a
+/// master each descriptor stays open twice.
 pub fn claim_inheritance() {
     if claim_descriptors() {
         environment::hide(&OWN);
@@ -345,7 +345,7 @@ fn claim_descriptors() -> bool {
     if let Some((number, process)) = variable(MASTER).and_then(|value| socket_of_master(&value)) {
         end_with(process, number);
         let _ = survive_own_signals();
-        // Output of the app during its load must not end this process if the log has no reader any more.
+        // Output of the app during its load must not kill this process if the log has lost its reader.
         let _ = survive_failing_writes_while_loading();
     }
     if let Some(value) = variable(POOLS)
@@ -406,7 +406,7 @@ pub fn report_load_failure(text: &str) {
     }
 }
 
-/// Takes over the inheritance of this process; `None` if there is no master.
+/// Takes over the inheritance of this process. `None` without a master.
 ///
 /// # Errors
 /// There is a master, but its listeners cannot be used.
@@ -432,7 +432,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 /// Takes over the listeners that the environment names.
 ///
 /// # Errors
-/// A listener is unusable; the message says which, and why.
+/// A listener cannot be used; the message says which, and why.
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     adopt_listeners(&variable(LISTENERS).ok_or_else(|| format!("there is no {LISTENERS}"))?)
 }
@@ -501,12 +501,12 @@ pub(super) fn inherit_vault() -> Option<Vault> {
     Vault::open(file.as_fd())
 }
 
-/// Takes over the socket to the master; `None`: `value` does not name one.
+/// Takes over the socket to the master. `None` if `value` does not name one.
 fn find_master(value: &str) -> Option<Link> {
     inherit_socket(value).map(|(socket, _)| Link(socket))
 }
 
-/// Takes over the socket that `value` names; returns it with the process at its other end. `None`: there is no such socket.
+/// Takes over the socket that `value` names; returns it with the process at its other end. `None` if there is no such socket.
 pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
     let number = number_of_master(value)?;
     Some((adopt(number).ok()?, peer(number).ok()?))

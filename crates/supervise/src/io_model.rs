@@ -8,7 +8,7 @@ use oribi_io::Uring;
 /// line for the log.
 ///
 /// # Errors
-/// They cannot; the message says how to proceed. Never an error if the settings leave the choice to the server.
+/// The workers cannot use it; the message says how to proceed. Never an error if the settings leave the choice to the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     // Behind edges no lane has connections.
     let shares_connections = runtime.global_lock().is_some() && settings.edges_wanted() == 0;

@@ -2,8 +2,9 @@
 //!
 //! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
 //! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
-//! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets
-//! its commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
+//! (which is then called the mold), and starts another one if that dies. A worker runs one lane, or several in threads, and
+//! gets its commands through its slot of the scoreboard. The first process of a server runs the loop in `first_process`, with
+//! `molds` or `workers` as its workforce. [`serve_alone`] works without all of these.
 #![forbid(unsafe_code)]
 
 mod adoption;
@@ -73,12 +74,12 @@ use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// Returns the message about an error at the start.
+/// Returns the message about a system call that failed at the start.
 fn failed_to(act: &str, error: &std::io::Error) -> String {
     format!("cannot {act}: {}", explain(error))
 }
 
-/// Logs the addresses of the server.
+/// Reports that the server serves: to the process in the foreground, and with its addresses in the log.
 fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {
     foreground::report_serving();
     let (threads, pid) = (settings.threads, std::process::id());
@@ -87,7 +88,7 @@ fn announce(listeners: &[Listener], settings: &Settings, workers: usize) {
     }
 }
 
-/// Reopens the error log of this process. New files that log rotation has created are given to the workers' user, too.
+/// Reopens the error log of this process. Files that log rotation has created also get the workers' user as owner.
 fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     if let Err(message) = privileges.hand_over_logs(settings) {
         log::error!("{message}");
@@ -110,7 +111,7 @@ const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Raises the limit of descriptors of this process and its children to the maximum, because each connection needs one. Returns
-/// the limit; `None`: unlimited.
+/// the limit. `None` without a limit.
 fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

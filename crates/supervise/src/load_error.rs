@@ -24,7 +24,7 @@ impl Host for LoadError {
             (b"Cache-Control", b"no-store"),
             (b"X-Content-Type-Options", b"nosniff"),
         ];
-        // It fails if the client has gone.
+        // The client may have gone.
         let _ = reply.send(ResponseHead { status: 500, fields: &fields }, &[self.page.as_bytes()]);
         After::default()
     }

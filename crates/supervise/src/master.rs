@@ -1,5 +1,5 @@
 //! The master: a small first process without a language. It opens the listeners and starts a mold, which loads the app and
-//! forks the workers. It starts another mold if that one dies, or to reload the app.
+//! forks the workers. It starts another mold if that one dies, and for each reload.
 
 use super::first_process::FirstProcess;
 use super::molds::Molds;
@@ -8,13 +8,14 @@ use super::{failed_to, inheritance, notify};
 use oribi_config::Settings;
 use std::process::Command;
 
-/// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its
+/// Runs `mold` as the process that loads the app, and serves until it is stopped. `mold` finds the listeners in its
 /// environment, and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the
 /// app could not be loaded at the start, the listeners could not be opened, or requests had to be cut off.
 ///
-/// Signals have the same meaning as for [`supervise`](super::supervise), except that HUP loads the app again, in another
-/// mold; when that mold's workers accept connections, the old ones retire. The master may run as process 1. The process must
-/// have only one thread. A worker of the mold has `lanes` threads that take requests by themselves.
+/// Signals have the same meaning as for [`supervise`](super::supervise), with two exceptions. HUP loads the app again, in
+/// another mold; when that mold's workers accept connections, the old ones retire. USR1 always reopens the logs. The master may
+/// run as process 1. The process must have only one thread. A worker of the mold has `lanes` threads that take requests by
+/// themselves.
 ///
 /// If there are edges, this process forks them. They stop first, and workers only when no request is left.
 pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {

@@ -23,12 +23,12 @@ pub(super) struct Member {
     pub(super) waker: OwnedFd,
     /// Whether its program has ended or was replaced by another one: then `waker` has no reader.
     pub(super) left: bool,
-    /// Readable when the process has ended; `None`: the system has no pidfds.
+    /// Readable when the process has ended. `None` on systems without pidfds.
     pub(super) process: Option<OwnedFd>,
     pub(super) born: Instant,
     /// The reason for its end, if that was decided here.
     pub(super) cause: Option<Counter>,
-    /// Whether the worker is to be replaced by a new one.
+    /// Whether a replacement of all workers includes this one.
     pub(super) outdated: bool,
     /// The time when the worker is killed if it has not finished.
     pub(super) end_by: Option<Instant>,
@@ -79,7 +79,7 @@ impl Member {
         }
     }
 
-    /// Returns the state of a worker that has not been told to stop; `None` if it has.
+    /// Returns the state of a worker that has no command to stop. `None` if it has.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
     }
@@ -90,13 +90,13 @@ impl Member {
         retires && self.slot.state() == WorkerState::Starting
     }
 
-    /// Whether it was told to finish before it could serve, because another worker was requested in its place.
+    /// Whether it got the command to finish before it could serve, because another worker was requested in its place.
     pub(super) fn was_given_up(&self) -> bool {
         let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
         retires && self.slot.state() == WorkerState::Starting
     }
 
-    /// Whether it accepts connections and has not been told to stop.
+    /// Whether it accepts connections and has no command to stop.
     pub(super) fn accepts(&self) -> bool {
         matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))
     }
@@ -113,13 +113,13 @@ impl Member {
         let _ = rustix::io::write(&self.waker, &[0]);
     }
 
-    /// Tells it to finish until `end_by`.
+    /// Commands it to finish until `end_by`.
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
         self.tell(WorkerCommand::Retire);
     }
 
-    /// Ends a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
+    /// Stops a worker with a stuck thread: the others get a moment to finish, but no longer than `graceful`.
     pub(super) fn end_soon(&mut self, now: Instant, graceful: Duration) {
         let end_by = now + OTHERS_MAY_FINISH.min(graceful);
         self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    /// Kills it. Returns the number of its open connections.
+    /// Kills the worker. Returns the number of its open connections.
     pub(super) fn end(&self) -> u32 {
         let connections = self.slot.connections.load(Relaxed);
         self.slot.set_command(WorkerCommand::Quit);

@@ -7,7 +7,7 @@ use std::io;
 /// than [`proportional`].
 ///
 /// # Errors
-/// There is no such process.
+/// The process does not exist.
 pub(super) fn resident(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, _]| resident)
 }
@@ -16,7 +16,7 @@ pub(super) fn resident(process: u32) -> io::Result<u64> {
 /// [`proportional`]. Pages that a fork has in common with its parent count fully.
 ///
 /// # Errors
-/// There is no such process.
+/// The process does not exist.
 pub(super) fn resident_of_its_own(process: u32) -> io::Result<u64> {
     pages(process).map(|[resident, shared]| resident.saturating_sub(shared))
 }
@@ -25,7 +25,7 @@ pub(super) fn resident_of_its_own(process: u32) -> io::Result<u64> {
 /// pages, which takes about ten milliseconds for a gigabyte.
 ///
 /// # Errors
-/// There is no such process, or the system refuses: the process runs as another user, and this one may not inspect it
+/// The process does not exist, or the system refuses: it runs as another user, and this process may not inspect it
 /// (CAP_SYS_PTRACE).
 pub(super) fn proportional(process: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
@@ -34,8 +34,8 @@ pub(super) fn proportional(process: u32) -> io::Result<u64> {
     kibibytes.map(|number| number << 10).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the memory in bytes for display: [`proportional`], or else [`resident_of_its_own`]. `None`: there is no such
-/// process.
+/// Returns the memory in bytes for display: [`proportional`], or else [`resident_of_its_own`]. `None` if the process does not
+/// exist.
 pub(super) fn of(process: u32) -> Option<u64> {
     proportional(process).or_else(|_| resident_of_its_own(process)).ok()
 }

@@ -1,4 +1,5 @@
-//! A mold: the process that has loaded the app for a master. It has the workers of a first process, below a link.
+//! A mold: the process that has loaded the app for a master. It leads workers as a first process without molds does, but takes
+//! its orders from the master.
 
 use super::inheritance::{News, Word};
 use super::server::{Server, Stage};
@@ -22,7 +23,8 @@ impl<'a> Mold<'a> {
         Self { server, workers }
     }
 
-    /// Serves until the master says otherwise. Returns the exit status for the process.
+    /// Serves until the master stops it, or dies. Returns the exit status for the process: 1 if it could not start or requests
+    /// had to be cut off.
     pub(super) fn serve(mut self) -> i32 {
         let Self { server, workers } = &mut self;
         workers.begin(server);
@@ -49,16 +51,16 @@ impl<'a> Mold<'a> {
     }
 }
 
-/// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master gets
-/// them, too, and knows how often they were sent. USR2, TTIN and TTOU are for the master alone.
+/// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master also
+/// gets them, and knows how often they were sent. USR2, TTIN and TTOU are only for the master.
 fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>) {
     let stops = signals::take(Signal::TERM) + signals::take(Signal::QUIT);
     for signal in [Signal::INT, Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU] {
         signals::take(signal);
     }
     if stops > 0 {
-        // If TERM was only for this process, the master starts another generation. Requests wait for the workers until the
-        // edges have ended, or another generation has taken over. The master may also be in its drain period.
+        // If only this process got TERM, the master starts another generation. Until that has taken over, or the edges have
+        // ended, requests wait for the workers here. The master may also be in its drain period.
         let waits = server.has_edges() || !server.settings.timeouts.farewell.is_zero();
         match workers.master.as_ref().filter(|_| waits) {
             Some(master) => master.say(Word::Told),
@@ -90,7 +92,7 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             News::Word(Word::Quit) => workers.end_now(server, "told to end at once"),
             News::Word(Word::Reopen) => reopen_logs(server, workers),
             News::Word(Word::Own) => server.listeners.iter_mut().for_each(|listener: &mut Listener| listener.lent = false),
-            // Only molds send these, to masters.
+            // These are messages of molds to their master.
             News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told)
             | News::Settled { .. }
             | News::Trouble(_) => {}
@@ -107,7 +109,7 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
     }
 }
 
-/// Sleeps until something happens.
+/// Sleeps until an event or the next deadline.
 fn sleep(server: &Server<'_>, workers: &Workers<'_>) {
     let now = Instant::now();
     let stage = match server.stage {

@@ -1,5 +1,5 @@
-//! Molds: a workforce that loads the app in processes of its own, which fork the workers. So the first process has no language,
-//! starts another mold if one dies, and loads the app again by a new one.
+//! Molds: a workforce that loads the app in separate processes, which fork the workers. So the first process needs no language,
+//! starts another mold if one dies, and reloads the app by a new one.
 
 mod changing;
 mod ends;
@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 /// The time that a mold may take to stop, beyond that of its workers.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
 
-/// The number of molds that had served and are replaced at once, and the time after which one more is. To load an app
-/// occupies a processor.
+/// The number of molds that had served and are replaced at once, and the time after which one more is. Few at once, because
+/// loading an app occupies a processor.
 const MOLDS: (u32, Duration) = (5, Duration::from_secs(1));
 
 pub(super) struct Molds<'a> {
@@ -44,13 +44,13 @@ pub(super) struct Molds<'a> {
     mold: Command,
     /// The serving generation, the one being loaded, and those that are finishing.
     generations: Vec<Generation>,
-    /// The number of generations started.
+    /// The number of generations started so far, which is the number of the last one.
     started: u64,
-    /// The outcomes of reloads.
+    /// The outcomes of the last reloads, for the clients that requested them.
     reloads: Reloads,
-    /// A reload that replaces one worker after the other.
+    /// The rolling reload in progress.
     rolling: Option<Rolling>,
-    /// Whether any generation has been ready.
+    /// Whether any generation has ever been ready.
     served: bool,
     pace: Pace,
     /// The target number of workers of each generation.
@@ -58,13 +58,13 @@ pub(super) struct Molds<'a> {
     /// The number of threads of a worker that take requests by themselves.
     lanes: usize,
     change: changing::Changing,
-    /// The directory in which the app is loaded.
+    /// The directory in which the app is loaded, by its original path: a link there may lead to a new release at a reload.
     directory: Directory,
 }
 
 impl<'a> Molds<'a> {
-    /// `mold` is the command that loads the app, as a process whose workers have `lanes` threads that take requests by
-    /// themselves. Starts none yet.
+    /// Starts no mold yet. `mold` is the command that loads the app; each worker that it forks has `lanes` threads that take
+    /// requests by themselves.
     pub(super) fn new(settings: &'a Settings, mold: Command, lanes: usize) -> Self {
         Self {
             settings,
@@ -84,13 +84,13 @@ impl<'a> Molds<'a> {
 }
 
 impl Workforce for Molds<'_> {
-    /// Nothing: the app may be loaded after the edges have started.
+    /// Does nothing: [`Self::keep_running`] starts the first mold.
     fn begin(&mut self, _: &mut Server<'_>) {}
 
     fn rearm(&self) {}
 
     fn step(&mut self, server: &mut Server<'_>) {
-        // The ends of molds are known by now, with the messages that all had sent before.
+        // Ended molds have been recorded by now, with their last messages.
         self.listen_to_molds(server);
         self.roll(server);
         self.go_on_with_change();
@@ -102,7 +102,7 @@ impl Workforce for Molds<'_> {
         self.keep_a_mold(server);
     }
 
-    /// Nothing: a master waits for all children.
+    /// Does nothing: a master waits for all its children, and passes their ends to [`Self::ended`].
     fn reap(&mut self, _: &mut Server<'_>) {}
 
     fn ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
@@ -122,7 +122,7 @@ impl Workforce for Molds<'_> {
     }
 
     fn answers_those_waiting(&self) -> bool {
-        // To load the app may take long.
+        // Loading the app may take long.
         self.served
     }
 
@@ -184,7 +184,7 @@ impl Workforce for Molds<'_> {
         self.generations.iter().for_each(|generation| generation.foretell(prospect));
     }
 
-    /// Forwards it to all molds. Each one ignores the workers of others.
+    /// Forwards it to all molds. Each ignores requests about workers of others.
     fn hear_plea(&mut self, _: &Server<'_>, plea: Plea) {
         self.generations.iter().for_each(|generation| generation.link.pass_on(plea));
     }

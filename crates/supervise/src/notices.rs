@@ -14,7 +14,7 @@ pub(super) struct Notices {
 
 impl Notices {
     /// # Errors
-    /// An error of the system.
+    /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self { reader: Some(reader), writer: Some(writer) })
@@ -34,7 +34,7 @@ impl Notices {
     /// the supervisor.
     ///
     /// # Errors
-    /// This process does not have it any more.
+    /// This process no longer has the end.
     pub(super) fn into_writer(self) -> io::Result<OwnedFd> {
         self.writer.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }

@@ -29,7 +29,7 @@ const PREFIX: &str = "oribi-";
 /// The longest name that systemd permits, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Notifies the service manager of the state of this server; does nothing if there is none.
+/// Notifies the service manager of the state of this server. Does nothing without a service manager.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     channel: Option<Channel>,
@@ -79,7 +79,7 @@ impl Notifier {
         *self = Self::default();
     }
 
-    /// Reports the end of a reload, if its begin has been reported.
+    /// Reports the end of a reload, if its beginning has been reported.
     pub(super) fn reloaded(&mut self, outcome: &str) {
         if self.reloading {
             self.ready(outcome);
@@ -107,7 +107,7 @@ impl Notifier {
         }
     }
 
-    /// Returns the longest time that the process may sleep; `None`: until something happens.
+    /// Returns the longest time that the process may sleep. `None` without a deadline.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         self.watchdog.as_ref().map(|watchdog| watchdog.wait(now))
     }

@@ -2,13 +2,13 @@
 //!
 //! A process that dies before it can serve is likely to have a successor that does the same, so pauses between starts double.
 //! The death of a process that has served does not predict the fate of its successor, which starts at once: a request that
-//! ends its worker must not keep others waiting. An [`Allowance`] only limits such starts to a number that does not burden
-//! the machine.
+//! kills its worker must not make others wait. An [`Allowance`] only limits such starts to a number that does not burden the
+//! machine.
 
 use super::allowance::Allowance;
 use std::time::{Duration, Instant};
 
-/// A process that lived this long was not broken from the start.
+/// A process that lived this long did not fail at its start: the pauses begin again with the first one.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
 
 /// The longest pause between two attempts: long enough to spare the machine, short enough for an operator who waits for a
@@ -101,8 +101,7 @@ impl Pace {
         self.lost = 0;
     }
 
-    /// Returns the end of a log line about the end of a process that had served; `None`: there were too many for another
-    /// line.
+    /// Returns the rest of the log line about the end of a process that had served. `None` after too many lines.
     pub(super) fn end_of_line(&mut self, now: Instant) -> Option<String> {
         if !self.lines.try_take(now) {
             self.left_out += 1;

@@ -13,7 +13,7 @@ impl PidFile {
     /// Writes the id of this process to `path` in one step, so that readers never see a part.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The file cannot be written.
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let describe = |error: io::Error| format!("cannot write the pid file {}: {error}", path.display());
         // The path must stay the same even if a daemon changes its directory.

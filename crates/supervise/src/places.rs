@@ -23,13 +23,13 @@ impl Pools {
         Self { edges: pools.len(), memory: Mutex::new((pools, lanes)) }
     }
 
-    /// Whether there are no edges: the worker has connections of its own.
+    /// Whether there are no edges, so that the worker has connections of its own.
     pub(super) const fn is_empty(&self) -> bool {
         self.edges == 0
     }
 
-    /// Takes a place for a lane in the pool of each edge. If all are in use, which is only possible while workers take long
-    /// to end, it waits while `serves` returns that the worker is needed; `None`: it is not.
+    /// Takes a place for a lane in the pool of each edge. If all are in use, which is only possible while workers take long to
+    /// end, it waits while `serves` returns that the worker is needed. `None` if it is no longer needed.
     ///
     /// # Errors
     /// The system refuses the memory.

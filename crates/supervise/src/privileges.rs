@@ -1,10 +1,10 @@
 //! Drops privileges: the rights of root, where `--user` and `--edge-user` ask for it, and the ways to gain more.
 //!
-//! The supervising process keeps root's privileges where it needs them, as with Unicorn: it opens ports below 1024, writes
-//! the pid file, removes its Unix socket files, and reopens its logs. A mold starts as the user, before it loads the app. A
-//! supervisor that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open
-//! a context. Edges are forked by the process with the rights of root, so they may become another user than the workers: then
-//! no worker, even under an attacker's control, can send an edge a signal or trace it.
+//! The first process keeps root's privileges where it needs them, as with Unicorn: it opens ports below 1024, writes the pid
+//! file, removes its Unix socket files, and reopens its logs. A mold starts as the user, before it loads the app. A supervisor
+//! that has loaded the app itself, under plackup or rackup, forks workers that change to the user before they open a context.
+//! Edges are forked by the process with the rights of root, so they may become another user than the workers: then no worker,
+//! even under an attacker's control, can send an edge a signal or trace it.
 
 use oribi_config::Settings;
 use oribi_edge::sandbox::Sandbox;
@@ -14,7 +14,7 @@ use oribi_log::Writers;
 use rustix::fs::Mode;
 use std::process::Command;
 
-/// The identities to change to; `None`: none was requested, or this process has it already.
+/// The identities to change to, where one was requested that this process does not have already.
 #[derive(Debug)]
 pub(super) struct Privileges {
     workers: Option<Identity>,
@@ -26,7 +26,7 @@ pub(super) struct Privileges {
 }
 
 impl Privileges {
-    /// Reads the identity of workers from `settings`. Sets the umask, too.
+    /// Reads the identity of workers from `settings`. Also sets the umask.
     ///
     /// # Errors
     /// The user or group does not exist, or this process may not change to it. Then it must not serve, because the operator
@@ -155,7 +155,8 @@ fn forbid() -> Result<(), String> {
     forbid_new_privileges().map_err(|error| format!("cannot give up the way to new privileges: {error}"))
 }
 
-/// Looks an identity up; `None`: none is named, or this process has it. Each name comes with that of its setting.
+/// Looks an identity up. `None` if none is named, or this process has it already. Each name is accompanied by the name of its
+/// setting.
 fn identity(user: (&str, Option<&str>), group: (&str, Option<&str>)) -> Result<Option<Identity>, String> {
     if user.1.is_none() && group.1.is_none() {
         return Ok(None);

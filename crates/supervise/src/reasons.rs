@@ -22,7 +22,7 @@ pub(super) struct Reasons {
 
 impl Reasons {
     /// # Errors
-    /// An error of the system.
+    /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self { reader: Some(reader), writer: Some(writer), kept: Vec::new() })

@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 pub(super) struct Reloads(VecDeque<(u64, Outcome)>);
 
 impl Reloads {
-    /// Records that generation `number` was started to replace the present one.
+    /// Records that generation `number` was started to replace the current one.
     pub(super) fn begin(&mut self, number: u64) {
         self.0.push_back((number, Outcome::UnderWay));
         let excess = self.0.len().saturating_sub(REMEMBERED);

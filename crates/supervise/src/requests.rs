@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
-/// The error if the requests are not known.
+/// The error if the requests cannot be listed, because apps are not watched.
 const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
                        --request-warning: each worker would have to publish each request";
 
@@ -116,7 +116,7 @@ fn position(sighting: &Sighting) -> Option<usize> {
     if let Stage::Queued(before) = sighting.stage { Some(before + 1) } else { None }
 }
 
-/// Returns the summary of a request; `None`: it has ended.
+/// Returns the summary of a request. `None` if it has ended.
 fn about(memory: &Memory, sighting: &Sighting) -> io::Result<Option<About>> {
     let Some(mut bytes) = memory.look_at(sighting, FIRST_LOOK)? else { return Ok(None) };
     match size_for_glance(&bytes) {
@@ -169,7 +169,7 @@ fn report(
     RequestReport { state, edge: Some(edge + 1), position: position(sighting), about, age, quiet, deadline, worker }
 }
 
-/// Returns the rest of a time; `None`: it is unlimited.
+/// Returns the rest of a time. `None` without a limit.
 fn after(time: Duration, passed: Duration) -> Option<Duration> {
     (time < Timeouts::NEVER).then(|| time.saturating_sub(passed))
 }

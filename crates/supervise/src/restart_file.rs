@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The interval at which the file is checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The file, and the time of its last change. It need not exist.
+/// The file, which need not exist, and the time of its last change.
 #[derive(Debug)]
 pub(super) struct RestartFile<'a> {
     path: &'a Path,

@@ -1,6 +1,6 @@
-//! The number of workers that was set while the previous server served. It applies to the new server, too.
+//! The number of workers that was set while the previous server served. It also applies to the new server.
 //!
-//! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured to have 2 workers, and 4 were set since.
+//! `ORIBI_SCALED=123:2:4`: that server, process 123, was configured for 2 workers, and was changed to 4.
 
 use super::inheritance::SCALED;
 use oribi_config::Settings;
@@ -14,8 +14,8 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// Returns the number for the next server, from a process with a target of `wanted` workers; `None`: it is the configured
-    /// one.
+    /// Returns the number for the next server, from a process with a target of `wanted` workers. `None` if that is the
+    /// configured one.
     pub(super) fn of(settings: &Settings, wanted: usize) -> Option<Self> {
         let configured = settings.workers.max(1);
         (wanted != configured).then_some(Self { configured, wanted })
@@ -32,7 +32,8 @@ impl Scaled {
     }
 }
 
-/// A server of another version may have passed on a variable that it does not know: then it names another process.
+/// A server of another version may have passed on a variable unchanged, because it does not know it. Then the process in it is
+/// another one.
 fn parse(value: &str, before: i32) -> Option<Scaled> {
     let mut numbers = value.split(':');
     let named: i32 = numbers.next()?.parse().ok()?;

@@ -12,8 +12,8 @@ pub(super) fn most(workers: usize) -> usize {
     workers.saturating_mul(2).max(ALWAYS)
 }
 
-/// Returns the number of slots for workers on the scoreboard: twice the highest number, for replacements that start beside
-/// the workers that they replace, plus the number at the start, for workers that finish slow requests.
+/// Returns the number of slots for workers on the scoreboard: twice the highest number, for replacements that start before the
+/// old workers end, plus the number at the start, for workers that finish slow requests.
 pub(super) fn room(workers: usize) -> usize {
     most(workers).saturating_mul(2).saturating_add(workers)
 }
@@ -42,7 +42,7 @@ pub(super) fn most_with(settings: &Settings, places: Option<usize>, lanes: usize
     places.map_or(most, |places| most.min(places / lanes.max(1) / 2).max(settings.workers).max(1))
 }
 
-/// Returns the target number of workers after signals for `more` and `fewer`, from `present` on, up to `most`.
+/// Returns the target number of workers after signals for `more` and `fewer`: from `present`, at least 1, up to `most`.
 pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) -> usize {
     present.saturating_add(more).saturating_sub(fewer).clamp(1, most.max(1))
 }
@@ -50,7 +50,7 @@ pub(super) fn changed(most: usize, present: usize, more: usize, fewer: usize) ->
 /// Checks a target number of workers, `most` being the highest one; returns it.
 ///
 /// # Errors
-/// The number is not possible; the message says why, and which one is.
+/// The number is not possible; the message says why, and names the limit.
 pub(super) fn check(settings: &Settings, workers: usize, most: usize) -> Result<usize, String> {
     if settings.edges_wanted() == 0 && settings.sockets_of_address() > 1 {
         let opened = settings.workers;
@@ -94,7 +94,7 @@ impl Change {
     }
 
     /// Records that the target number is reached, and that these workers are still leaving. The change is complete when they
-    /// have left; workers that leave later are replaced, which may go on forever where workers have short lives.
+    /// have left; workers that leave later are replaced, which may never stop where workers have short lives.
     pub(super) fn await_ends_of(&mut self, leaving: impl Iterator<Item = Pid>) {
         self.awaited.get_or_insert_with(|| leaving.collect());
     }
@@ -123,7 +123,7 @@ impl Change {
         }
     }
 
-    /// Returns the progress of the change with this number; `workers` is the present target.
+    /// Returns the progress of the change with this number; `workers` is the current target.
     pub(super) fn progress(&self, number: u64, workers: usize) -> Progress {
         match &self.outcome {
             _ if number != self.number => {

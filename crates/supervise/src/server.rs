@@ -1,5 +1,5 @@
-//! A server process without its workforce: the listeners, edges and helper processes, the control interface, metrics, the
-//! drain period, and its place in a chain of upgrades. A mold is such a process, too, and has few of these.
+//! A server process without its workforce: the listeners, edges and helper processes, the control interface, metrics, the drain
+//! period, and its place in a chain of upgrades. A mold is also such a process, and has few of these parts.
 
 mod opening;
 
@@ -31,7 +31,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Serving,
-    /// Workers are told to finish one after the other, the next one at `next`; none is replaced.
+    /// Workers get the command to finish one after the other, the next one at `next`; none is replaced.
     Leaving {
         next: Instant,
     },
@@ -44,7 +44,7 @@ pub(super) enum Stage {
         /// Whether requests had to be cut off.
         cut: bool,
     },
-    /// The server cannot serve, and ends as soon as its processes have.
+    /// The server cannot serve, and ends as soon as its processes have ended.
     Failed,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Role {
     Master,
     /// The first process, which forks workers.
     Supervisor,
-    /// The process that has loaded the app for a master, as the load with this number.
+    /// The process that has loaded the app for a master. The number counts the loads.
     Mold(u64),
 }
 
@@ -68,7 +68,7 @@ impl Role {
         }
     }
 
-    /// The number of the load of the app, if there may be others.
+    /// Returns the number of the load of the app, if there may be others.
     pub(super) fn generation(self) -> Option<u64> {
         match self {
             Self::Mold(generation) => Some(generation),
@@ -79,30 +79,30 @@ impl Role {
 
 pub(super) struct Server<'a> {
     pub(super) settings: &'a Settings,
-    /// The language, if this process has one.
+    /// The language. `None` in a master, which runs no app.
     pub(super) runtime: Option<&'a dyn Runtime>,
     pub(super) role: Role,
     pub(super) stage: Stage,
-    /// The drain period, during which it still serves. A master handles that for its molds.
+    /// The drain period, during which the server still serves. A mold has none: its master announces the period.
     pub(super) farewell: Option<Farewell>,
-    /// The time when everything must have ended, if a stop has begun here or the master has sent it.
+    /// The deadline of the stop, set when the edges begin to finish, or received from the master.
     pub(super) stop_by: Option<Instant>,
     pub(super) born: Instant,
     /// Empty in a mold of a server with edges.
     pub(super) listeners: Vec<Listener>,
-    /// The edges, if this process forks them.
+    /// The edges, if this process forks them: `None` in a mold and without edges.
     pub(super) edges: Option<Edges<'a>>,
     /// The memory that workers share with the edges of the master. Empty unless this process is a mold.
     pools: Vec<Memory>,
     pub(super) privileges: Privileges,
     pub(super) signals: Signals,
     pub(super) books: Books,
-    /// Does nothing in a mold.
+    /// Sends nothing in a mold, and nothing without a service manager.
     pub(super) notifier: Notifier,
-    /// The files of the app, if it is loaded again when one of them changes.
+    /// Watches the files of the app, if a change of one of them reloads it.
     pub(super) watch: Option<Watch>,
     pub(super) restart_file: Option<RestartFile<'a>>,
-    /// Empty in a mold, and if nothing is encrypted.
+    /// Empty in a mold, and without encrypted listeners.
     pub(super) certificates: CertificateFiles,
     pub(super) certifier: Option<Certifier>,
     pub(super) exporter: Option<Exporter>,
@@ -119,12 +119,12 @@ impl Server<'_> {
         Title { role: self.role.name(), generation: self.role.generation(), state }.show(self.settings, self.runtime);
     }
 
-    /// Whether it serves, and will go on: otherwise it takes no orders.
+    /// Whether it serves and is not about to stop. Otherwise it refuses reloads and upgrades.
     pub(super) fn stays(&self) -> bool {
         self.stage == Stage::Serving && self.farewell.is_none()
     }
 
-    /// Whether it has begun to finish, by edges or without.
+    /// Whether its edges or its workforce have begun to finish, or it cannot serve. Not while workers leave slowly.
     pub(super) fn is_stopping(&self) -> bool {
         !matches!(self.stage, Stage::Serving | Stage::Leaving { .. })
     }
@@ -139,7 +139,7 @@ impl Server<'_> {
         self.edges.as_ref().map_or(&self.pools, Edges::pools)
     }
 
-    /// Returns that memory in a new process, which keeps nothing else of the edges.
+    /// In a new process: returns the memory that workers share with edges, and drops everything else of the edges.
     pub(super) fn take_pools(&mut self) -> Vec<Memory> {
         self.edges.take().map_or_else(|| std::mem::take(&mut self.pools), Edges::into_pools)
     }
@@ -147,19 +147,19 @@ impl Server<'_> {
     /// Forks this process.
     ///
     /// # Errors
-    /// The system or the language refuses.
+    /// The system or the language refuses to fork.
     pub(super) fn fork(&self) -> io::Result<Fork> {
         fork_from(self.runtime)
     }
 
-    /// In a new process: closes the descriptors that belong to its parent alone. Edges and listeners stay.
+    /// In a new process: closes the descriptors that only its parent may have. Edges and listeners stay.
     pub(super) fn release(&mut self) {
         (self.control, self.metrics, self.certifier, self.exporter, self.watch) = (None, None, None, None, None);
         self.succession.close();
         self.books.leave();
     }
 
-    /// Reads the certificates again, and passes them to the edges. If one is unusable, all stay as they are.
+    /// Reads the certificates again, and passes them to the edges. If one is unusable, all remain unchanged.
     pub(super) fn renew_certificates(&mut self) {
         self.certificates.were_read();
         match read_again(&self.listeners) {
@@ -188,13 +188,13 @@ impl Server<'_> {
         self.books.enter_certifier(self.certifier.as_ref());
     }
 
-    /// Kills the edges, because nothing can answer their requests.
+    /// Makes the server fail, and kills the edges, because no process can answer their requests.
     pub(super) fn fail(&mut self) {
         self.stage = Stage::Failed;
         self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
     }
 
-    /// Whether no process of it is left, its workforce aside.
+    /// Whether no edge is left.
     pub(super) fn is_alone(&self) -> bool {
         self.edges.as_ref().is_none_or(Edges::are_gone)
     }
@@ -207,7 +207,7 @@ impl Server<'_> {
     }
 }
 
-/// Forks by the language runtime, which may have threads that need care at a fork.
+/// Forks this process. A language runtime does that itself if it may have threads that need care at a fork.
 pub(super) fn fork_from(runtime: Option<&dyn Runtime>) -> io::Result<Fork> {
     runtime.and_then(Runtime::fork).map_or_else(fork, |forked| forked.map(Fork::from_return))
 }

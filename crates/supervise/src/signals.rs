@@ -14,7 +14,7 @@ pub(super) const NO_UPGRADE: &str = "not upgraded: this server is part of a prog
      what that program has done before cannot be done a second time beside it: run the program under start_server, whose HUP starts \
      a new one and then stops this one, or run the app by `oribi`, which can be upgraded";
 
-/// The number of each signal since the last look. Signals concern the whole process, hence a static.
+/// The number of each signal since it was last taken. Signals concern the whole process, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::TERM, AtomicU32::new(0)),
     (Signal::INT, AtomicU32::new(0)),
@@ -27,14 +27,14 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::CHILD, AtomicU32::new(0)),
 ];
 
-/// The number of signals that accompany an error of a write, which is never read.
+/// The counter of signals that accompany an error of a write. It is never read.
 static FAILING_WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// The signal handlers of a server process. They also count in a new worker until it has set its own handlers. An app's
 /// children have the default actions, with or without exec.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// `None`: another process counts.
+    /// `None` after the release: another process counts.
     arrival: Option<OwnedFd>,
     watches: Vec<Watch>,
 }
@@ -44,7 +44,7 @@ impl Signals {
     /// may ignore SIGCHLD, and the signal could interrupt its sleep.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The system refuses a handler or a pipe.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
         survive_own_signals()?;
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -102,7 +102,7 @@ impl Wishes {
         self.first = Some(now);
     }
 
-    /// Evaluates `arrived` signals at the time `now`; `stopping`: the process is stopping already, for any reason.
+    /// Evaluates `arrived` signals at the time `now`. `stopping`: whether the process is stopping already, for any reason.
     pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {
         if arrived == 0 {
             return Wish::Nothing;
@@ -127,7 +127,7 @@ pub(super) fn take(signal: Signal) -> u32 {
 /// If the signals were ignored, programs that an app executes would inherit that, and many of these rely on them.
 ///
 /// # Errors
-/// An error of the system.
+/// The system refuses a handler or a pipe.
 pub(super) fn survive_failing_writes() -> io::Result<Vec<Watch>> {
     OF_WRITES.into_iter().map(|signal| watch(signal, &FAILING_WRITES, Effect::Count, Vec::new(), None)).collect()
 }

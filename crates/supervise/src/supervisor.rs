@@ -15,7 +15,7 @@ use oribi_stats::scoreboard::Scoreboard;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Serves until told to stop and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
+/// Serves until it is stopped, and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
 /// cut off. In a worker it does not return. The process must have only one thread.
 ///
 /// On TERM, INT and QUIT it finishes running requests, and on a second TERM or INT it ends at once. HUP replaces the workers,
@@ -25,7 +25,7 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     report(run(settings, runtime, false))
 }
 
-/// As [`supervise`], in a process whose program does nothing else, and does the same whenever it is executed with the same
+/// As [`supervise`], in a process whose program does nothing else, and repeats that whenever it is executed with the same
 /// arguments. On USR2 it is executed again, to replace this process: see the folder `upgrade`. The process must have no
 /// children of its own.
 pub fn supervise_program(settings: &Settings, runtime: &dyn Runtime) -> i32 {
@@ -67,7 +67,7 @@ fn run(settings: &Settings, runtime: &dyn Runtime, is_program: bool) -> Result<i
     Ok(Mold::new(server, workers).serve())
 }
 
-/// Facts about a server that starts, for the log.
+/// The lines for the log about a server that starts. A mold logs them for the first load only.
 struct Started<'a> {
     settings: &'a Settings,
     /// The I/O model of workers, and the reason for it.
@@ -100,7 +100,7 @@ fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
     }
 }
 
-/// Makes the scoreboard, in the file that the master reads, if there is one with the right size.
+/// Makes the scoreboard, in the file that the master reads if that exists and has the right size, otherwise in private memory.
 fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> Result<Scoreboard, String> {
     let (count, threads, routes) = (scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers());
     let accepting = settings.edges_wanted() == 0;

@@ -3,13 +3,13 @@
 use oribi_config::Settings;
 use oribi_host::Runtime;
 
-/// The role and the present activity of a process.
+/// The role and the current activity of a process.
 pub(super) struct Title<'a> {
     /// The role: `master`, `worker 3`.
     pub(super) role: &'a str,
-    /// The number of the load of the app; `None`: there is none, or only one.
+    /// The number of the load of the app. `None` if there are no others.
     pub(super) generation: Option<u64>,
-    /// The activity; empty: serving.
+    /// The activity. Empty while the process serves.
     pub(super) state: &'a str,
 }
 

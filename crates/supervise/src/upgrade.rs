@@ -12,11 +12,11 @@
 //!    serves, and names for each edge a socket for connections (see [`predecessor`]).
 //! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
 //!    workers end.
-//! 5. The old process ends, too, if a service manager follows the id of the main process. Otherwise other programs may know
-//!    this server by the id of its first process, which may be process 1: so that one stays as its guardian, passes signals
-//!    on, and ends with the status of the last server, when the previous ones have ended, too (see [`guardian`]). Each later
-//!    process is the child of the previous one, and becomes the guardian's when that one ends, even if a server before that
-//!    one still finishes.
+//! 5. The old process also ends if a service manager follows the id of the main process. Otherwise other programs may know this
+//!    server by the id of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and
+//!    ends with the status of the last server, when the previous ones have also ended (see [`guardian`]). Each later process is
+//!    the child of the previous one, and becomes the guardian's when that one ends, even if a server before that one still
+//!    finishes.
 
 mod guardian;
 mod predecessor;
@@ -42,7 +42,7 @@ const SIZE: usize = 8 + 2 + 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
-    /// Connections may be sent to the descriptor that comes with this.
+    /// Connections may be sent to the descriptor that accompanies this message.
     Edge = b'e',
     /// The new server serves.
     Ready = b'r',

@@ -1,4 +1,4 @@
-//! Waits for descriptors and times.
+//! Waits until a descriptor is ready or a time is over.
 
 use super::LOOK_FOR_ENDED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ pub(super) fn wake_by<'p>(polled: &mut Vec<PollFd<'p>>, descriptors: impl IntoIt
     polled.extend(descriptors.into_iter().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
 }
 
-/// Sleeps until one of the descriptors wakes this process, or the time is over.
+/// Sleeps until one of the descriptors wakes this process, or `patience` is over. Logs a failure.
 pub(super) fn until(polled: &mut [PollFd<'_>], patience: Option<Duration>) {
     let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
     match poll(polled, timeout.as_ref()) {

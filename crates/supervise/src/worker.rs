@@ -35,7 +35,7 @@ pub(super) struct Post<'a> {
     pub(super) runtime: &'a dyn Runtime,
     /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
-    /// The memory that the worker shares with each edge; empty: it has connections of its own.
+    /// The memory that the worker shares with each edge. Empty if it has connections of its own.
     pub(super) pools: Pools,
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
@@ -45,7 +45,7 @@ pub(super) struct Post<'a> {
     pub(super) slot: WorkerSlot,
     /// The number of the worker, counted from 1.
     pub(super) number: usize,
-    /// The pipe that makes the worker read its command. The worker's own signal handlers write to it, too.
+    /// The pipe that makes the worker read its command. The worker's own signal handlers also write to it.
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
@@ -57,7 +57,7 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Whether TERM only makes the worker ask for its replacement: TERM that is sent to all processes must not end it while
+    /// Whether TERM only makes the worker ask for its replacement: a TERM that is sent to all processes must not stop it while
     /// the server continues to serve, for its edges or in its drain period.
     fn stays_when_told(&self) -> bool {
         !self.pools.is_empty() || !self.settings.timeouts.farewell.is_zero()
@@ -88,8 +88,8 @@ pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, h
     }))
 }
 
-/// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not know of this end, or may
-/// have died; so a timer limits it.
+/// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not expect this end, or may have
+/// died, so a timer limits them.
 fn end(post: &Post<'_>, status: i32) {
     let graceful = post.settings.timeouts.graceful;
     if graceful < Timeouts::NEVER {
@@ -126,8 +126,8 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
 
 /// Makes the worker stop when its supervisor dies.
 fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
-    // Without its supervisor no process would replace or end this worker. It cannot leave the queue of the listeners to other
-    // workers, which are stopping, too. Hence QUIT and not TERM.
+    // Without its supervisor no process would replace or stop this worker. It cannot leave the queue of the listeners to other
+    // workers, which are also stopping. Hence QUIT and not TERM.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
     if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
@@ -147,7 +147,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
         let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
         watch(signal, post.slot.command, effect, wake, last_resort)
     };
-    // No process may be left to end a worker whose app is stuck.
+    // No process may be left to kill a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let (terminate, orphaned) = if post.stays_when_told() {
@@ -198,19 +198,19 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
     let outcome = if post.pools.is_empty() {
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
-        // The edges keep the deadlines of apps until these have answered; after that, the supervisor does.
+        // The edges enforce the deadlines of apps until these have answered; after that, the supervisor does.
         let Some(places) = places(post)? else { return Ok(()) };
         lane::run_behind(&setup(post, &[], running), places, supply)
     };
     outcome.map_err(|error| oribi_engine::shortage::explain(&error))
 }
 
-/// Returns the request that each lane answers before all others; `None`: there is none.
+/// Returns the request that each lane answers before all others, if the settings have one.
 fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
     Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
-/// Takes a place in the pool of each edge; `None`: it was told to end while it waited for one.
+/// Takes a place in the pool of each edge. `None` if the worker got a command to end while it waited for one.
 fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
     let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
     if post.settings.has_app_deadlines() {

@@ -1,4 +1,4 @@
-//! Workers: a workforce that this process forks, replaces and stops itself, in the first process or in a mold.
+//! Workers: a workforce that its own process forks, replaces and stops. This is the first process, or a mold.
 
 mod aging;
 mod counting;
@@ -44,32 +44,32 @@ pub(super) fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usi
 pub(super) struct Workers<'a> {
     settings: &'a Settings,
     runtime: &'a dyn Runtime,
-    /// The link to the master, if this process is a mold.
+    /// The link to the master, if this process is a mold whose master lives.
     pub(super) master: Option<Link>,
-    /// The number of loads of the app by the master so far, including this one.
+    /// The number of loads of the app so far, including this one: 1 without a master.
     generation: u64,
     /// The pipe to which workers write when their state changes.
     notices: Notices,
     /// The pipe on which workers report why they cannot serve.
     reasons: Reasons,
     scoreboard: Scoreboard,
-    /// The reason why workers end when this process does.
+    /// The counter for workers that end because this process stops.
     pub(super) ends_for: Counter,
     members: Vec<Member>,
     /// The target number of workers that accept connections.
     wanted: usize,
-    /// The last change of that number.
+    /// The last change of that number, for the client that waits for it.
     change: scaling::Change,
-    /// The order of the master that is to be reported as done when the number is reached.
+    /// The order of the master that must be reported as done when the target is reached.
     owes_settled: Option<u32>,
     pace: Pace,
-    /// The last phase, while stopping.
+    /// The state of the last phase, while stopping.
     ending: Option<Ending>,
-    /// Whether workers are to be replaced by new ones.
+    /// Whether a replacement of all workers is in progress.
     replacing: bool,
-    /// The reason why the last replacement of the workers was given up; `None`: it was not.
+    /// The reason why the last replacement of the workers was given up, if it was.
     replacement_failure: Option<String>,
-    /// Whether the system does not show the exact memory use of workers.
+    /// Whether the memory use of workers is only estimated, because the system refuses exact numbers.
     weighs_roughly: bool,
     /// The number of workers that ended before they could serve, until the start has been reported.
     failed_starts: usize,
@@ -79,13 +79,13 @@ pub(super) struct Workers<'a> {
     announced: bool,
     /// Whether another server serves until all workers here do.
     pub(super) is_to_be_complete: bool,
-    /// The directory in which each worker loads the app. `None`: the app was loaded before, and may have changed the working
-    /// directory.
+    /// The directory in which each worker loads the app. `None` if this process has loaded it, because the app may have changed
+    /// the working directory.
     directory: Option<Directory>,
 }
 
 impl<'a> Workers<'a> {
-    /// Makes what the workers share with this process. Starts none yet.
+    /// Makes the pipes that workers share with this process. Starts no worker yet.
     ///
     /// # Errors
     /// The system refuses.
@@ -122,18 +122,18 @@ impl<'a> Workers<'a> {
         })
     }
 
-    /// Changes the number of workers for an order of the master.
+    /// Carries out an order of the master to change the number of workers.
     pub(super) fn obey_scale(&mut self, server: &Server<'_>, workers: u32, order: u32) {
         if let Err(why) = self.have_workers(server, workers as usize) {
             log::warn!("{why}");
         }
-        // A generation that starts reports that it is ready instead.
+        // A generation that has not reported its start reports that instead.
         self.owes_settled = self.announced.then_some(order);
     }
 
     /// Announces to the workers whether the server is about to end.
     fn announce_prospect(&self, prospect: Prospect) {
-        // All slots share this value, and workers that start later read it, too.
+        // All slots share this value, so workers that start later also read it.
         if let Some(slot) = self.scoreboard.slots().first() {
             slot.foresee(prospect);
         }
@@ -264,7 +264,7 @@ impl Workforce for Workers<'_> {
         self.members.iter().for_each(Member::wake);
     }
 
-    /// Nothing: workers do not know whether listeners are lent.
+    /// Does nothing: workers do not know whether listeners are lent.
     fn own_listeners(&self) {}
 
     fn enter_counts(&self, books: &Books, own_connections: bool) {
@@ -307,7 +307,7 @@ impl Workforce for Workers<'_> {
         }
     }
 
-    /// None: the app has been loaded once.
+    /// Returns none: the app is loaded only once, or by each worker.
     fn generations(&self) -> Vec<GenerationReport> {
         Vec::new()
     }

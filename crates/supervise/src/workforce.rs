@@ -1,5 +1,5 @@
-//! A workforce: the processes that run an app. The first process of a server leads molds, each of which forks workers of its
-//! own, or it forks workers itself.
+//! A workforce: the processes that run an app. The first process of a server either leads molds, each of which forks its own
+//! workers, or forks the workers itself.
 
 use super::books::Books;
 use super::server::Server;
@@ -11,50 +11,52 @@ use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
 
-/// The reason why a workforce finishes, which decides about clients that still wait.
+/// The reason why a workforce finishes. It decides whether waiting clients are still answered here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
-    /// The server stops: waiting clients are answered, and new ones are turned away.
+    /// The server stops without edges: waiting clients are answered, and new ones are turned away.
     Last,
-    /// The edges have ended: no client is left.
+    /// The edges have ended, or answer no further client: no client waits for the workforce.
     AfterEdges,
-    /// Another server accepts the clients that wait.
+    /// Another server accepts the waiting clients.
     Replaced,
 }
 
-/// The processes that run an app. All methods return at once.
+/// The processes that run an app, as their parent controls them. No method waits for a process.
 pub(super) trait Workforce {
-    /// Starts what must be there before anything else, and makes the server fail if that is not possible.
+    /// Starts the processes that must exist before the first look at signals; if one cannot start, the server fails.
     fn begin(&mut self, server: &mut Server<'_>);
 
-    /// Waits anew for the events that [`Self::polled`] reports. Called before everything that may cause them is looked at.
+    /// Prepares [`Self::polled`] for the next event. Called before the first check of each turn, so that an event during the
+    /// checks ends the next sleep.
     fn rearm(&self);
 
-    /// Handles its messages and deadlines.
+    /// Handles the messages and deadlines of its processes.
     fn step(&mut self, server: &mut Server<'_>);
 
-    /// While the server serves or drains: starts what is missing, and replaces what is due.
+    /// While the server serves or drains: starts missing processes, and replaces those that are due.
     fn keep_running(&mut self, server: &mut Server<'_>);
 
-    /// Records the ends of its processes, if the server does not wait for all children.
+    /// Waits for its own processes, and records their ends. A first process that waits for all its children has called
+    /// [`Self::ended`] for most of them.
     fn reap(&mut self, server: &mut Server<'_>);
 
-    /// Records that a child has ended, which may be another one's.
+    /// Records that a child has ended. It may be an orphan that belongs to no workforce.
     fn ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus);
 
-    /// Whether its app has ever served.
+    /// Whether its app has served at least once.
     fn has_served(&self) -> bool;
 
-    /// Whether it serves with all its processes, so that this server may take over from another one.
+    /// Whether it serves so completely that this server may take over from another one, or be replaced itself.
     fn is_complete(&self) -> bool;
 
-    /// Whether there is a process that serves, starts, or loads the app.
+    /// Whether a process serves, starts, or loads the app: the watchdog expects one.
     fn is_alive(&self) -> bool;
 
-    /// Whether requests that wait will be answered if the server begins to stop now.
+    /// Whether waiting requests will be answered if the server begins to stop now.
     fn answers_those_waiting(&self) -> bool;
 
-    /// Loads the app again, or replaces the workers; returns a number for [`Self::reload_progress`].
+    /// Begins to load the app again, or to replace the workers; returns a number for [`Self::reload_progress`].
     fn reload(&mut self, server: &mut Server<'_>) -> u64;
 
     /// Returns the progress of that reload.
@@ -75,50 +77,50 @@ pub(super) trait Workforce {
     /// Returns the progress of that change.
     fn scale_progress(&self, number: u64) -> Progress;
 
-    /// Begins to let workers leave one after the other, if that is possible; returns whether it is.
+    /// Begins a slow stop, in which one worker after the other finishes. Returns `false` if that is not possible.
     fn leave_slowly(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// While leaving: takes the next step; returns whether the server stops now.
+    /// While leaving: takes the next step when it is due; returns whether the rest of the server must stop now.
     fn let_next_leave(&mut self, server: &mut Server<'_>) -> bool;
 
-    /// Begins to finish.
+    /// Begins to finish, and sets the stage of the server to `Stopping`.
     fn stop(&mut self, server: &mut Server<'_>, finish: Finish);
 
-    /// While stopping: kills processes that take too long. Returns whether all have ended, and no client waits.
+    /// While stopping: kills processes that take too long. Returns whether all have ended and no client waits.
     fn finish_up(&mut self, server: &mut Server<'_>) -> bool;
 
     /// Kills all workers without waiting for their requests.
     fn end_now(&mut self, server: &mut Server<'_>, reason: &str);
 
-    /// Ends all processes, because the server cannot serve.
+    /// Stops all processes, because the server cannot serve.
     fn give_up(&mut self);
 
     /// Whether no process is left.
     fn is_gone(&self) -> bool;
 
-    /// Announces whether the server is about to end.
+    /// Announces to its processes whether the server is about to end.
     fn foresee(&self, prospect: Prospect);
 
-    /// Handles the request of an edge about a process, which may be none of these.
+    /// Handles the request of an edge about a process, which may not be one of these.
     fn hear_plea(&mut self, server: &Server<'_>, plea: Plea);
 
     /// Makes its processes reopen their logs.
     fn reopen_logs(&self);
 
-    /// Records that no other server uses the listeners any more.
+    /// Records that the listeners belong to this server alone from now on.
     fn own_listeners(&self);
 
-    /// Adds its counters since the last time to `books`. `own_connections`: workers have connections, and so the counters that
-    /// edges would have otherwise.
+    /// Adds its counters since the last call to `books`. `own_connections`: workers have connections, so they also count the
+    /// events that edges would count otherwise.
     fn enter_counts(&self, books: &Books, own_connections: bool);
 
-    /// In a new process: closes the descriptors that belong to the first process alone.
+    /// In a new process: closes the descriptors that only the first process may have.
     fn release(&mut self);
 
-    /// Returns the longest time that the first process may sleep, if nothing happens.
+    /// Returns the longest time that the parent may sleep. `None` without a deadline.
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration>;
 
-    /// Adds the descriptors that wake the first process.
+    /// Adds the descriptors that wake the parent.
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>);
 
     /// Returns the loads of the app, if there may be several.
@@ -130,7 +132,7 @@ pub(super) trait Workforce {
     /// Returns the requests that workers are running, if these have connections.
     fn running(&self) -> Vec<Shown>;
 
-    /// Returns the process that has forked the workers of a generation.
+    /// Returns the id of the process that has forked the workers of a generation.
     fn keeper(&self, generation: Option<u64>) -> Option<u32>;
 
     /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.

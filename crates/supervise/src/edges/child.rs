@@ -133,7 +133,7 @@ fn take_over_signals(
     keeper_signals: &mut signals::Signals,
     heirs: Heirs,
 ) -> io::Result<Vec<Watch>> {
-    // No process may be left to end an edge whose requests are never answered.
+    // No process may be left to kill an edge whose requests are never answered.
     let graceful = settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: WorkerCommand::Drain as u32 };

@@ -1,5 +1,5 @@
-//! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it; one
-//! that is stuck serves no client, and only an external monitor can end it.
+//! Monitors the event loops of edges, for the service manager's watchdog. A loop runs no app, so nothing may block it; one that
+//! is stuck serves no client, and only another process can notice it.
 
 use super::{Edges, Stage};
 use oribi_stats::scoreboard::WorkerState;
@@ -7,7 +7,7 @@ use oribi_stats::scoreboard::WorkerState;
 /// The observations of the loop of one edge.
 #[derive(Debug, Default)]
 pub(super) struct Turning {
-    /// The number of iterations at the last look; `None`: there was none.
+    /// The number of iterations at the last look. `None` before the first one.
     turns: Option<u32>,
     /// Whether there was no iteration between the last two looks.
     stuck: bool,

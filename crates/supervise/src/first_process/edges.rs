@@ -1,4 +1,4 @@
-//! The edges of the first process.
+//! The edges of the first process: their start, their end, and their requests about workers.
 
 use super::super::edges::{Birth, Drained, Edges};
 use super::super::server::fork_from;
@@ -37,9 +37,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// In a new edge: closes the descriptors of the first process.
+    /// In a new edge: closes the descriptors of the first process, and runs the edge.
     fn become_edge(&mut self, birth: Birth) -> ! {
-        // If an edge kept the sockets to molds, these would not notice the death of the master.
+        // If an edge kept the sockets to molds, the molds would not notice the death of the master.
         self.workforce.release();
         let server = &mut self.server;
         server.release();

@@ -1,4 +1,4 @@
-//! Collects the exit status of processes that have ended.
+//! Waits for processes that have ended, and assigns each to the part of the server that has started it.
 
 use super::super::certifier::Certifier;
 use super::super::edges::{Edges, End};
@@ -8,9 +8,9 @@ use super::FirstProcess;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// Records the processes that have ended.
+    /// Collects and records the ends of children.
     pub(super) fn reap(&mut self) {
-        // Process 1 inherits all orphans of the system, and a first process those of this server.
+        // Process 1 inherits all orphans of the system, and a first process that can be upgraded those of this server.
         if rustix::process::getpid().is_init() || self.server.succession.is_possible() {
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
                 self.ended(pid, status);
@@ -38,7 +38,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Ends the server, because no edge has ever begun to serve.
+    /// Makes the server fail, because no edge has ever begun to serve.
     fn fail_without_edge(&mut self) {
         log::error!("no edge could start: fix the errors above, then start the server again");
         self.fail();

@@ -19,7 +19,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Begins to stop, after the drain period.
+    /// Begins the drain period, after which the server stops; without one it stops now.
     pub(super) fn say_farewell(&mut self, now: Instant) {
         let server = &mut self.server;
         let delay = server.settings.timeouts.farewell;

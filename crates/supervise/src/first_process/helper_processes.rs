@@ -9,8 +9,8 @@ use super::FirstProcess;
 use std::time::{Duration, Instant};
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// While serving: starts the certifier, if one is wanted and missing. Before the app serves there may be no process to
-    /// answer an authority's challenge.
+    /// While serving: starts the certifier, if one is wanted and missing. Not before the app serves: until then there may be no
+    /// process to answer an authority's challenge.
     pub(super) fn keep_certifier(&mut self) {
         if !self.workforce.has_served() {
             return;
@@ -22,13 +22,14 @@ impl<W: Workforce> FirstProcess<'_, W> {
         birth.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
-    /// Ends the certifier, because the server stops or another one takes its place.
+    /// Kills the certifier, because the server stops or another one takes its place.
     pub(super) fn end_certifier(&mut self) {
         self.server.books.enter_certifier(self.server.certifier.as_ref());
         self.server.certifier.take().into_iter().for_each(Certifier::end);
     }
 
-    /// Starts the exporter, if one is wanted and missing. There are spans as long as requests are answered.
+    /// Starts the exporter, if one is wanted and missing. It is needed in all stages, because processes that finish still send
+    /// spans.
     pub(super) fn keep_exporter(&mut self) {
         let runtime = self.server.runtime;
         let exporter = self.server.exporter.as_mut();
@@ -37,12 +38,12 @@ impl<W: Workforce> FirstProcess<'_, W> {
         newborn.live(self.server.settings, &self.server.privileges, &mut self.server.signals)
     }
 
-    /// Ends the exporter, after everything else has ended.
+    /// Makes the exporter send its last spans and end. Called after everything else has ended.
     pub(super) fn end_exporter(&mut self) {
         self.server.exporter.take().into_iter().for_each(Exporter::finish);
     }
 
-    /// In a new helper process: closes the descriptors of the first process.
+    /// In a new helper process: closes the descriptors of the first process, including listeners and edges.
     fn become_helper(&mut self, role: &str) {
         self.workforce.release();
         let server = &mut self.server;
@@ -52,7 +53,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         Title { role, generation: None, state: "" }.show(server.settings, server.runtime);
     }
 
-    /// Returns the longest time that this process may sleep because of its helpers; `None`: until something happens.
+    /// Returns the longest time that this process may sleep because of its helpers. `None` without a deadline.
     pub(super) fn helpers_patience(&self, now: Instant) -> Option<Duration> {
         let Self { server, workforce, .. } = self;
         let starts = workforce.has_served() && server.stage == Stage::Serving;

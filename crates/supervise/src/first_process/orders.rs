@@ -12,7 +12,7 @@ use oribi_stats::figures::Figures;
 use oribi_stats::scoreboard::{Connections, Row};
 use std::time::Instant;
 
-/// The answer to orders that cannot be carried out any more.
+/// The answer to orders that arrive too late.
 const STOPPING: &str = "the server is stopping";
 
 impl<W: Workforce> FirstProcess<'_, W> {

@@ -7,7 +7,8 @@ use super::FirstProcess;
 use std::time::Instant;
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// Begins to stop.
+    /// Begins to stop: the edges first, if there are any. A workforce that would not answer their waiting requests stops at
+    /// once.
     pub(super) fn stop(&mut self) {
         let Self { server, workforce, .. } = self;
         if server.is_stopping() {
@@ -27,7 +28,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Begins to let workers leave one after the other, if the settings say so; returns whether they do.
+    /// Begins a slow stop, if the settings have a spawn interval and the workforce can; returns whether it has begun.
     pub(super) fn leave_slowly(&mut self) -> bool {
         let wanted = !self.server.settings.spawn_interval.is_zero();
         wanted && self.workforce.leave_slowly(&mut self.server)
@@ -40,7 +41,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return None;
         }
         if !server.is_alone() {
-            // No process is left that could answer.
+            // No process is left to answer requests of the edges.
             server.edges.iter_mut().for_each(|edges| edges.end_now("there is no app any more"));
             return None;
         }
@@ -54,7 +55,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         workforce.end_now(server, reason);
     }
 
-    /// Ends the server, which cannot continue.
+    /// Makes the server fail: it kills the edges, stops the workforce, and ends with status 1.
     pub(super) fn fail(&mut self) {
         self.server.fail();
         self.workforce.give_up();

@@ -31,7 +31,7 @@ enum Condition {
     /// A part of it does not serve yet.
     Starts,
     Serves,
-    /// It stops, or has been told to.
+    /// It stops, or is in its drain period.
     Ends,
 }
 
@@ -96,7 +96,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Takes the next step, if one is due.
+    /// Takes the next step of an upgrade, if one is due.
     pub(super) fn go_on_with_upgrade(&mut self) {
         self.take_over_when_ready();
         let (now, condition) = (Instant::now(), self.condition());
@@ -125,8 +125,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Finishes everything here, because the new server serves. Connections may go to its `edges`; if there are none, it
-    /// takes no connections, or has no edges.
+    /// Finishes everything here, because the new server serves. Connections may go to its `edges`. Without any, it takes no
+    /// connections, or has no edges.
     fn yield_to(&mut self, edges: &[Sender]) {
         let server = &mut self.server;
         let Some(pid) = server.succession.yield_to_successor() else { return };
@@ -214,7 +214,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
     }
 
-    /// Records the end of a process; `false`: it was not another server.
+    /// Records the end of a process; returns `false` if it was not another server.
     pub(super) fn note_end_of_server(&mut self, pid: Pid, status: WaitStatus) -> bool {
         let server = &mut self.server;
         match server.succession.note_end(pid, status) {
@@ -254,7 +254,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let Some(ward) = &mut succession.ward else { return 0 };
         loop {
             server.signals.rearm();
-            // Otherwise a log that was rotated away would take space as long as this process has it open.
+            // Otherwise a log that was rotated away would occupy the disk as long as this process has it open.
             if ward.pass_signals_on()
                 && let Err(error) = oribi_log::reopen_error_log(server.settings)
             {

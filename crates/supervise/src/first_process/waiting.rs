@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
 impl<W: Workforce> FirstProcess<'_, W> {
-    /// Sleeps until something happens.
+    /// Sleeps until an event or the next deadline.
     pub(super) fn sleep(&self) {
         let mut polled = Vec::new();
         let server = &self.server;
@@ -31,7 +31,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         until(&mut polled, self.patience(Instant::now()));
     }
 
-    /// Returns the longest time that this process may sleep; `None`: until something happens.
+    /// Returns the longest time that this process may sleep. `None` without a deadline.
     fn patience(&self, now: Instant) -> Option<Duration> {
         let Self { server, workforce, .. } = self;
         let stage = match server.stage {

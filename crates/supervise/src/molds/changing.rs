@@ -1,15 +1,16 @@
-//! Changes the number of workers: the master sends it to the serving generation, which reports when it has that many.
+//! Changes the number of workers: the first process sends it to the generations, and the serving one reports when it has that
+//! many.
 
 use super::super::scaling::{self, Change};
 use super::super::server::Server;
 use super::{Generation, Molds};
 use oribi_admin::control::Progress;
 
-/// The last change, and the generation that got it.
+/// The last change, and the generation that will report its completion.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
     last: Change,
-    /// The generation that will report that it has that many workers.
+    /// The generation to which the change was sent last, and whose report is awaited.
     told: Option<u64>,
 }
 
@@ -31,12 +32,12 @@ impl Molds<'_> {
         Ok(self.change.last.begin())
     }
 
-    /// While a client waits for a change: sends it to the serving generation, and reads its answer.
+    /// While a client waits for a change: sends it to the serving generation, and evaluates the answer.
     pub(super) fn go_on_with_change(&mut self) {
         if !self.change.last.is_under_way() {
             return;
         }
-        // A rolling reload ends with the new number of workers.
+        // A rolling reload continues until the new generation has the new number of workers.
         if self.rolling.is_some() {
             self.change.told = None;
             return;

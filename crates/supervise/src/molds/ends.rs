@@ -8,7 +8,7 @@ use rustix::process::{Pid, WaitStatus};
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Records that a mold has ended. Other processes are orphans of molds or of apps.
+    /// Records that a mold has ended. Ignores other processes, which are orphans of molds or of apps.
     pub(super) fn mold_ended(&mut self, server: &mut Server<'_>, pid: Pid, status: WaitStatus) {
         // Its last message may have been that it is ready.
         self.listen_to_molds(server);
@@ -67,7 +67,7 @@ impl Molds<'_> {
     }
 }
 
-/// Whether the end of a stopping mold means that requests were cut off. Not if it was killed by a signal after the edges have
+/// Whether the end of a stopping mold means that requests were cut off. Not if a signal has killed it after the edges have
 /// ended: then no client waits for its workers.
 fn cuts_off(edges: bool, status: WaitStatus) -> bool {
     status.exit_status() != Some(0) && !(edges && status.terminating_signal().is_some())

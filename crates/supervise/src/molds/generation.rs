@@ -39,11 +39,11 @@ pub(super) struct Generation {
     pub(super) incomplete: bool,
     /// The reason why it cannot serve, if it has sent one.
     pub(super) trouble: Option<String>,
-    /// Whether a signal has asked it to end, and it waits for another generation to take over.
+    /// Whether its mold got a signal to end, and waits until another generation takes over.
     pub(super) told: bool,
-    /// The time when it is killed if it has not finished. `None`: it was not told to finish.
+    /// The time when it is killed if it has not finished. `None` while it is not leaving.
     pub(super) end_by: Option<Instant>,
-    /// Its scoreboard.
+    /// The scoreboard that its mold and workers write, in shared memory.
     pub(super) board: Board,
     /// Its counters that have been added to the totals.
     pub(super) seen: Seen,
@@ -125,7 +125,7 @@ impl Generation {
         })
     }
 
-    /// Announces whether the server is about to end.
+    /// Announces to its mold whether the server is about to end.
     pub(super) fn foretell(&self, prospect: Prospect) {
         match prospect {
             Prospect::Stays => {}
@@ -134,13 +134,15 @@ impl Generation {
         }
     }
 
-    /// Adds its counters since the last time to `books`. Behind edges, workers only count what edges count already.
+    /// Adds its counters since the last call to `books`. Behind edges, the sums of its workers are left out, because edges
+    /// count the same events.
     pub(super) fn enter_counts(&self, books: &Books, own_connections: bool) {
         books.enter(&self.seen, &self.board.counts(own_connections));
         books.enter_figures(&self.seen_figures, &self.board);
     }
 
-    /// Adds its last counters, after its mold has ended. If that could not wait for its workers, these end without it.
+    /// Adds its last counters, after its mold has ended. If a signal killed the mold, each worker that was left counts as
+    /// failed.
     pub(super) fn enter_last_counts(&self, books: &Books, own_connections: bool, status: WaitStatus) {
         self.enter_counts(books, own_connections);
         if status.exit_status().is_none() {
@@ -148,7 +150,7 @@ impl Generation {
         }
     }
 
-    /// Whether it has not been told to finish.
+    /// Whether it is not leaving.
     pub(super) fn stays(&self) -> bool {
         self.end_by.is_none()
     }
@@ -156,7 +158,7 @@ impl Generation {
     /// Reads its messages; returns whether its workers have begun to accept connections since the last call.
     pub(super) fn has_become_ready(&mut self) -> bool {
         let before = self.ready;
-        // The system reports its end, too, with the reason.
+        // The system also reports the end of the mold, with the reason.
         loop {
             match self.link.hear() {
                 News::Word(Word::Loaded) => self.loaded = true,
@@ -169,7 +171,7 @@ impl Generation {
                     }
                 }
                 News::Word(Word::Told) => self.told = true,
-                // It may be about an order before the last one.
+                // An answer to an order before the last one does not count.
                 News::Settled { order } => self.settled |= order == self.scaled,
                 News::Word(Word::Incomplete) => self.incomplete = true,
                 News::Trouble(text) => self.trouble = Some(text),
@@ -187,7 +189,7 @@ impl Generation {
         self.link.scale(u32::try_from(workers).unwrap_or(u32::MAX), self.scaled);
     }
 
-    /// Tells it that the whole server stops, and sends the time left for that.
+    /// Commands it to stop because the whole server does, and sends the time left.
     pub(super) fn stop(&self, left: Duration) {
         if !self.stays() {
             return self.retire();
@@ -196,13 +198,13 @@ impl Generation {
         self.wake_if_loading();
     }
 
-    /// Tells it to finish, because it was already about to leave.
+    /// Commands it to finish running requests.
     pub(super) fn retire(&self) {
         self.link.say(Word::Retire);
         self.wake_if_loading();
     }
 
-    /// Tells it to finish within `patience`, because another generation serves.
+    /// Commands it to finish, and sets the time when it is killed otherwise.
     pub(super) fn leave(&mut self, patience: Duration) {
         self.end_by = Some(Instant::now() + patience);
         self.retire();
@@ -210,12 +212,12 @@ impl Generation {
 
     fn wake_if_loading(&self) {
         if !self.ready {
-            // It may still be loading the app, during which it reads no messages.
+            // It may still be loading the app, and then it reads no messages.
             let _ = kill_process(self.pid, Signal::TERM);
         }
     }
 
-    /// Kills it; if it still exists at `next`, this is repeated.
+    /// Kills it, and again at `next` if it still exists then.
     pub(super) fn end(&mut self, next: Instant) {
         log::error!("the mold of generation {} (pid {}) does not stop and is killed", self.number, self.pid);
         // It has not been waited for, so its process id cannot belong to another process.

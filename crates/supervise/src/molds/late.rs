@@ -6,8 +6,8 @@ use rustix::process::{Signal, WaitStatus, kill_process};
 use std::time::{Duration, Instant};
 
 impl Molds<'_> {
-    /// Kills molds that take too long to load the app. Nothing else would: an app that waits during its load, for a lock or
-    /// for a database that does not answer, does not know that a reload waits for it.
+    /// Kills molds that take too long to load the app. No other limit applies: an app that waits during its load, for a lock or
+    /// a database that does not answer, does not know that a reload waits for it.
     pub(super) fn end_late_loads(&mut self) {
         let (now, limit) = (Instant::now(), self.settings.life.load_timeout);
         for generation in self.generations.iter_mut().filter(|generation| loads(generation) && now >= generation.born + limit) {
@@ -17,7 +17,7 @@ impl Molds<'_> {
         }
     }
 
-    /// Returns the time until a mold will have taken too long.
+    /// Returns the time until the next mold has taken too long.
     pub(super) fn next_late_load(&self, now: Instant) -> Option<Duration> {
         let loading = self.generations.iter().filter(|generation| loads(generation));
         loading.map(|generation| (generation.born + self.settings.life.load_timeout).saturating_duration_since(now)).min()

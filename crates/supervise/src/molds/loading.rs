@@ -14,11 +14,11 @@ use std::io;
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Loads the app again. The present generation serves until the new one is ready.
+    /// Loads the app again; returns the number of the new generation. The current one serves until the new one is ready.
     pub(super) fn load_again(&mut self, server: &mut Server<'_>) -> u64 {
         self.roll_back(Outcome::GivenUp);
         let patience = self.patience();
-        // A load in progress began before this request, so it is abandoned.
+        // A load in progress began before this request, and may have read old code, so it is given up.
         for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
             generation.leave(patience);
             self.reloads.end(generation.number, Outcome::GivenUp);
@@ -45,7 +45,7 @@ impl Molds<'_> {
         }
     }
 
-    /// Handles the messages of the molds.
+    /// Reads and handles the messages of the molds.
     pub(super) fn listen_to_molds(&mut self, server: &mut Server<'_>) {
         let mut newest = None;
         let mut told = false;
@@ -59,7 +59,7 @@ impl Molds<'_> {
             fresh.push(generation.number);
             server.books.count(Counter::GenerationsLoaded);
             if generation.end_by.is_some() {
-                // The stop was requested before this generation could receive messages.
+                // It was commanded to stop while it could not read messages.
                 generation.retire();
             } else if self.served {
                 newest = Some(generation.number);
@@ -88,7 +88,7 @@ impl Molds<'_> {
         }
     }
 
-    /// While serving: starts a mold if none serves or loads.
+    /// Starts a mold if none serves or loads, and the pause after failures is over.
     pub(super) fn keep_a_mold(&mut self, server: &mut Server<'_>) {
         if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
             return;
@@ -110,7 +110,7 @@ impl Molds<'_> {
         self.started += 1;
         let settings = self.settings;
         let board = Board::new(scaling::room(settings.workers), settings.watched_threads(), settings.routes_of_workers())?;
-        // The directory may lead to a new release by now.
+        // The path of the directory may lead to a new release by now.
         self.directory.enter();
         self.directory.describe_to(&mut self.mold);
         let mut generation = Generation::start(self.started, &mut self.mold, &server.listeners, server.pools(), board)?;

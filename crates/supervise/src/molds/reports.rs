@@ -23,7 +23,7 @@ pub(super) fn of_workers(generation: &Generation) -> impl Iterator<Item = Proces
 }
 
 impl Molds<'_> {
-    /// Returns the progress of a reload. A later request may have replaced it.
+    /// Returns the progress of a reload, or of the later one that has replaced it.
     pub(super) fn progress_of_reload(&self, number: u64) -> Progress {
         let (number, outcome) = (number..=self.started)
             .filter_map(|number| Some((number, self.reloads.outcome(number)?)))

@@ -1,5 +1,5 @@
-//! A rolling reload: one worker of the new generation starts, one of the present generation ends, and so on, so that there is
-//! never more than one extra worker. The first process leads; a mold reports when it has reached its target number of workers.
+//! A rolling reload: one worker of the new generation starts, one of the current generation ends, and so on, so that there is
+//! never more than one extra worker. The first process sends the numbers; a mold reports when it has reached its target.
 
 use super::super::reloads::Outcome;
 use super::super::server::{Server, Stage};
@@ -25,8 +25,8 @@ impl Molds<'_> {
         self.settings.life.reload_mode == ReloadMode::Rolling && self.wanted > 1 && !own_sockets
     }
 
-    /// Begins a rolling reload if `present` serves and reloads roll; returns whether it does. Called when the first worker of
-    /// generation `number` takes requests.
+    /// Begins a rolling reload if a generation, `present`, still serves and reloads roll; returns whether it has begun. Called
+    /// when the first worker of generation `number` takes requests.
     pub(super) fn begin_rolling(&mut self, server: &Server<'_>, number: u64, present: Option<u64>) -> bool {
         let Some(present) = present.filter(|_| self.rolls(server)) else { return false };
         for generation in &mut self.generations {
@@ -50,7 +50,7 @@ impl Molds<'_> {
         if !stays(number) || self.generations.iter().any(|one| one.number == number && one.incomplete) {
             return self.give_up_rolling(server);
         }
-        // If the present generation has died, the new one takes all the work.
+        // If the current generation has died, the new one takes all the work.
         let grown = has_settled(number);
         let up = if grown { up + 1 } else { up };
         if !stays(present) || up >= self.wanted {
@@ -77,7 +77,7 @@ impl Molds<'_> {
         self.roll_back(Outcome::Failed(why));
     }
 
-    /// Ends a rolling reload, if one is in progress: the present generation gets its workers back.
+    /// Ends a rolling reload, if one is in progress: the new generation leaves, and the current one gets its workers back.
     pub(super) fn roll_back(&mut self, outcome: Outcome) {
         let Some(Rolling { number, present, .. }) = self.rolling.take() else { return };
         let patience = self.patience();

@@ -1,4 +1,4 @@
-//! Stops molds.
+//! Stops molds, and kills those that take too long.
 
 use super::super::server::{Server, Stage};
 use super::super::workforce::{Finish, Workforce};
@@ -7,8 +7,8 @@ use oribi_listen::Listener;
 use std::time::Instant;
 
 impl Molds<'_> {
-    /// Tells the molds to stop. Without edges, these turn new connections away, and this process only removes the files of
-    /// Unix sockets.
+    /// Commands the molds to stop. Without edges, the molds turn new connections away, and this process only removes the files
+    /// of Unix sockets.
     pub(super) fn stop_molds(&mut self, server: &mut Server<'_>, finish: Finish) {
         let (now, patience) = (Instant::now(), self.patience());
         if finish == Finish::Replaced {
@@ -25,7 +25,7 @@ impl Molds<'_> {
         server.stage = Stage::Stopping { deadline: now + left + MOLD_GRACE, cut: false };
     }
 
-    /// Kills stopping molds that take too long. The system signals the death to their workers.
+    /// Kills leaving molds that take too long. The system signals the death to their workers, which then finish.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for generation in &mut self.generations {
@@ -35,7 +35,7 @@ impl Molds<'_> {
         }
     }
 
-    /// While stopping: kills molds that take too long. Returns whether none is left.
+    /// While the server stops: kills molds that take too long. Returns whether none is left.
     pub(super) fn end_late(&mut self, server: &mut Server<'_>) -> bool {
         let now = Instant::now();
         if let Stage::Stopping { deadline, .. } = server.stage
@@ -48,7 +48,7 @@ impl Molds<'_> {
         self.generations.is_empty()
     }
 
-    /// Ends the server, because the app could not be loaded at the start.
+    /// Makes the server fail, because its app could not be loaded at the start or at an upgrade.
     pub(super) fn fail_to_start(&mut self, server: &mut Server<'_>) {
         server.fail();
         self.give_up();

@@ -22,7 +22,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Opens the socket. `None`: messages cannot be sent to `address`; the log says why.
+    /// Opens the socket. `None` if messages cannot be sent to `address`; the log says why.
     pub(super) fn open(address: &str) -> Option<Self> {
         if address.is_empty() {
             return None;

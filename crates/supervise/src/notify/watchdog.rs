@@ -14,7 +14,7 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Reads the environment by `variable` for process `own`: the time in microseconds after which the service manager acts.
-    /// `None`: it does not watch this process.
+    /// `None` if the service manager does not watch this process.
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>, own: u32, now: Instant) -> Option<Self> {
         let watched = variable("WATCHDOG_PID").is_none_or(|pid| pid.trim() == own.to_string());
         let time = variable("WATCHDOG_USEC")?.trim().parse().ok().map(Duration::from_micros).filter(|time| !time.is_zero())?;

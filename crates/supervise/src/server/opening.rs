@@ -1,4 +1,4 @@
-//! The start of a server process: opens or inherits everything that it has before its workforce starts.
+//! The start of a server process: it opens or inherits everything that it needs before its workforce starts.
 
 use super::super::adoption::{adopt_or_open, secured};
 use super::super::books::Books;
@@ -24,11 +24,12 @@ use oribi_stats::totals::Totals;
 use std::time::Instant;
 
 impl<'a> Server<'a> {
-    /// Opens what the first process of a server has, whose workers have `lanes` threads that take requests by themselves.
-    /// `is_program`: the process can be executed again, and all its children are its own.
+    /// Opens or inherits everything for the first process of a server. A worker of this server has `lanes` threads that take
+    /// requests by themselves. `is_program`: the process can be executed again for an upgrade, and it has no children but those
+    /// of the server.
     ///
     /// # Errors
-    /// Something cannot be opened; the message says what and why. Nothing is left behind.
+    /// A part cannot be opened; the message says which, and why. The files of sockets that were created before are removed.
     pub(in super::super) fn open(
         settings: &'a Settings,
         runtime: Option<&'a dyn Runtime>,
@@ -73,7 +74,7 @@ impl<'a> Server<'a> {
         Ok(server)
     }
 
-    /// Opens what needs the listeners.
+    /// Opens the parts that need the listeners.
     fn open_rest(&mut self, is_first: bool, lanes: usize) -> Result<(), String> {
         let settings = self.settings;
         self.privileges.hand_over(settings, &self.listeners)?;
@@ -88,10 +89,10 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Returns what a mold has: it inherits `listeners`, or `pools` in their place if there are edges.
+    /// Makes the server of a mold, which inherits `listeners`, or `pools` instead of these if there are edges.
     ///
     /// # Errors
-    /// The system refuses, or the workers' user does not exist.
+    /// Signals cannot be watched, or the user of the workers does not exist.
     pub(in super::super) fn of_mold(
         settings: &'a Settings,
         runtime: &'a dyn Runtime,
@@ -102,7 +103,7 @@ impl<'a> Server<'a> {
         let privileges = Privileges::of(settings)?;
         let signals = Signals::watch(false).map_err(|error| failed_to("watch signals", &error))?;
         raise_descriptor_limit();
-        // The master has the app metrics of its molds.
+        // The master reads the app metrics of its molds itself.
         let books = Books::new(Totals::of_this_process(&settings.route_names()), None);
         let role = Role::Mold(generation);
         Ok(Self { pools, ..Self::without_extras(settings, Some(runtime), role, listeners, privileges, signals, books) })

@@ -1,5 +1,5 @@
-//! The guardian: the first process of a server after an upgrade. Other programs know the server by its id, so it passes
-//! signals on to the present master, and ends when that does, with its status.
+//! The guardian: the first process of a server after an upgrade. Other programs know the server by its id, so it passes signals
+//! on to the current master, and ends with the exit status of the last one.
 
 use super::super::signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,12 +46,12 @@ impl GuardianLink {
 
     /// Reports to the guardian that this process is the master now.
     pub(in super::super) fn report(&self) {
-        // If the guardian has died, the master ends, too.
+        // If the guardian has died, the master also stops: see [`Self::follow`].
         let _ = send(&self.socket, &std::process::id().to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Makes this master stop when the guardian dies. Must be called when the previous master has ended, because only then is
-    /// the guardian the parent. `false`: it has died already.
+    /// the guardian the parent. Returns `false` if it has died already.
     pub(in super::super) fn follow(&self) -> bool {
         let asked = rustix::process::set_parent_process_death_signal(Some(Signal::QUIT));
         if let Err(error) = asked {
@@ -65,7 +65,7 @@ impl GuardianLink {
 #[derive(Debug)]
 struct Master {
     pid: Pid,
-    /// Readable when it has ended. `None`: the system has no pidfds, or it has ended already.
+    /// Readable when it has ended. `None` on systems without pidfds, or if it has ended already.
     process: Option<OwnedFd>,
 }
 
@@ -86,14 +86,14 @@ impl Master {
     }
 }
 
-/// The processes that a guardian watches: the present master, and previous ones that still finish.
+/// The processes that a guardian watches: the current master, and previous ones that still finish.
 #[derive(Debug)]
 pub(in super::super) struct Ward {
     present: Master,
     finishing: Vec<Master>,
     /// The socket on which each later master sends its process id.
     reports: OwnedFd,
-    /// The exit status of the present master, if that has ended.
+    /// The exit status of the current master, if that has ended.
     status: Option<i32>,
 }
 
@@ -111,7 +111,7 @@ impl Ward {
         Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
-    /// Reads reports, and updates the present master.
+    /// Reads reports, and updates the current master.
     fn hear_reports(&mut self) {
         let mut bytes = [0; 4];
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {

@@ -28,7 +28,7 @@ pub(in super::super) struct Predecessor {
 
 impl Predecessor {
     /// Returns the old server that has started this process, and its listeners, which count as lent as long as that server
-    /// needs them. `None`: this process was started otherwise.
+    /// needs them. `None` if this process was not started by a server.
     ///
     /// # Errors
     /// A listener is unusable.
@@ -92,8 +92,8 @@ pub(in super::super) fn guardian() -> Option<GuardianLink> {
     Some(GuardianLink::new(socket, process))
 }
 
-/// Creates the metrics of a server with these listeners; `None`: they are off. Until a server that replaces another one
-/// serves, that one answers.
+/// Creates the metrics of a server with these listeners. `None` if they are off. While a new server does not serve, the old one
+/// answers.
 ///
 /// # Errors
 /// The metrics address cannot be opened.
@@ -111,7 +111,7 @@ pub(in super::super) fn metrics(
 /// Returns the totals of the server, and those by route: continues those of the previous server, if this one can read them.
 ///
 /// # Errors
-/// An error of the system.
+/// The system has no memory to share.
 pub(in super::super) fn totals(settings: &Settings, is_first: bool) -> io::Result<Totals> {
     let left = if is_first { None } else { file_of_predecessor(ROUTE_TOTALS) };
     Ok(totals_of_all(is_first)?.with_routes(RouteTotals::in_file(&settings.route_names(), left)?))
@@ -136,7 +136,7 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
 /// them on and this one can read them.
 ///
 /// # Errors
-/// An error of the system.
+/// The system has no memory to share.
 pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
     let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
     // The file is adopted even if metrics are off, so that it is closed.
@@ -152,7 +152,7 @@ pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Resu
     FigureTotals::begin().map(Some)
 }
 
-/// Adopts the totals of the previous server. `None`: it has passed none on. The error says why they cannot be read.
+/// Adopts the totals of the previous server. `None` if it has passed none on. The error says why they cannot be read.
 fn totals_of_predecessor() -> Option<Result<Totals, String>> {
     let number = environment::variable(TOTALS)?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))

@@ -18,13 +18,13 @@ const LOOK_FOR_EDGES: Duration = Duration::from_millis(5);
 
 /// The servers before and after this one.
 pub(in super::super) struct Succession {
-    /// The program; `None`: this server cannot be started again.
+    /// The program. `None` if this server cannot be started again.
     program: Option<Program>,
     /// The previous server, until it has ended.
     pub(in super::super) before: Option<Predecessor>,
     /// The first process of this server, if that is another one.
     pub(in super::super) guardian: Option<GuardianLink>,
-    /// The next server, until it serves.
+    /// The next server, from its start until it serves or is given up.
     pub(in super::super) successor: Option<Successor>,
     /// The socket on which later servers report to this process, if it becomes the guardian.
     reports: Option<OwnedFd>,
@@ -55,7 +55,7 @@ impl Succession {
         Ok((Self { program: Some(Program::of_process()), before, guardian, scaled, ..Self::none() }, listeners))
     }
 
-    /// Returns that of a process without a predecessor and a successor.
+    /// Returns the succession of a process without a predecessor and a successor.
     pub(in super::super) fn none() -> Self {
         Self {
             program: None,
@@ -110,7 +110,7 @@ impl Succession {
         before.into_iter().chain(self.successor.as_ref().map(Successor::descriptor))
     }
 
-    /// Returns the longest time that the server may sleep; `None`: until something happens. `served`: its app serves.
+    /// Returns the longest time that the server may sleep. `None` without a deadline. `served`: whether its app serves.
     pub(in super::super) fn patience(&self, served: bool, now: Instant) -> Option<Duration> {
         if served && self.is_not_ready() {
             return Some(LOOK_FOR_EDGES);
@@ -121,7 +121,7 @@ impl Succession {
         next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// Starts the program again.
+    /// Starts the program again; returns the process id of the new server.
     pub(in super::super) fn start_successor(
         &mut self,
         listeners: &[Listener],
@@ -207,10 +207,10 @@ impl Succession {
         if known { Ended::Other } else { Ended::Stranger }
     }
 
-    /// Passes signals on if another server serves; `false`: they are for this one.
+    /// Passes signals on if another server serves. Returns `false` if they are for this one.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.ward, &self.after) {
-            // There is no other server any more.
+            // The other server has ended.
             _ if self.ended.is_some() => return false,
             (Some(ward), _) => _ = ward.pass_signals_on(),
             (None, Some(after)) => _ = guardian::pass_signals_on(&[after.pid]),
@@ -220,14 +220,14 @@ impl Succession {
     }
 }
 
-/// The process that has ended.
+/// The relation of an ended process to this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Ended {
     /// A server that was to take over, and had not.
     Successor,
     /// Another server before or after this one.
     Other,
-    /// None of them.
+    /// Not a server.
     Stranger,
 }
 

@@ -37,7 +37,7 @@ pub(in super::super) struct Successor {
 #[derive(Debug)]
 pub(in super::super) enum Progress {
     Loading,
-    /// It serves. Connections may go to these edges; if there are none, its version takes none, or it has no edges.
+    /// It serves. Connections may go to these edges. Without any, its version takes no connections, or it has no edges.
     Serves(Vec<Sender>),
     /// It takes too long.
     Late,
@@ -48,7 +48,7 @@ impl Successor {
     /// and to serve.
     ///
     /// # Errors
-    /// The system refuses, or there is no such program.
+    /// The system refuses, or the program does not exist.
     pub(in super::super) fn start(
         program: &Program,
         listeners: &[Listener],
@@ -127,7 +127,7 @@ impl Successor {
         self.link.as_fd()
     }
 
-    /// Tells it to end within `patience`, after which it is killed.
+    /// Sends it TERM. It is killed after `patience`.
     pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
         // If it serves after all by now, or is about to, it finishes its requests.
         let _ = kill_process(self.pid, Signal::TERM);
@@ -135,7 +135,7 @@ impl Successor {
     }
 }
 
-/// A server that was told to end, and has not been waited for.
+/// A server that was given up, and has not been waited for.
 #[derive(Debug)]
 pub(in super::super) struct Dismissed {
     pub(super) pid: Pid,

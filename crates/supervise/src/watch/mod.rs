@@ -33,7 +33,7 @@ const DEPTH: usize = 32;
 struct Folder {
     path: PathBuf,
     depth: usize,
-    /// The only file in it that counts, without anything below; `None`: everything counts.
+    /// The only file in it that counts, without anything below. `None` if everything counts.
     only: Option<OsString>,
 }
 
@@ -54,8 +54,7 @@ pub(super) struct Watch {
     change: Option<Change>,
 }
 
-/// Begins to watch the paths of `settings`; `None`: there are none. If the system refuses, the log says so, and the server
-/// works without.
+/// Begins to watch the paths of `settings`. `None` without paths, or if the system refuses, which is logged.
 pub(super) fn begin(settings: &Settings) -> Option<Watch> {
     let life = &settings.life;
     if !life.watch {
@@ -109,7 +108,7 @@ impl Watch {
         self.inotify.as_fd()
     }
 
-    /// Returns the changed file when changes have ended. Must be called whenever the descriptor is readable, and after
+    /// Returns the changed file when changes have stopped. Must be called whenever the descriptor is readable, and after
     /// [`Watch::wait`].
     pub(super) fn take_change(&mut self, now: Instant) -> Option<PathBuf> {
         self.read(now);
@@ -117,7 +116,7 @@ impl Watch {
         self.change.take_if(due).map(|change| change.path)
     }
 
-    /// Returns the time until the app is to be loaded; `None`: nothing has changed.
+    /// Returns the time until the app must be loaded. `None` without a change.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let change = self.change.as_ref()?;
         Some((change.last + QUIET).min(change.first + LONGEST).saturating_duration_since(now))

@@ -1,5 +1,5 @@
-//! Replaces workers that are old or use much memory. They ask for it in the same way as workers that have reached their
-//! number of requests.
+//! Requests the replacement of workers that are old or use much memory, by the same flag that workers set after their number of
+//! requests.
 
 use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 /// The interval at which the memory of each worker is checked. For a worker below its limit this reads one small file.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The ratio of the pause after an exact measurement of a worker to its duration, so that it takes 2 % of a processor, unless
-/// the worker has grown so much since that it may have reached its limit.
+/// The ratio of the pause after an exact measurement of a worker to its duration, so that measuring takes 2 % of a processor.
+/// The pause ends early if the worker has grown so much that it may have reached its limit.
 const PAUSE_FACTOR: u32 = 50;
 
 /// The longest such pause: shared pages may have become a worker's own without any growth.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Returns the age at which a worker is due that may live for `most`: drawn between three quarters of it and the whole.
+/// Returns the age at which a worker is due, drawn between three quarters of `most` and `most`.
 pub(super) fn draw_lifetime(most: Duration) -> Duration {
     let mut random = [0; 4];
     // Without random numbers all workers live for `most`.
@@ -65,8 +65,8 @@ impl Workers<'_> {
     }
 }
 
-/// Returns the memory of a worker, exactly if it may be more than `limit`; `None`: the worker has ended. `roughly` is set
-/// when the system refuses exact numbers.
+/// Returns the memory of a worker, exactly if it may be more than `limit`. `None` if the worker has ended. Sets `roughly` when
+/// the system refuses exact numbers.
 fn weigh(member: &mut Member, limit: u64, now: Instant, roughly: &mut bool) -> Option<u64> {
     let process = member.pid.as_raw_nonzero().get().unsigned_abs();
     member.next_weighing = now + LOOK;

@@ -7,8 +7,8 @@ use oribi_stats::scoreboard::WorkerState;
 use oribi_stats::totals::Counter;
 
 impl Workers<'_> {
-    /// Counts the end of a worker that was last in this `state`. Ends that were not requested are failures, whatever came
-    /// before.
+    /// Counts the end of a worker that was last in this `state`. An end that was not requested is a failure, even if a
+    /// replacement had been requested before. Only stuck apps have their own counter.
     pub(super) fn count_end(&self, server: &Server<'_>, member: &Member, state: WorkerState, failed: bool) {
         let stops = matches!(server.stage, Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed);
         let cause = match member.cause {
@@ -26,7 +26,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Returns the reason why the worker with this index, which is one too many, is retired.
+    /// Returns the counter for the worker with this index, which is about to retire.
     pub(super) fn cause_of_retirement(&self, index: usize) -> Counter {
         let member = &self.members[index];
         match member.cause {

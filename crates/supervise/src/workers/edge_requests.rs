@@ -1,4 +1,4 @@
-//! The requests of edges about workers.
+//! Handles the requests of edges about workers that are slow, stuck or broken.
 
 use super::super::member::Member;
 use super::Workers;

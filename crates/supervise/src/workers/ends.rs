@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 impl Workers<'_> {
-    /// Records workers that have ended.
+    /// Waits for workers that have ended, and records them.
     pub(super) fn reap_workers(&mut self, server: &mut Server<'_>) {
         let mut index = 0;
         while index < self.members.len() {
@@ -25,7 +25,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Records that a worker has ended. `None`: its exit status is lost.
+    /// Records that a worker has ended, and decides whether and when another one starts. `status` is `None` if it is lost.
     pub(super) fn worker_ended(&mut self, server: &mut Server<'_>, index: usize, status: Option<WaitStatus>) {
         let member = self.members.remove(index);
         let given_up = member.was_given_up();
@@ -74,7 +74,8 @@ impl Workers<'_> {
                 return;
             }
         }
-        // Newer workers were requested, and have begun to start: they must not wait.
+        // After `started` the replacement is already due. An outdated starter does not delay the newer workers that were
+        // requested.
         if started || member.outdated && self.replacing {
             return;
         }
@@ -90,8 +91,8 @@ impl Workers<'_> {
         }
     }
 
-    /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that ends its worker does not
-    /// keep others waiting.
+    /// Replaces a worker that had served. Its replacement waits for no pause, so that a request that kills its worker does not
+    /// make others wait.
     fn replace_at_once(&mut self, server: &Server<'_>, now: Instant) {
         let serves = matches!(server.stage, Stage::Serving | Stage::Draining);
         if serves && self.lacks_workers() && self.pace.lost(now) {

@@ -1,6 +1,6 @@
-//! Finds workers whose app has executed another program (exec). Only the supervisor can see that: a pipe that ends with the
-//! worker's program has ended, and the process has not. The clients of the worker get their error at once, another worker is
-//! started, and the program is left alone until `--graceful-timeout`, as a worker is that has been replaced.
+//! Finds workers whose app has executed another program (exec). Only the process that forked them can notice that: the pipe
+//! that belongs to the worker's program has no reader, and the process still exists. The clients of the worker get an error at
+//! once, another worker is started, and the program may run until `--graceful-timeout`, as any replaced worker.
 
 use super::super::member::Member;
 use super::super::server::Server;
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 
 impl Workers<'_> {
-    /// Finds workers that have become other programs.
+    /// Finds workers that have become other programs, and requests their replacement.
     pub(super) fn look_for_other_programs(&mut self, server: &Server<'_>) {
         for member in self.members.iter_mut().filter(|member| !member.left && has_left(member)) {
             member.left = true;
@@ -35,13 +35,13 @@ impl Workers<'_> {
     }
 }
 
-/// Whether the pipe to the worker has no reader any more: its program or its process has ended.
+/// Whether the pipe to the worker has lost its reader: its program or its process has ended.
 fn has_left(member: &Member) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(member.waker.as_fd(), PollFlags::empty())];
     poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Whether the process has memory: one that ends releases it before its descriptors.
+/// Whether the process has memory. A process that ends releases its memory before its descriptors.
 fn is_there(process: u32) -> bool {
     let size = std::fs::read_to_string(format!("/proc/{process}/statm"));
     size.is_ok_and(|size| size.split(' ').next().is_some_and(|pages| pages != "0"))

@@ -1,4 +1,4 @@
-//! Starts workers.
+//! Forks workers.
 
 use super::super::foreground::leave_report;
 use super::super::member::Member;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 impl Workers<'_> {
-    /// Starts a worker. `ResourceBusy`: there are too many already, which are finishing.
+    /// Starts a worker. The error is `ResourceBusy` if no slot is free, because too many workers are still finishing.
     pub(super) fn start_worker(&mut self, server: &mut Server<'_>, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
@@ -56,7 +56,7 @@ impl Workers<'_> {
         }
     }
 
-    /// In a new worker: closes the descriptors of its parent.
+    /// In a new worker: closes the descriptors of its parent, and runs the worker.
     fn become_worker(
         &mut self,
         server: &mut Server<'_>,

@@ -1,4 +1,4 @@
-//! While serving: maintains the target number of workers, and replaces workers that are due.
+//! Maintains the target number of workers while the server serves or drains, and replaces workers that are due.
 
 use super::super::inheritance::Word;
 use super::super::member::Member;
@@ -16,13 +16,13 @@ use std::time::Instant;
 /// The number of workers of each kind.
 #[derive(Debug, Default)]
 struct Staff {
-    /// Those that need no replacement now.
+    /// Workers that need no replacement now.
     staying: usize,
-    /// Those that take requests.
+    /// Workers that take requests.
     accepting: usize,
-    /// Those that take requests and are not outdated.
+    /// Workers that take requests and are not outdated.
     fresh: usize,
-    /// Whether a worker is starting or, if the old one is to go first, finishing.
+    /// Whether a worker is starting or, with the order "old first", finishing.
     changing: bool,
 }
 
@@ -44,7 +44,7 @@ impl Workers<'_> {
         scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
     }
 
-    /// Begins to replace all present workers.
+    /// Begins to replace all current workers.
     pub(super) fn replace_all(&mut self, server: &mut Server<'_>) {
         server.renew_certificates();
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
@@ -67,7 +67,7 @@ impl Workers<'_> {
         log::info!("replacing the workers{how}");
     }
 
-    /// Starts missing workers, and retires workers that have been replaced.
+    /// Starts missing workers, and retires replaced and surplus ones.
     pub(super) fn keep_staffed(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
@@ -125,7 +125,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Reports to the master that the target number is reached, if it waits for this.
+    /// Reports to the waiting client or master that the target number is reached.
     fn tell_if_settled(&mut self, staff: &Staff) {
         let as_many = !staff.changing && staff.accepting == self.wanted;
         if as_many {
@@ -147,7 +147,7 @@ impl Workers<'_> {
     pub(super) fn tell_of_shortage(&mut self, why: &str) {
         self.change.fail(why);
         if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
-            // The reload of which this worker may be a step must not go on.
+            // The worker may be a step of a rolling reload, which must not continue.
             master.tell_trouble(why);
             master.say(Word::Incomplete);
         }
@@ -163,7 +163,7 @@ impl Workers<'_> {
         self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
     }
 
-    /// Whether all workers are being replaced, and the new ones must all accept before the first of the others goes.
+    /// Whether all workers are being replaced as a whole: all new ones must accept before the first old one retires.
     fn replaces_whole(&self) -> bool {
         self.replacing && self.settings.life.reload_mode == ReloadMode::Whole
     }
@@ -171,8 +171,8 @@ impl Workers<'_> {
     /// Counts the workers.
     fn staff(&self) -> Staff {
         let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
-        // One outdated worker at a time: the next follows when the replacement of this one accepts and this one was told to
-        // retire.
+        // One outdated worker at a time is replaced: the next one follows when the replacement of this one accepts and this one
+        // has its command to retire.
         let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
         let mut staff = Staff::default();
         for (index, member) in self.members.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Workers<'_> {
                     staff.accepting += 1;
                     staff.fresh += usize::from(!member.outdated);
                 }
-                // Its replacement starts now or, if the old one is to go first, when this one has ended.
+                // Its replacement starts now or, with the order "old first", when this one has ended.
                 Some(WorkerState::Retiring) => {
                     staff.staying += usize::from(old_first && stays);
                     staff.accepting += 1;
@@ -204,7 +204,8 @@ impl Workers<'_> {
         staff
     }
 
-    /// Returns the index of the worker to go next if the old one goes first: one that has asked for it, else an outdated one.
+    /// Returns the index of the worker to retire next with the order "old first": one that has asked for it, else an outdated
+    /// one.
     fn due(&self) -> Option<usize> {
         let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
         let rolls = self.replacing && !self.replaces_whole();
@@ -214,7 +215,7 @@ impl Workers<'_> {
         })
     }
 
-    /// Whether each lane of a worker accepts from sockets of its own.
+    /// Whether each lane of a worker accepts at sockets of its own.
     pub(super) fn workers_have_sockets(&self, server: &Server<'_>) -> bool {
         !server.has_edges() && self.settings.sockets_of_address() > 1
     }
@@ -243,7 +244,7 @@ impl Workers<'_> {
     }
 
     /// Returns the index of the worker to retire when too many accept: one that has asked for it, else an outdated one, else
-    /// the newest.
+    /// the newest. Its seat must have another accepting worker.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &Member, state| member.serving() == Some(state) && self.is_covered(member);
@@ -254,7 +255,7 @@ impl Workers<'_> {
             .or_else(|| members.clone().rposition(ready))
     }
 
-    /// Kills workers that were told to finish and take too long.
+    /// Kills workers that take too long to finish.
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {

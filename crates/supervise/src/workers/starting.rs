@@ -1,4 +1,4 @@
-//! The start of workers: reports it, and decides about further attempts if one cannot start.
+//! Starts the first worker, reports the start of the server, and decides about further attempts if a worker cannot start.
 
 use super::super::announce;
 use super::super::inheritance::Word;
@@ -13,7 +13,8 @@ use oribi_stats::totals::Counter;
 use std::time::{Duration, Instant};
 
 impl Workers<'_> {
-    /// Reports once that connections are accepted: to the app and to the master or, without a master, in the log.
+    /// Reports once that connections are accepted: to the app, and to the master or, without a master, to the service manager
+    /// and in the log.
     pub(super) fn report_start(&mut self, server: &mut Server<'_>) {
         if self.announced {
             return;
@@ -28,7 +29,7 @@ impl Workers<'_> {
         if !self.served {
             return;
         }
-        // The previous workers retire when those here serve, which must be all by then.
+        // The workers of the previous generation or server retire after this report, so all workers here must serve by then.
         if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || server.succession.is_not_ready()) {
             return;
         }
@@ -46,10 +47,10 @@ impl Workers<'_> {
         self.announced = true;
     }
 
-    /// Handles a worker that has ended before it could serve, for this reason. If others would do no better, no other is
-    /// started: at the very start the server ends, and the first failure of a replacement leaves the present workers in
-    /// place. Returns whether that is so. An `outdated` worker was started before the replacement was requested, and does not
-    /// predict its result.
+    /// Handles the end of a worker that could not serve, for this reason. Returns `true` if no other worker must be started,
+    /// because others would fail as well: at the very start the server fails, and a replacement is given up, so that the
+    /// current workers stay. An `outdated` worker was started before the replacement was requested, and does not predict its
+    /// result.
     pub(super) fn start_has_failed(&mut self, server: &mut Server<'_>, outdated: bool, why: &str) -> bool {
         if !self.served {
             self.failed_starts += 1;
@@ -88,7 +89,7 @@ impl Workers<'_> {
             return false;
         }
         self.failed_starts += 1;
-        // If a new one serves, the others may succeed at a second try.
+        // If a new worker serves, the others may succeed at a second try.
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
@@ -107,8 +108,8 @@ impl Workers<'_> {
         self.replacement_failure = Some(format!("a new worker could not serve, so the current workers stay: {why}"));
     }
 
-    /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting clients. Missing workers are
-    /// started later.
+    /// Handles a refusal of the system to fork a worker, and reports the reason to the waiting master or client. Missing
+    /// workers are started later, unless the server or a replacement is given up.
     pub(super) fn fork_has_failed(&mut self, server: &mut Server<'_>, why: &str) {
         self.tell_of_shortage(why);
         match &self.master {
@@ -136,7 +137,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Ends the server, which cannot continue.
+    /// Makes the server fail, and kills the workers.
     fn fail(&mut self, server: &mut Server<'_>) {
         server.fail();
         self.give_up();
@@ -153,7 +154,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Returns the time until a worker will have taken too long to start.
+    /// Returns the time until the next worker has taken too long to start.
     pub(super) fn next_late_starter(&self, now: Instant) -> Option<Duration> {
         let starting = self.members.iter().filter(|member| starts(member));
         starting.map(|member| (member.born + self.settings.life.boot_timeout).saturating_duration_since(now)).min()

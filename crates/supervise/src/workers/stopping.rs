@@ -10,22 +10,22 @@ use oribi_stats::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 /// The time that workers have to end properly even if the edges before them have used up `--graceful-timeout`: they have no
-/// request any more, but exit handlers to run.
+/// requests left, but exit handlers to run.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// The last phase of workers.
+/// The state of the last phase, in which all workers finish.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// `Drain` if no other process will accept connections after this one, else `Retire`.
     command: WorkerCommand,
-    /// The state of the listeners.
+    /// The listeners, which must not lose clients in their queues.
     closing: Closing,
-    /// The time when workers that are still starting are killed; `None`: they are waited for.
+    /// The time when workers that are still starting are killed. `None` if clients wait for the end of their start.
     starters: Option<Instant>,
 }
 
 impl Ending {
-    /// Returns the time of the next look.
+    /// Returns the time of the next look at listeners and starting workers.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.closing.next_look().into_iter().chain(self.starters).min()
     }
@@ -63,7 +63,8 @@ impl Workers<'_> {
     fn begin_to_stop(&self, server: &mut Server<'_>, command: WorkerCommand) -> Ending {
         let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
         let deadline = server.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
-        // They have no request, and other workers answer the waiting clients. The load of the app may take forever.
+        // Starting workers have no requests. If others answer the waiting clients, they are not needed, and their load of the
+        // app may take forever.
         let needed = self.served && !server.has_edges() && !self.members.iter().any(Member::accepts);
         let starters = (!needed).then_some(now + LAST_MOMENT);
         server.stage = Stage::Stopping { deadline, cut: false };
@@ -74,8 +75,8 @@ impl Workers<'_> {
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
-    /// the next server warms up while this one still does most of the work. Returns `false` if that is not possible: no
-    /// process would accept at the sockets of workers that have left, and no parent program has a copy of them.
+    /// the next server warms up while this one still does most of the work. Returns `false` if workers have sockets of their
+    /// own: no process would accept at those of workers that have left, and no parent program has a copy of them.
     pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) -> bool {
         if self.workers_have_sockets(server) {
             return false;
@@ -88,7 +89,8 @@ impl Workers<'_> {
         true
     }
 
-    /// While leaving: tells the next worker to finish; returns whether only one is left, with which the server stops.
+    /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one is left, with
+    /// which the server stops.
     pub(super) fn next_leaves(&mut self, server: &mut Server<'_>) -> bool {
         let Stage::Leaving { next } = server.stage else { return false };
         let now = Instant::now();
@@ -108,8 +110,8 @@ impl Workers<'_> {
         }
     }
 
-    /// Kills all workers without waiting for their requests. A stop in progress keeps its command, which says whether another
-    /// process accepts at the listeners.
+    /// Kills all workers without waiting for their requests. A stop in progress keeps its command, which depends on whether
+    /// another process accepts at the listeners.
     pub(in super::super) fn kill_all(&mut self, server: &mut Server<'_>, reason: &str) {
         if !matches!(server.stage, Stage::Stopping { .. }) {
             let command = if server.edges.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain };
@@ -163,9 +165,9 @@ impl Workers<'_> {
             Rest::Nothing => return true,
             Rest::OneMore(command) => command,
         };
-        // Clients wait for the end of its start.
+        // Clients wait until it has started, so it must not be killed before.
         ending.starters = None;
-        // It has the sockets of all seats.
+        // It takes the sockets of all seats.
         match self.start_worker(server, command, Seat::ONLY) {
             Ok(()) => false,
             Err(error) => {

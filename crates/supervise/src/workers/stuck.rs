@@ -1,8 +1,8 @@
-//! Enforces the deadlines of apps: makes those that take too long log their position, interrupts them, and ends their workers
-//! if that does not help.
+//! Enforces the deadlines of apps: makes apps that take too long log a backtrace, then interrupts them, and then stops their
+//! workers.
 //!
 //! The reaction of an interrupted app depends on its language; C code that never returns does not react at all. Then the
-//! process ends, and its other threads get a moment to finish their requests.
+//! process must end; its other threads get a moment to finish their requests.
 
 use super::super::server::Server;
 use super::Workers;
@@ -32,7 +32,7 @@ impl Workers<'_> {
         (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
     }
 
-    /// Checks the threads of all workers, leaves orders for apps that take too long, and ends workers whose apps do not obey.
+    /// Checks the threads of all workers, sends orders to apps that take too long, and stops workers whose apps do not react.
     /// Replacements start at once.
     pub(super) fn keep_app_deadlines(&mut self, server: &mut Server<'_>) {
         let deadlines = AppDeadlines::of(self.settings);
@@ -44,7 +44,8 @@ impl Workers<'_> {
                 continue;
             }
             if member.stuck > 0 {
-                // Then only the connections of stuck threads are left. Behind an edge, a worker has no connections to count.
+                // If only the connections of stuck threads are left, there is no reason to wait. Behind an edge, a worker has
+                // no connections to count.
                 if !has_edges && member.slot.connections.load(Relaxed) as usize <= member.stuck {
                     member.end();
                 }
