@@ -61,7 +61,9 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
                 // The other server displays them.
                 self.enter_counts();
             }
-            self.keep_exporter();
+            if self.server.stage != Stage::Failed {
+                self.keep_exporter();
+            }
             if self.server.stage != Stage::Serving {
                 self.end_certifier();
             }

@@ -128,7 +128,7 @@ fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String>
     let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
     Some(format!(
         "a worker may have {connections} connections (--max-connections), but the hard limit of open files is {limit} (see ulimit \
-         -Hn, LimitNOFILE of systemd): when there are no more, the oldest idle connection makes room for a new one"
+         -Hn, LimitNOFILE of systemd): at that limit, the oldest idle connection makes room for a new one"
     ))
 }
 
@@ -147,7 +147,7 @@ fn meaning(signal: i32) -> &'static str {
         Some(Signal::KILL) => " (KILL: by hand, or by the system when memory ran out)",
         Some(Signal::SEGV) => " (SEGV: it broke its memory; a module written in C is the usual cause)",
         Some(Signal::BUS) => " (BUS: it read beyond the end of a mapped file)",
-        Some(Signal::ABORT) => " (ABRT: it found itself broken)",
+        Some(Signal::ABORT) => " (ABRT: it noticed an error of its own)",
         Some(Signal::SYS) => " (SYS: it made a system call that a filter forbids: see --edge-sandbox, or that of a container)",
         Some(Signal::TERM) => " (TERM)",
         _ => "",

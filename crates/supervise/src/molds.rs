@@ -255,6 +255,6 @@ impl Molds<'_> {
 
     /// Returns the time that a mold may take to stop.
     fn patience(&self) -> Duration {
-        self.settings.timeouts.graceful + MOLD_GRACE
+        self.settings.timeouts.graceful.saturating_add(MOLD_GRACE)
     }
 }

@@ -217,7 +217,7 @@ fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
         // The edge signals on this socket when an app takes too long.
         for place in places.iter().flatten() {
             orders::signal_on_input(place.line())
-                .map_err(|error| format!("cannot be told of an app that takes too long: {error}"))?;
+                .map_err(|error| format!("cannot report an app that takes too long: {error}"))?;
         }
     }
     Ok(places)

@@ -219,7 +219,8 @@ impl Workforce for Workers<'_> {
     }
 
     fn leave_slowly(&mut self, server: &mut Server<'_>) -> bool {
-        self.begin_to_leave(server)
+        self.begin_to_leave(server);
+        true
     }
 
     fn let_next_leave(&mut self, server: &mut Server<'_>) -> bool {

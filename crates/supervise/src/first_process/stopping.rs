@@ -42,7 +42,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         if !server.is_alone() {
             // No process is left to answer requests of the edges.
-            server.edges.iter_mut().for_each(|edges| edges.end_now("there is no app any more"));
+            server.edges.iter_mut().for_each(|edges| edges.end_now("no app is left to answer"));
             return None;
         }
         Some(i32::from(matches!(server.stage, Stage::Stopping { cut: true, .. })))

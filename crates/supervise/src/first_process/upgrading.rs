@@ -170,7 +170,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             return self.note_end_of_predecessor();
         }
         if condition != Condition::Serves {
-            if before.has_ended(None) {
+            if condition == Condition::Starts && before.has_ended(None) {
                 log::error!("the old server has ended before this one has taken over");
                 self.fail();
             }

@@ -50,7 +50,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
             server.control.as_ref().and_then(|control| control.patience(now)),
             server.metrics.as_ref().and_then(|metrics| metrics.patience(now)),
             server.notifier.patience(now),
-            server.succession.patience(workforce.has_served(), now),
+            server.succession.patience(workforce.has_served() && server.stays(), now),
             self.helpers_patience(now),
             workforce.patience(server, now),
             rustix::process::getpid().is_init().then_some(LOOK_FOR_ORPHANS),

@@ -75,24 +75,26 @@ impl Workers<'_> {
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
-    /// the next server warms up while this one still does most of the work. Returns `false` if workers have sockets of their
-    /// own: no process would accept at those of workers that have left, and no parent program has a copy of them.
-    pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) -> bool {
-        if self.workers_have_sockets(server) {
-            return false;
+    /// the next server warms up while this one still does most of the work. Workers with sockets of their own stop together:
+    /// no process would accept at those of workers that have left, and no parent program has a copy of them.
+    pub(super) fn begin_to_leave(&self, server: &mut Server<'_>) {
+        if server.stage != Stage::Serving {
+            return;
         }
-        if server.stage == Stage::Serving {
+        server.stage = Stage::Leaving { next: Instant::now() };
+        if !self.workers_have_sockets(server) {
             let interval = self.settings.spawn_interval.as_secs_f64();
             log::info!("stopping slowly: {}, one every {interval} s", counted(self.members.len(), "worker"));
-            server.stage = Stage::Leaving { next: Instant::now() };
         }
-        true
     }
 
     /// While leaving: commands the next worker to finish when its time has come. Returns whether at most one is left, with
     /// which the server stops.
     pub(super) fn next_leaves(&mut self, server: &mut Server<'_>) -> bool {
         let Stage::Leaving { next } = server.stage else { return false };
+        if self.workers_have_sockets(server) {
+            return true;
+        }
         let now = Instant::now();
         if now < next {
             return false;
