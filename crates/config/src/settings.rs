@@ -238,7 +238,7 @@ pub struct Timeouts {
     pub request: Duration,
     /// The time for which the server keeps serving after the command to stop, so that load balancers notice
     /// (`--shutdown-delay`).
-    pub farewell: Duration,
+    pub shutdown_delay: Duration,
     /// The time that workers may take to finish when the server stops; zero for none.
     pub graceful: Duration,
 }
@@ -556,7 +556,7 @@ impl Default for Settings {
                 write: Duration::from_secs(60),
                 linger: Duration::from_secs(5),
                 request: Timeouts::NEVER,
-                farewell: Duration::ZERO,
+                shutdown_delay: Duration::ZERO,
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),

@@ -249,8 +249,8 @@ static TABLE: &[Setting] = &[
          send their requests elsewhere before anything closes; a second TERM, or INT, skips it",
     )
     .aliases(&["drain-delay"])
-    .apply(|draft, text| duration(text).map(|time| draft.settings.timeouts.farewell = time))
-    .show(|settings| show_duration(settings.timeouts.farewell)),
+    .apply(|draft, text| duration(text).map(|time| draft.settings.timeouts.shutdown_delay = time))
+    .show(|settings| show_duration(settings.timeouts.shutdown_delay)),
     // ---- Edges
     edges::EDGE,
     edges::EDGES,

@@ -5,7 +5,7 @@
 //! (`listen/secure.rs`). It writes new certificates into files, and the first process notices the change. It keeps the original
 //! rights of the server, so that keys are readable for that user only.
 
-use super::companion::{Birth, Companion, Life, Orphan};
+use super::helper_process::{Birth, HelperProcess, Life, Orphan};
 use super::privileges::Privileges;
 use super::reopen_error_log;
 use super::signals::Signals;
@@ -51,7 +51,7 @@ pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answ
 /// The certifier, in its parent process.
 #[derive(Debug)]
 pub(super) struct Certifier {
-    companion: Companion,
+    helper_process: HelperProcess,
     /// The memory for its counters. `None` if the system had none.
     account: Option<Account>,
 }
@@ -67,8 +67,8 @@ impl Certifier {
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let is_wanted = !settings.acme.certificates.is_empty();
         let account = || shared_lines(Account::LINES).ok().and_then(Account::first_of);
-        let companion = Companion::new("the process that orders certificates", PAUSE);
-        is_wanted.then(|| Self { companion, account: account() })
+        let helper_process = HelperProcess::new("the process that orders certificates", PAUSE);
+        is_wanted.then(|| Self { helper_process, account: account() })
     }
 
     /// Returns the counters of the certifier and of those before it.
@@ -79,38 +79,38 @@ impl Certifier {
     /// Starts the certifier if it is missing. In the new process it returns the parameters; the caller releases the
     /// descriptors of the parent, and calls [`Newborn::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
-        let birth = self.companion.keep_running(fork)?;
+        let birth = self.helper_process.keep_running(fork)?;
         Some(Newborn { birth, account: self.account })
     }
 
-    /// Collects its exit status: see [`Companion::reap`].
+    /// Collects its exit status: see [`HelperProcess::reap`].
     pub(super) fn reap(&mut self) {
-        self.companion.reap();
+        self.helper_process.reap();
     }
 
-    /// Records that a process has ended: see [`Companion::ended`].
+    /// Records that a process has ended: see [`HelperProcess::ended`].
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
-        self.companion.ended(pid, status)
+        self.helper_process.ended(pid, status)
     }
 
-    /// Makes it reopen its log: see [`Companion::reopen_logs`].
+    /// Makes it reopen its log: see [`HelperProcess::reopen_logs`].
     pub(super) fn reopen_logs(&self) {
-        self.companion.reopen_logs();
+        self.helper_process.reopen_logs();
     }
 
     /// Kills it. It has nothing to finish: files are replaced as a whole, and an interrupted order is repeated.
     pub(super) fn end(self) {
-        self.companion.end();
+        self.helper_process.end();
     }
 
-    /// Returns the descriptor to watch: see [`Companion::descriptor`].
+    /// Returns the descriptor to watch: see [`HelperProcess::descriptor`].
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.companion.descriptor()
+        self.helper_process.descriptor()
     }
 
-    /// Returns the longest time to sleep: see [`Companion::patience`].
+    /// Returns the longest time to sleep: see [`HelperProcess::patience`].
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        self.companion.patience(now)
+        self.helper_process.patience(now)
     }
 }
 

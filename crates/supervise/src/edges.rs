@@ -71,8 +71,8 @@ struct Process {
     /// Readable when it has ended. `None` on systems without pidfds.
     process: Option<OwnedFd>,
     waker: OwnedFd,
-    /// The requests of the edge to its parent.
-    pleas: EdgeLink,
+    /// The socket on which the edge asks its parent.
+    link: EdgeLink,
     born: Instant,
     /// The destination for connections of the previous server, until it is announced to that server.
     successor: Option<Sender>,
@@ -197,7 +197,7 @@ impl<'a> Edges<'a> {
         fork: impl Fn() -> io::Result<Fork>,
     ) -> io::Result<Option<Birth>> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let (pleas, parent_link) = parent_link::socket()?;
+        let (link, parent_link) = parent_link::socket()?;
         let (successor, handed) = if self.succeeds {
             handover::pair().map(|(sender, receiver)| (Some(sender), Some(receiver)))?
         } else {
@@ -216,7 +216,7 @@ impl<'a> Edges<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
-                let process = Process { pid, process, waker, pleas, born, successor };
+                let process = Process { pid, process, waker, link, born, successor };
                 self.pace.started(born);
                 self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
                 slot.parent_account.count(Counter::EdgesStarted);
@@ -295,9 +295,9 @@ impl<'a> Edges<'a> {
     }
 
     /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
-    pub(super) fn pleas(&self) -> Vec<WorkerRequest> {
+    pub(super) fn requests(&self) -> Vec<WorkerRequest> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
-        processes.flat_map(|process| std::iter::from_fn(|| process.pleas.next())).collect()
+        processes.flat_map(|process| std::iter::from_fn(|| process.link.next())).collect()
     }
 
     fn tell(&self, command: WorkerCommand) {
@@ -333,10 +333,10 @@ impl<'a> Edges<'a> {
         for (number, place) in self.places.iter().enumerate() {
             let Some(process) = &place.process else { continue };
             let error = match self.settings.error_log {
-                LogTarget::File(_) => process.pleas.give_error_log(rustix::stdio::stderr()),
+                LogTarget::File(_) => process.link.give_error_log(rustix::stdio::stderr()),
                 LogTarget::Standard | LogTarget::System(_) => Ok(()),
             };
-            let access = access.as_ref().map_or(Ok(()), |access| process.pleas.give_access_log(access.as_fd()));
+            let access = access.as_ref().map_or(Ok(()), |access| process.link.give_access_log(access.as_fd()));
             if let Err(error) = error.and(access) {
                 log::error!("cannot send the reopened log files to {}: {error}", self.name(number));
             }
@@ -352,7 +352,7 @@ impl<'a> Edges<'a> {
         };
         for (number, place) in self.places.iter().enumerate() {
             let Some(process) = &place.process else { continue };
-            if let Err(error) = process.pleas.give_certificates(vault.as_fd()) {
+            if let Err(error) = process.link.give_certificates(vault.as_fd()) {
                 log::error!("cannot send the certificates to {}: {error}", self.name(number));
             }
             let _ = rustix::io::write(&process.waker, &[0]);
@@ -415,7 +415,7 @@ impl<'a> Edges<'a> {
             self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.process.as_ref()?)))
         {
             if !successors.is_empty()
-                && let Err(error) = process.pleas.name_successor(&successors[number % successors.len()])
+                && let Err(error) = process.link.name_successor(&successors[number % successors.len()])
             {
                 log::error!("{} cannot be sent the destination of its connections: {error}", self.name(number));
             }
@@ -502,7 +502,7 @@ impl<'a> Edges<'a> {
     /// Returns the descriptors for the parent to watch: requests and ends of edges.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
-        processes.flat_map(|process| [process.pleas.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
+        processes.flat_map(|process| [process.link.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
     /// Returns the longest time that the parent may sleep. `None` without a deadline.

@@ -4,7 +4,7 @@
 //! ([`oribi_ipc::spans`]). The process that has opened the socket keeps it open, so that messages that are sent while no
 //! exporter runs wait for the next one. It ends after all others, so that the last requests are also exported.
 
-use super::companion::{Birth, Companion, Life, Orphan};
+use super::helper_process::{Birth, HelperProcess, Life, Orphan};
 use super::privileges::Privileges;
 use super::signals::Signals;
 use oribi_config::Settings;
@@ -34,7 +34,7 @@ const IN_A_ROW: usize = 1000;
 /// The exporter, in its parent process.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    companion: Companion,
+    helper_process: HelperProcess,
     /// The source of spans.
     receiver: OwnedFd,
 }
@@ -54,13 +54,13 @@ impl Exporter {
         let Some(url) = settings.trace_export.endpoint.as_ref().filter(|_| settings.traces) else { return Ok(None) };
         let receiver = SpanSender::open().map_err(|error| format!("cannot open a socket for spans: {error}"))?;
         log::info!("spans of sampled requests go to {url}");
-        Ok(Some(Self { companion: Companion::new("the process that exports spans", PAUSE), receiver }))
+        Ok(Some(Self { helper_process: HelperProcess::new("the process that exports spans", PAUSE), receiver }))
     }
 
     /// Starts the exporter if it is missing. In the new process it returns the parameters; the caller releases the
     /// descriptors of the parent, and calls [`Newborn::live`].
     pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Newborn> {
-        let birth = self.companion.keep_running(fork)?;
+        let birth = self.helper_process.keep_running(fork)?;
         match self.receiver.try_clone() {
             Ok(receiver) => Some(Newborn { birth, receiver }),
             Err(error) => {
@@ -70,34 +70,34 @@ impl Exporter {
         }
     }
 
-    /// Collects its exit status: see [`Companion::reap`].
+    /// Collects its exit status: see [`HelperProcess::reap`].
     pub(super) fn reap(&mut self) {
-        self.companion.reap();
+        self.helper_process.reap();
     }
 
-    /// Records that a process has ended: see [`Companion::ended`].
+    /// Records that a process has ended: see [`HelperProcess::ended`].
     pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> bool {
-        self.companion.ended(pid, status)
+        self.helper_process.ended(pid, status)
     }
 
-    /// Makes it reopen its log: see [`Companion::reopen_logs`].
+    /// Makes it reopen its log: see [`HelperProcess::reopen_logs`].
     pub(super) fn reopen_logs(&self) {
-        self.companion.reopen_logs();
+        self.helper_process.reopen_logs();
     }
 
     /// Makes it export its last spans and end. Called when all others have ended.
     pub(super) fn finish(self) {
-        self.companion.finish(PATIENCE);
+        self.helper_process.finish(PATIENCE);
     }
 
-    /// Returns the descriptor to watch: see [`Companion::descriptor`].
+    /// Returns the descriptor to watch: see [`HelperProcess::descriptor`].
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.companion.descriptor()
+        self.helper_process.descriptor()
     }
 
-    /// Returns the longest time to sleep: see [`Companion::patience`].
+    /// Returns the longest time to sleep: see [`HelperProcess::patience`].
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        self.companion.patience(now)
+        self.helper_process.patience(now)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The first process of a server, with its workforce.
 
+mod drain_period;
 mod edges;
 mod ends;
-mod farewell;
 mod helper_processes;
 mod orders;
 mod stopping;
@@ -11,7 +11,7 @@ mod waiting;
 
 use super::edges::Edges;
 use super::server::{Server, Stage};
-use super::signals::{self, Wishes};
+use super::signals::{self, StopRequests};
 use super::watch;
 use super::workforce::Workforce;
 use oribi_admin::control;
@@ -23,12 +23,12 @@ use std::time::Instant;
 pub(super) struct FirstProcess<'a, W> {
     server: Server<'a>,
     workforce: W,
-    wishes: Wishes,
+    stop_requests: StopRequests,
 }
 
 impl<'a, W: Workforce> FirstProcess<'a, W> {
     pub(super) fn new(server: Server<'a>, workforce: W) -> Self {
-        Self { server, workforce, wishes: Wishes::default() }
+        Self { server, workforce, stop_requests: StopRequests::default() }
     }
 
     /// Serves until told to stop. Returns the exit status for the process: 0, or 1 if it could not start or requests had to be
@@ -51,7 +51,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
             self.server.signals.rearm();
             self.workforce.rearm();
             self.obey_signals();
-            self.go_on_with_farewell();
+            self.go_on_with_drain_period();
             self.reap();
             self.workforce.step(&mut self.server);
             self.obey_edges();
@@ -152,7 +152,7 @@ impl<'a, W: Workforce> FirstProcess<'a, W> {
     /// Adds the counters of all processes since the last time to the totals.
     fn enter_counts(&self) {
         self.server.enter_counts();
-        self.workforce.enter_counts(&self.server.books, !self.server.has_edges());
+        self.workforce.enter_counts(&self.server.totals, !self.server.has_edges());
     }
 
     /// Reports to the service manager that this server is alive, while its edges and its app are there.

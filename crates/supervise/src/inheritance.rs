@@ -211,7 +211,7 @@ impl Link {
                 let mut bytes = [0; WorkerRequest::SIZE];
                 // It was sent together with the byte before.
                 match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| WorkerRequest::from_bytes(bytes)) {
-                    Ok(Some(plea)) => return News::WorkerRequest(plea),
+                    Ok(Some(request)) => return News::WorkerRequest(request),
                     Ok(None) | Err(_) => continue,
                 }
             }
@@ -271,9 +271,9 @@ impl Link {
     }
 
     /// Passes on the request of an edge.
-    pub(super) fn pass_on(&self, plea: WorkerRequest) {
+    pub(super) fn pass_on(&self, request: WorkerRequest) {
         let mut bytes = [PLEA; 1 + WorkerRequest::SIZE];
-        bytes[1..].copy_from_slice(&plea.to_bytes());
+        bytes[1..].copy_from_slice(&request.to_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -551,14 +551,14 @@ mod tests {
         one.say(Word::Quit);
         assert_eq!(other.hear(), News::Word(Word::Stop));
         assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
-        let plea = WorkerRequest { process: 0x7273_7871, reason: Reason::Broken };
-        one.pass_on(plea);
+        let request = WorkerRequest { process: 0x7273_7871, reason: Reason::Broken };
+        one.pass_on(request);
         one.tell_trouble("syntax error\nnear é");
         one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
         one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
         one.say_settled(0x6e6e_6e3d);
         one.say(Word::Told);
-        assert_eq!(other.hear(), News::WorkerRequest(plea));
+        assert_eq!(other.hear(), News::WorkerRequest(request));
         assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
         assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
         assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });

@@ -3,7 +3,7 @@
 
 use super::inheritance::{News, Word};
 use super::server::{Server, Stage};
-use super::signals::{self, Wish, Wishes};
+use super::signals::{self, StopRequest, StopRequests};
 use super::wait::{until, wake_by};
 use super::workers::Workers;
 use super::workforce::Workforce;
@@ -17,23 +17,23 @@ pub(super) struct Mold<'a> {
     server: Server<'a>,
     workers: Workers<'a>,
     /// The stop signals to a mold whose master has died.
-    wishes: Wishes,
+    stop_requests: StopRequests,
 }
 
 impl<'a> Mold<'a> {
     pub(super) fn new(server: Server<'a>, workers: Workers<'a>) -> Self {
-        Self { server, workers, wishes: Wishes::default() }
+        Self { server, workers, stop_requests: StopRequests::default() }
     }
 
     /// Serves until the master stops it, or dies. Returns the exit status for the process: 1 if it could not start or requests
     /// had to be cut off.
     pub(super) fn serve(mut self) -> i32 {
-        let Self { server, workers, wishes } = &mut self;
+        let Self { server, workers, stop_requests } = &mut self;
         workers.begin(server);
         loop {
             server.signals.rearm();
             workers.rearm();
-            obey_signals(server, workers, wishes);
+            obey_signals(server, workers, stop_requests);
             obey_master(server, workers);
             workers.reap(server);
             workers.step(server);
@@ -55,20 +55,20 @@ impl<'a> Mold<'a> {
 
 /// Handles signals. A terminal sends INT and HUP to all processes, and a service manager may send TERM to all: the master also
 /// gets them, and knows how often they were sent. USR2, TTIN and TTOU are only for the master.
-fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, wishes: &mut Wishes) {
+fn obey_signals(server: &mut Server<'_>, workers: &mut Workers<'_>, stop_requests: &mut StopRequests) {
     let [term, quit, interrupt] = [Signal::TERM, Signal::QUIT, Signal::INT].map(signals::take);
     for signal in [Signal::HUP, Signal::USR2, Signal::TTIN, Signal::TTOU] {
         signals::take(signal);
     }
     if workers.master.is_none() {
         // It stops already, and a second signal ends it at once, as it would end a first process.
-        if wishes.heard(term + interrupt, server.is_stopping(), Instant::now()) == Wish::EndNow {
+        if stop_requests.heard(term + interrupt, server.is_stopping(), Instant::now()) == StopRequest::EndNow {
             workers.end_now(server, "told to stop a second time");
         }
     } else if term + quit > 0 {
         // If only this process got TERM, the master starts another generation. Until that has taken over, or the edges have
         // ended, requests wait for the workers here. The master may also be in its drain period.
-        let waits = server.has_edges() || !server.settings.timeouts.farewell.is_zero();
+        let waits = server.has_edges() || !server.settings.timeouts.shutdown_delay.is_zero();
         match workers.master.as_ref().filter(|_| waits) {
             Some(master) => master.say(Word::Told),
             None => workers.stop_workers(server, WorkerCommand::Retire),
@@ -103,7 +103,7 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told)
             | News::Settled { .. }
             | News::Trouble(_) => {}
-            News::WorkerRequest(plea) => workers.hear_plea(server, plea),
+            News::WorkerRequest(request) => workers.handle_request(server, request),
             News::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
             News::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
             News::None => return,

@@ -11,11 +11,11 @@ mod rolling;
 mod stopping;
 mod taking_over;
 
-use super::books::Books;
 use super::inheritance::Word;
 use super::pace::Pace;
 use super::reloads::Reloads;
 use super::server::{Server, Stage};
+use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::workforce::{Finish, Workforce};
 use generation::Generation;
@@ -185,8 +185,8 @@ impl Workforce for Molds<'_> {
     }
 
     /// Forwards it to all molds. Each ignores requests about workers of others.
-    fn hear_plea(&mut self, _: &Server<'_>, plea: WorkerRequest) {
-        self.generations.iter().for_each(|generation| generation.link.pass_on(plea));
+    fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
+        self.generations.iter().for_each(|generation| generation.link.pass_on(request));
     }
 
     fn reopen_logs(&self) {
@@ -197,9 +197,9 @@ impl Workforce for Molds<'_> {
         self.say(Word::Own);
     }
 
-    fn enter_counts(&self, books: &Books, own_connections: bool) {
-        self.generations.iter().for_each(|generation| generation.enter_counts(books, own_connections));
-        books.enter_orphaned();
+    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        self.generations.iter().for_each(|generation| generation.enter_counts(totals, own_connections));
+        totals.enter_orphaned();
     }
 
     fn release(&mut self) {

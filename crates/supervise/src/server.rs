@@ -3,16 +3,16 @@
 
 mod opening;
 
-use super::books::Books;
 use super::certificate_files::CertificateFiles;
 use super::certifier::Certifier;
+use super::drain_period::DrainPeriod;
 use super::edges::Edges;
 use super::exporter::Exporter;
-use super::farewell::Farewell;
 use super::notify::Notifier;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
 use super::restart_file::RestartFile;
+use super::server_totals::ServerTotals;
 use super::signals::Signals;
 use super::title::Title;
 use super::upgrade::Succession;
@@ -84,7 +84,7 @@ pub(super) struct Server<'a> {
     pub(super) role: Role,
     pub(super) stage: Stage,
     /// The drain period, during which the server still serves. A mold has none: its master announces the period.
-    pub(super) farewell: Option<Farewell>,
+    pub(super) drain_period: Option<DrainPeriod>,
     /// The deadline of the stop, set when the edges begin to finish, or received from the master.
     pub(super) stop_by: Option<Instant>,
     pub(super) born: Instant,
@@ -96,7 +96,7 @@ pub(super) struct Server<'a> {
     pools: Vec<Memory>,
     pub(super) privileges: Privileges,
     pub(super) signals: Signals,
-    pub(super) books: Books,
+    pub(super) totals: ServerTotals,
     /// Sends nothing in a mold, and nothing without a service manager.
     pub(super) notifier: Notifier,
     /// Watches the files of the app, if a change of one of them reloads it.
@@ -121,7 +121,7 @@ impl Server<'_> {
 
     /// Whether it serves and is not about to stop. Otherwise it refuses reloads and upgrades.
     pub(super) fn stays(&self) -> bool {
-        self.stage == Stage::Serving && self.farewell.is_none()
+        self.stage == Stage::Serving && self.drain_period.is_none()
     }
 
     /// Whether its edges or its workforce have begun to finish, or it cannot serve. Not while workers leave slowly.
@@ -156,7 +156,7 @@ impl Server<'_> {
     pub(super) fn release(&mut self) {
         (self.control, self.metrics, self.certifier, self.exporter, self.watch) = (None, None, None, None, None);
         self.succession.close();
-        self.books.leave();
+        self.totals.leave();
     }
 
     /// Reads the certificates again, and passes them to the edges. If one is unusable, all remain unchanged.
@@ -184,8 +184,8 @@ impl Server<'_> {
 
     /// Adds the counters of edges and helpers since the last time to the totals.
     pub(super) fn enter_counts(&self) {
-        self.books.enter_edges(self.edges.as_ref());
-        self.books.enter_certifier(self.certifier.as_ref());
+        self.totals.enter_edges(self.edges.as_ref());
+        self.totals.enter_certifier(self.certifier.as_ref());
     }
 
     /// Makes the server fail, and kills the edges, because no process can answer their requests.

@@ -76,7 +76,7 @@ impl Signals {
 
 /// The request of TERM or INT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum StopRequest {
     /// None, or only the echo of an earlier signal.
     Nothing,
     /// Stop.
@@ -89,31 +89,31 @@ pub(super) enum Wish {
 /// child and then to the whole group, so it arrives twice within a short time; that must not cut off requests. A person takes
 /// longer.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct StopRequests {
     first: Option<Instant>,
 }
 
 /// The window of an echo, about as long as a quick double press of Ctrl-C.
 const ECHO: Duration = Duration::from_millis(250);
 
-impl Wishes {
+impl StopRequests {
     /// Marks the first request as handled: another one counts from `now` on.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         self.first = Some(now);
     }
 
     /// Evaluates `arrived` signals at the time `now`. `stopping`: whether the process is stopping already, for any reason.
-    pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {
+    pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> StopRequest {
         if arrived == 0 {
-            return Wish::Nothing;
+            return StopRequest::Nothing;
         }
         match self.first {
-            Some(first) if now - first < ECHO => Wish::Nothing,
+            Some(first) if now - first < ECHO => StopRequest::Nothing,
             None if !stopping => {
                 self.first = Some(now);
-                Wish::Stop
+                StopRequest::Stop
             }
-            _ => Wish::EndNow,
+            _ => StopRequest::EndNow,
         }
     }
 }
@@ -144,16 +144,16 @@ mod tests {
 
     #[test]
     fn an_echo_is_no_second_wish() {
-        let mut wishes = Wishes::default();
+        let mut stop_requests = StopRequests::default();
         let start = Instant::now();
-        assert_eq!(wishes.heard(0, false, start), Wish::Nothing);
-        assert_eq!(wishes.heard(2, false, start), Wish::Stop);
-        assert_eq!(wishes.heard(1, true, start + ECHO / 2), Wish::Nothing);
-        assert_eq!(wishes.heard(1, true, start + ECHO), Wish::EndNow);
+        assert_eq!(stop_requests.heard(0, false, start), StopRequest::Nothing);
+        assert_eq!(stop_requests.heard(2, false, start), StopRequest::Stop);
+        assert_eq!(stop_requests.heard(1, true, start + ECHO / 2), StopRequest::Nothing);
+        assert_eq!(stop_requests.heard(1, true, start + ECHO), StopRequest::EndNow);
     }
 
     #[test]
     fn a_first_wish_while_it_stops_already_is_a_second_one() {
-        assert_eq!(Wishes::default().heard(1, true, Instant::now()), Wish::EndNow);
+        assert_eq!(StopRequests::default().heard(1, true, Instant::now()), StopRequest::EndNow);
     }
 }

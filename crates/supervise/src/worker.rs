@@ -2,9 +2,9 @@
 
 use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
 use super::crew::SharedLane;
+use super::failure_pipe::FailurePipe;
 use super::places::Pools;
 use super::privileges::Privileges;
-use super::reasons::Reasons;
 use super::signals;
 use super::title::Title;
 use oribi_config::{Settings, Timeouts};
@@ -50,7 +50,7 @@ pub(super) struct Post<'a> {
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: OwnedFd,
-    pub(super) reasons: &'a Reasons,
+    pub(super) failure_pipe: &'a FailurePipe,
     /// Whether no client has been served yet: see [`LaneSetup::must_log`].
     pub(super) must_log: bool,
     pub(super) supervisor: Pid,
@@ -60,7 +60,7 @@ impl Post<'_> {
     /// Whether TERM only makes the worker ask for its replacement: a TERM that is sent to all processes must not stop it while
     /// the server continues to serve, for its edges or in its drain period.
     fn stays_when_told(&self) -> bool {
-        !self.pools.is_empty() || !self.settings.timeouts.farewell.is_zero()
+        !self.pools.is_empty() || !self.settings.timeouts.shutdown_delay.is_zero()
     }
 
     /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
@@ -76,7 +76,7 @@ pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, h
         let outcome = serve(post, supervisor_signals, heirs);
         if let Err(message) = &outcome {
             log::error!("worker {}: {message}", post.number);
-            post.reasons.leave(std::process::id(), message);
+            post.failure_pipe.leave(std::process::id(), message);
         }
         let status = i32::from(outcome.is_err());
         end(post, status);

@@ -11,14 +11,14 @@ mod starting;
 mod stopping;
 mod stuck;
 
-use super::books::Books;
+use super::failure_pipe::FailurePipe;
 use super::inheritance::Link;
 use super::member::Member;
-use super::notices::Notices;
 use super::pace::Pace;
-use super::reasons::Reasons;
 use super::server::{Server, Stage};
+use super::server_totals::ServerTotals;
 use super::wait::wake_by;
+use super::wake_pipe::WakePipe;
 use super::workforce::{Finish, Workforce};
 use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, failed_to, scaling};
 use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
@@ -49,9 +49,9 @@ pub(super) struct Workers<'a> {
     /// The number of loads of the app so far, including this one: 1 without a master.
     generation: u64,
     /// The pipe to which workers write when their state changes.
-    notices: Notices,
+    wake_pipe: WakePipe,
     /// The pipe on which workers report why they cannot serve.
-    reasons: Reasons,
+    failure_pipe: FailurePipe,
     scoreboard: Scoreboard,
     /// The counter for workers that end because this process stops.
     pub(super) ends_for: Counter,
@@ -101,8 +101,8 @@ impl<'a> Workers<'a> {
             runtime,
             master,
             generation,
-            notices: Notices::new().map_err(|error| failed_to("make a pipe", &error))?,
-            reasons: Reasons::new().map_err(|error| failed_to("make a pipe", &error))?,
+            wake_pipe: WakePipe::new().map_err(|error| failed_to("make a pipe", &error))?,
+            failure_pipe: FailurePipe::new().map_err(|error| failed_to("make a pipe", &error))?,
             scoreboard,
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
@@ -147,7 +147,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn rearm(&self) {
-        self.notices.rearm();
+        self.wake_pipe.rearm();
     }
 
     fn step(&mut self, server: &mut Server<'_>) {
@@ -254,8 +254,8 @@ impl Workforce for Workers<'_> {
         self.announce_prospect(drain_state);
     }
 
-    fn hear_plea(&mut self, _: &Server<'_>, plea: WorkerRequest) {
-        self.obey_plea(plea);
+    fn handle_request(&mut self, _: &Server<'_>, request: WorkerRequest) {
+        self.obey_request(request);
     }
 
     fn reopen_logs(&self) {
@@ -268,14 +268,14 @@ impl Workforce for Workers<'_> {
     /// Does nothing: workers do not know whether listeners are lent.
     fn own_listeners(&self) {}
 
-    fn enter_counts(&self, books: &Books, own_connections: bool) {
-        books.enter_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
+    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.enter_workers(&self.scoreboard.counts(own_connections), &self.scoreboard);
     }
 
     fn release(&mut self) {
         self.members.clear();
-        self.notices = Notices::default();
-        self.reasons = Reasons::default();
+        self.wake_pipe = WakePipe::default();
+        self.failure_pipe = FailurePipe::default();
     }
 
     fn patience(&self, server: &Server<'_>, now: Instant) -> Option<Duration> {
@@ -298,7 +298,7 @@ impl Workforce for Workers<'_> {
     }
 
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>) {
-        wake_by(polled, self.notices.arrival());
+        wake_by(polled, self.wake_pipe.arrival());
         wake_by(polled, self.master.iter().map(|master| master.0.as_fd()));
         for member in &self.members {
             if !member.left {

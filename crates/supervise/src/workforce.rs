@@ -1,8 +1,8 @@
 //! A workforce: the processes that run an app. The first process of a server either leads molds, each of which forks its own
 //! workers, or forks the workers itself.
 
-use super::books::Books;
 use super::server::Server;
+use super::server_totals::ServerTotals;
 use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
@@ -102,7 +102,7 @@ pub(super) trait Workforce {
     fn set_drain_state(&self, drain_state: DrainState);
 
     /// Handles the request of an edge about a process, which may not be one of these.
-    fn hear_plea(&mut self, server: &Server<'_>, plea: WorkerRequest);
+    fn handle_request(&mut self, server: &Server<'_>, request: WorkerRequest);
 
     /// Makes its processes reopen their logs.
     fn reopen_logs(&self);
@@ -110,9 +110,9 @@ pub(super) trait Workforce {
     /// Records that the listeners belong to this server alone from now on.
     fn own_listeners(&self);
 
-    /// Adds its counters since the last call to `books`. `own_connections`: workers have connections, so they also count the
+    /// Adds its counters since the last call to `totals`. `own_connections`: workers have connections, so they also count the
     /// events that edges would count otherwise.
-    fn enter_counts(&self, books: &Books, own_connections: bool);
+    fn enter_counts(&self, totals: &ServerTotals, own_connections: bool);
 
     /// In a new process: closes the descriptors that only the first process may have.
     fn release(&mut self);

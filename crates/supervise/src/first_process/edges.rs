@@ -51,7 +51,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
 
     /// Handles the requests of edges about workers.
     pub(super) fn obey_edges(&mut self) {
-        let pleas: Vec<WorkerRequest> = self.server.edges.iter().flat_map(Edges::pleas).collect();
-        pleas.into_iter().for_each(|plea| self.workforce.hear_plea(&self.server, plea));
+        let requests: Vec<WorkerRequest> = self.server.edges.iter().flat_map(Edges::requests).collect();
+        requests.into_iter().for_each(|request| self.workforce.handle_request(&self.server, request));
     }
 }

@@ -18,7 +18,7 @@ const STOPPING: &str = "the server is stopping";
 impl<W: Workforce> FirstProcess<'_, W> {
     fn state(&self) -> &'static str {
         match self.server.stage {
-            Stage::Serving if self.server.farewell.is_some() => "draining",
+            Stage::Serving if self.server.drain_period.is_some() => "draining",
             Stage::Serving if self.workforce.has_served() => "serving",
             Stage::Serving => "loading",
             Stage::Draining => "draining",
@@ -63,7 +63,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
             threads: server.settings.threads,
             connections: self.connections(),
             certificates: expiries(&server.listeners),
-            counted: server.books.read(),
+            counted: server.totals.read(),
         }
     }
 
@@ -101,7 +101,7 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
     }
 
     fn begin_stop(&mut self) {
-        self.say_farewell(Instant::now());
+        self.begin_to_drain(Instant::now());
     }
 
     fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
@@ -142,7 +142,7 @@ impl<W: Workforce> Measured for FirstProcess<'_, W> {
     }
 
     fn app_metrics(&self) -> AppMetrics {
-        self.server.books.app_metrics(self.workforce.contexts().into_iter())
+        self.server.totals.app_metrics(self.workforce.contexts().into_iter())
     }
 
     fn memory_of(process: u32) -> Option<u64> {

@@ -59,8 +59,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         }
         let (has_manager, limit) = (Notifier::is_wanted(), server.settings.life.upgrade_timeout);
         let (scaled, metrics) = (Scaled::of(server.settings, wanted), server.metrics.as_ref());
-        let books = &server.books;
-        let pid = server.succession.start_successor(&server.listeners, books, metrics, has_manager, limit, scaled)?;
+        let totals = &server.totals;
+        let pid = server.succession.start_successor(&server.listeners, totals, metrics, has_manager, limit, scaled)?;
         log::info!("upgrading: a new server is starting (pid {pid})");
         server.notifier.reloading();
         Ok(())
@@ -119,7 +119,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 );
                 log::error!("{why}");
                 server.succession.dismiss(why, patience);
-                server.books.count(Counter::UpgradesFailed);
+                server.totals.count(Counter::UpgradesFailed);
                 server.notifier.reloaded("the program could not be upgraded; serving with the one before");
             }
         }
@@ -183,7 +183,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         });
         server.metrics.iter_mut().for_each(Metrics::take_over);
         before.take_over(&receivers, &mut server.listeners, server.succession.guardian.as_ref());
-        server.books.count(Counter::Upgrades);
+        server.totals.count(Counter::Upgrades);
         if !server.listeners.iter().any(|listener| listener.lent) {
             self.workforce.own_listeners();
         }
@@ -224,7 +224,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
                 let why = format!("the new server (pid {pid}) {}, so this one keeps serving", describe_end(status));
                 log::error!("{why}");
                 server.succession.outcome = control::Progress::Failed(why);
-                server.books.count(Counter::UpgradesFailed);
+                server.totals.count(Counter::UpgradesFailed);
                 server.notifier.reloaded("the program could not be upgraded; serving with the one before");
                 true
             }

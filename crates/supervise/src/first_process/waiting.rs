@@ -42,7 +42,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
         let restart_file = server.restart_file.as_ref().filter(|_| server.stage == Stage::Serving);
         let waits = [
             stage.map(|moment| moment.saturating_duration_since(now)),
-            server.farewell.as_ref().map(|farewell| farewell.wait(now)),
+            server.drain_period.as_ref().map(|drain_period| drain_period.wait(now)),
             restart_file.map(|file| file.wait(now)),
             server.watch.as_ref().and_then(|watch| watch.wait(now)),
             server.certificates.wait(now),

@@ -14,16 +14,16 @@ impl Molds<'_> {
         self.listen_to_molds(server);
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
-        generation.enter_last_counts(&server.books, server.edges.is_none(), status);
+        generation.enter_last_counts(&server.totals, server.edges.is_none(), status);
         let Generation { number, born, late, ready, end_by, trouble, board, seen, seen_figures, .. } = generation;
         if status.exit_status().is_none() {
-            server.books.keep_orphaned(board, (seen, seen_figures), server.edges.is_none(), self.patience());
+            server.totals.keep_orphaned(board, (seen, seen_figures), server.edges.is_none(), self.patience());
         }
         let end = self.describe_end_of_mold(late, status);
         let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
         let given_up = end_by.is_some() || server.stage != Stage::Serving;
         if !given_up && !ready {
-            server.books.count(Counter::GenerationsFailed);
+            server.totals.count(Counter::GenerationsFailed);
         }
         self.reloads.end(number, if given_up { Outcome::GivenUp } else { Outcome::Failed(why) });
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());

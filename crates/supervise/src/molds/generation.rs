@@ -1,9 +1,9 @@
 //! A generation: all workers started from one load of the app, and the mold that forks them.
 
-use super::super::books::Books;
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
+use super::super::server_totals::ServerTotals;
 use oribi_admin::metrics::MetricsClient;
 use oribi_ipc::spans::SpanSender;
 use oribi_listen::{Listener, Vault};
@@ -134,19 +134,19 @@ impl Generation {
         }
     }
 
-    /// Adds its counters since the last call to `books`. Behind edges, the sums of its workers are left out, because edges
+    /// Adds its counters since the last call to `totals`. Behind edges, the sums of its workers are left out, because edges
     /// count the same events.
-    pub(super) fn enter_counts(&self, books: &Books, own_connections: bool) {
-        books.enter(&self.seen, &self.board.counts(own_connections));
-        books.enter_figures(&self.seen_figures, &self.board);
+    pub(super) fn enter_counts(&self, totals: &ServerTotals, own_connections: bool) {
+        totals.enter(&self.seen, &self.board.counts(own_connections));
+        totals.enter_figures(&self.seen_figures, &self.board);
     }
 
     /// Adds its last counters, after its mold has ended. If a signal killed the mold, each worker that was left counts as
     /// failed.
-    pub(super) fn enter_last_counts(&self, books: &Books, own_connections: bool, status: WaitStatus) {
-        self.enter_counts(books, own_connections);
+    pub(super) fn enter_last_counts(&self, totals: &ServerTotals, own_connections: bool, status: WaitStatus) {
+        self.enter_counts(totals, own_connections);
         if status.exit_status().is_none() {
-            (0..self.board.workers_left()).for_each(|_| books.count(Counter::EndedByFailure));
+            (0..self.board.workers_left()).for_each(|_| totals.count(Counter::EndedByFailure));
         }
     }
 

@@ -36,7 +36,7 @@ impl Molds<'_> {
             Err(error) => {
                 let why = format!("{}: {}", self.mold.get_program().display(), explain(&error));
                 log::error!("cannot reload the app: {why}");
-                server.books.count(Counter::GenerationsFailed);
+                server.totals.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
                 self.reloads.end(self.started, Outcome::Failed(why));
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
@@ -57,7 +57,7 @@ impl Molds<'_> {
                 continue;
             }
             fresh.push(generation.number);
-            server.books.count(Counter::GenerationsLoaded);
+            server.totals.count(Counter::GenerationsLoaded);
             if generation.end_by.is_some() {
                 // It was commanded to stop while it could not read messages.
                 generation.retire();
@@ -78,7 +78,7 @@ impl Molds<'_> {
             self.load_again(server);
         }
         for generation in self.generations.iter().filter(|generation| fresh.contains(&generation.number)) {
-            server.farewell.iter().for_each(|farewell| generation.foretell(farewell.told()));
+            server.drain_period.iter().for_each(|drain_period| generation.foretell(drain_period.told()));
         }
         let Some(newest) = newest else { return };
         let before = |generation: &&Generation| generation.number < newest && generation.ready && generation.stays();

@@ -73,7 +73,7 @@ impl Molds<'_> {
         let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
         log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
         server.notifier.reloaded("the app could not be reloaded; serving the one before");
-        server.books.count(Counter::GenerationsFailed);
+        server.totals.count(Counter::GenerationsFailed);
         self.roll_back(Outcome::Failed(why));
     }
 

@@ -35,7 +35,7 @@ impl Molds<'_> {
                 log::error!("the app could not be reloaded: generation {number}: {why}; generation {present} keeps serving");
                 server.notifier.reloaded("the app could not be reloaded; serving the one before");
                 self.reloads.end(number, Outcome::Failed(why));
-                server.books.count(Counter::GenerationsFailed);
+                server.totals.count(Counter::GenerationsFailed);
                 generation.leave(patience);
             }
         }

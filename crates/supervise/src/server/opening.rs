@@ -1,7 +1,6 @@
 //! The start of a server process: it opens or inherits everything that it needs before its workforce starts.
 
 use super::super::adoption::{adopt_or_open, secured};
-use super::super::books::Books;
 use super::super::certificate_files::CertificateFiles;
 use super::super::certifier::{self, Certifier};
 use super::super::edges::Edges;
@@ -10,6 +9,7 @@ use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
 use super::super::privileges::Privileges;
 use super::super::restart_file::RestartFile;
+use super::super::server_totals::ServerTotals;
 use super::super::signals::Signals;
 use super::super::upgrade::{self, Succession};
 use super::super::{failed_to, raise_descriptor_limit, watch};
@@ -57,7 +57,15 @@ impl<'a> Server<'a> {
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, now)),
             watch: watch::begin(settings),
             succession,
-            ..Self::without_extras(settings, runtime, role, listeners, privileges, signals, Books::new(totals, app_metrics))
+            ..Self::without_extras(
+                settings,
+                runtime,
+                role,
+                listeners,
+                privileges,
+                signals,
+                ServerTotals::new(totals, app_metrics),
+            )
         };
         if let Err(message) = server.open_rest(is_first, lanes) {
             server.listeners.iter_mut().for_each(Listener::remove_file);
@@ -104,9 +112,9 @@ impl<'a> Server<'a> {
         let signals = Signals::watch(false).map_err(|error| failed_to("watch signals", &error))?;
         raise_descriptor_limit();
         // The master reads the app metrics of its molds itself.
-        let books = Books::new(Totals::of_this_process(&settings.route_names()), None);
+        let totals = ServerTotals::new(Totals::of_this_process(&settings.route_names()), None);
         let role = Role::Mold(generation);
-        Ok(Self { pools, ..Self::without_extras(settings, Some(runtime), role, listeners, privileges, signals, books) })
+        Ok(Self { pools, ..Self::without_extras(settings, Some(runtime), role, listeners, privileges, signals, totals) })
     }
 
     fn without_extras(
@@ -116,14 +124,14 @@ impl<'a> Server<'a> {
         listeners: Vec<Listener>,
         privileges: Privileges,
         signals: Signals,
-        books: Books,
+        totals: ServerTotals,
     ) -> Self {
         Self {
             settings,
             runtime,
             role,
             stage: Stage::Serving,
-            farewell: None,
+            drain_period: None,
             stop_by: None,
             born: Instant::now(),
             listeners,
@@ -131,7 +139,7 @@ impl<'a> Server<'a> {
             pools: Vec::new(),
             privileges,
             signals,
-            books,
+            totals,
             notifier: Notifier::default(),
             watch: None,
             restart_file: None,

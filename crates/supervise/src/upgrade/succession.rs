@@ -1,7 +1,7 @@
 //! The predecessor and the successor of a server process.
 
-use super::super::books::{Books, ENTERS_EVERY};
 use super::super::scaled::Scaled;
+use super::super::server_totals::{ENTERS_EVERY, ServerTotals};
 use super::guardian::{self, GuardianLink, Ward};
 use super::predecessor::{self, Predecessor};
 use super::program::Program;
@@ -125,7 +125,7 @@ impl Succession {
     pub(in super::super) fn start_successor(
         &mut self,
         listeners: &[Listener],
-        books: &Books,
+        totals: &ServerTotals,
         metrics: Option<&Metrics>,
         has_manager: bool,
         limit: Duration,
@@ -144,7 +144,7 @@ impl Succession {
             // Later servers become children of the guardian when the previous one has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, books, metrics, (limit, scaled))?;
+            let successor = Successor::start(program, listeners, link, totals, metrics, (limit, scaled))?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;

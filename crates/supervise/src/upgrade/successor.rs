@@ -1,11 +1,11 @@
 //! The new server, in the old one, until it serves.
 
-use super::super::books::Books;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{
     FIGURES, GUARDIAN, HISTORY, LISTENERS, METRICS, ROUTE_TOTALS, SCALED, TOTALS, UPGRADE, VAULT, describe,
 };
 use super::super::scaled::Scaled;
+use super::super::server_totals::ServerTotals;
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
@@ -53,7 +53,7 @@ impl Successor {
         program: &Program,
         listeners: &[Listener],
         guardian: Option<&GuardianLink>,
-        books: &Books,
+        totals: &ServerTotals,
         metrics: Option<&Metrics>,
         (limit, scaled): (Duration, Option<Scaled>),
     ) -> io::Result<Self> {
@@ -72,8 +72,8 @@ impl Successor {
         if let Some(scaled) = scaled {
             command.env(SCALED, scaled.describe());
         }
-        let app_metrics = books.figure_totals().and_then(AppMetricTotals::descriptor);
-        let totals = books.totals();
+        let app_metrics = totals.figure_totals().and_then(AppMetricTotals::descriptor);
+        let totals = totals.totals();
         let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, app_metrics)];
         for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
             command.env(name, file.as_raw_fd().to_string());

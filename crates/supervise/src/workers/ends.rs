@@ -61,7 +61,7 @@ impl Workers<'_> {
                 end = format!("was killed after {seconds} s (--boot-timeout)");
             }
             end.push_str(" before it could serve");
-            if let Some(reason) = self.reasons.of(pid.as_raw_nonzero().get().unsigned_abs()) {
+            if let Some(reason) = self.failure_pipe.of(pid.as_raw_nonzero().get().unsigned_abs()) {
                 end = format!("{end}: {reason}");
             }
             log::error!("worker {number} (pid {pid}) {end}");

@@ -74,8 +74,8 @@ impl Workers<'_> {
             // The app of a worker behind edges must not have access to client connections.
             server.listeners.clear();
         }
-        self.reasons.keep_writer();
-        let notice = std::mem::take(&mut self.notices).into_writer().unwrap_or_else(|error| {
+        self.failure_pipe.keep_writer();
+        let notice = std::mem::take(&mut self.wake_pipe).into_writer().unwrap_or_else(|error| {
             log::error!("worker {number}: {error}");
             oribi_io::process::exit_now(1)
         });
@@ -92,7 +92,7 @@ impl Workers<'_> {
             wake,
             waker,
             notice,
-            reasons: &self.reasons,
+            failure_pipe: &self.failure_pipe,
             must_log: !self.served && self.generation == 1,
             supervisor,
         };

@@ -28,7 +28,7 @@ struct Orphaned {
 
 /// The totals of a server, and the numbers already added to them.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct ServerTotals {
     totals: Totals,
     /// The totals of app metrics. `None` if metrics are off, and in a mold.
     app_metrics: Option<AppMetricTotals>,
@@ -39,7 +39,7 @@ pub(super) struct Books {
     orphaned: RefCell<Vec<Orphaned>>,
 }
 
-impl Books {
+impl ServerTotals {
     pub(super) fn new(totals: Totals, app_metrics: Option<AppMetricTotals>) -> Self {
         Self {
             totals,

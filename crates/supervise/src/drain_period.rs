@@ -7,7 +7,7 @@
 //! server's close. Connections that are still idle after the period get another second, because section 9.3.1 warns of a
 //! close that crosses a request.
 
-use super::signals::{self, Wish, Wishes};
+use super::signals::{self, StopRequest, StopRequests};
 use oribi_stats::scoreboard::DrainState;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) enum Asked {
     Nothing,
     /// To stop after the drain period.
-    Farewell,
+    Drain,
     /// To stop without the drain period, or without the rest of it.
     Stop,
     /// To end at once.
@@ -25,35 +25,35 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// Evaluates the signals since the last call. `says_farewell`: whether the process is in its drain period. `stops`: whether
+    /// Evaluates the signals since the last call. `drains`: whether the process is in its drain period. `stops`: whether
     /// it is stopping, for any reason.
-    pub(super) fn by_signals(wishes: &mut Wishes, says_farewell: bool, stops: bool, now: Instant) -> Self {
+    pub(super) fn by_signals(stop_requests: &mut StopRequests, drains: bool, stops: bool, now: Instant) -> Self {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
-        match wishes.heard(term + interrupt, says_farewell || stops, now) {
-            Wish::EndNow if says_farewell => {
-                wishes.begin_anew(now);
+        match stop_requests.heard(term + interrupt, drains || stops, now) {
+            StopRequest::EndNow if drains => {
+                stop_requests.begin_anew(now);
                 Self::Stop
             }
-            Wish::EndNow => Self::EndNow,
+            StopRequest::EndNow => Self::EndNow,
             // INT comes from a person at a terminal, not from a load balancer.
-            Wish::Stop if interrupt > 0 => Self::Stop,
-            Wish::Stop => Self::Farewell,
-            Wish::Nothing if quit > 0 => Self::Farewell,
-            Wish::Nothing => Self::Nothing,
+            StopRequest::Stop if interrupt > 0 => Self::Stop,
+            StopRequest::Stop => Self::Drain,
+            StopRequest::Nothing if quit > 0 => Self::Drain,
+            StopRequest::Nothing => Self::Nothing,
         }
     }
 }
 
 /// A drain period that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Farewell {
+pub(super) struct DrainPeriod {
     parting: Instant,
     end: Instant,
     /// The last announcement to the other processes.
     told: DrainState,
 }
 
-impl Farewell {
+impl DrainPeriod {
     /// Begins a drain period of `delay`.
     pub(super) fn begin(now: Instant, delay: Duration) -> Self {
         log::info!("stopping in {} s, and serving until then (--shutdown-delay)", delay.as_secs_f64());
@@ -93,11 +93,11 @@ mod tests {
     #[test]
     fn it_is_announced_then_clients_part_then_it_is_over() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
-        let mut farewell = Farewell::begin(start, second * 10);
-        assert_eq!(farewell.news(start), Some(DrainState::Announced));
-        assert_eq!((farewell.news(start + second * 4), farewell.wait(start + second * 4)), (None, second));
-        assert_eq!(farewell.news(start + second * 5), Some(DrainState::Closing));
-        assert_eq!((farewell.news(start + second * 9), farewell.wait(start + second * 9)), (None, second));
-        assert!(!farewell.is_over(start + second * 9) && farewell.is_over(start + second * 10));
+        let mut drain_period = DrainPeriod::begin(start, second * 10);
+        assert_eq!(drain_period.news(start), Some(DrainState::Announced));
+        assert_eq!((drain_period.news(start + second * 4), drain_period.wait(start + second * 4)), (None, second));
+        assert_eq!(drain_period.news(start + second * 5), Some(DrainState::Closing));
+        assert_eq!((drain_period.news(start + second * 9), drain_period.wait(start + second * 9)), (None, second));
+        assert!(!drain_period.is_over(start + second * 9) && drain_period.is_over(start + second * 10));
     }
 }

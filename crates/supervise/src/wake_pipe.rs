@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The ends of the pipe in this process: a supervisor has both, for itself and for workers that are forked later.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub(super) struct WakePipe {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
 }
 
-impl Notices {
+impl WakePipe {
     /// # Errors
     /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {

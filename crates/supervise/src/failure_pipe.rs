@@ -13,14 +13,14 @@ const KEPT: usize = 64;
 
 /// The ends of the pipe in this process: the supervisor has both, a worker the second, an edge none.
 #[derive(Debug, Default)]
-pub(super) struct Reasons {
+pub(super) struct FailurePipe {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
-    /// Reasons that were read and not queried: process id and text.
+    /// FailurePipe that were read and not queried: process id and text.
     kept: Vec<(u32, String)>,
 }
 
-impl Reasons {
+impl FailurePipe {
     /// # Errors
     /// The system has no descriptors for a pipe.
     pub(super) fn new() -> io::Result<Self> {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_once_and_only_for_its_process() {
-        let mut reasons = Reasons::new().expect("a pipe is to be had");
+        let mut reasons = FailurePipe::new().expect("a pipe is to be had");
         assert_eq!(reasons.of(7), None);
         reasons.leave(7, "no\0 such\nmodule");
         assert_eq!(reasons.of(7).as_deref(), Some("no  such\nmodule"));

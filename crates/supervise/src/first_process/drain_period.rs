@@ -1,7 +1,7 @@
 //! The drain period, and the signals that stop the server.
 
+use super::super::drain_period::{Asked, DrainPeriod};
 use super::super::edges::Edges;
-use super::super::farewell::{Asked, Farewell};
 use super::super::server::Stage;
 use super::super::workforce::Workforce;
 use super::FirstProcess;
@@ -11,41 +11,41 @@ impl<W: Workforce> FirstProcess<'_, W> {
     /// Handles the signals that stop the server.
     pub(super) fn obey_stops(&mut self) {
         let (stops, now) = (self.server.is_stopping(), Instant::now());
-        match Asked::by_signals(&mut self.wishes, self.server.farewell.is_some(), stops, now) {
+        match Asked::by_signals(&mut self.stop_requests, self.server.drain_period.is_some(), stops, now) {
             Asked::Nothing => {}
-            Asked::Farewell => self.say_farewell(now),
-            Asked::Stop => self.end_farewell(),
+            Asked::Drain => self.begin_to_drain(now),
+            Asked::Stop => self.end_drain_period(),
             Asked::EndNow => self.end_now("told to stop a second time"),
         }
     }
 
     /// Begins the drain period, after which the server stops; without one it stops now.
-    pub(super) fn say_farewell(&mut self, now: Instant) {
+    pub(super) fn begin_to_drain(&mut self, now: Instant) {
         let server = &mut self.server;
-        let delay = server.settings.timeouts.farewell;
-        if server.farewell.is_some() {
+        let delay = server.settings.timeouts.shutdown_delay;
+        if server.drain_period.is_some() {
             return;
         }
         if delay.is_zero() || !self.workforce.has_served() || server.stage != Stage::Serving {
             return self.stop();
         }
-        server.farewell = Some(Farewell::begin(now, delay));
+        server.drain_period = Some(DrainPeriod::begin(now, delay));
         server.entitle("draining");
     }
 
-    fn end_farewell(&mut self) {
-        self.server.farewell = None;
+    fn end_drain_period(&mut self) {
+        self.server.drain_period = None;
         self.stop();
     }
 
     /// Sends the announcements that are due to edges and workers, and begins to stop when the period is over.
-    pub(super) fn go_on_with_farewell(&mut self) {
+    pub(super) fn go_on_with_drain_period(&mut self) {
         let (now, server) = (Instant::now(), &mut self.server);
-        let Some(farewell) = &mut server.farewell else { return };
-        if farewell.is_over(now) || server.stage != Stage::Serving {
-            return self.end_farewell();
+        let Some(drain_period) = &mut server.drain_period else { return };
+        if drain_period.is_over(now) || server.stage != Stage::Serving {
+            return self.end_drain_period();
         }
-        if let Some(drain_state) = farewell.news(now) {
+        if let Some(drain_state) = drain_period.news(now) {
             server.edges.iter().for_each(|edges: &Edges| edges.set_drain_state(drain_state));
             self.workforce.set_drain_state(drain_state);
         }

@@ -1,4 +1,4 @@
-//! A helper process (companion) of the first process, which serves no requests: the certifier, or the exporter. It may wait and
+//! A helper process of the first process, which serves no requests: the certifier, or the exporter. It may wait and
 //! block, so that the first process need not.
 
 use super::describe_end;
@@ -25,7 +25,7 @@ const END: Signal = Signal::ALARM;
 
 /// A helper, in its parent process.
 #[derive(Debug)]
-pub(super) struct Companion {
+pub(super) struct HelperProcess {
     /// A description for the log: "the process that ...".
     what: &'static str,
     process: Option<Process>,
@@ -48,7 +48,7 @@ pub(super) struct Birth {
     heirs: Heirs,
 }
 
-impl Companion {
+impl HelperProcess {
     /// `pause`: the time before the next start after a failure.
     pub(super) const fn new(what: &'static str, pause: Duration) -> Self {
         Self { what, process: None, pace: Pace::new(Duration::ZERO, pause) }
