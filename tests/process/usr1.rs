@@ -72,6 +72,16 @@ fn with_an_interval_one_worker_after_the_other_leaves_and_nothing_is_lost() {
 }
 
 #[test]
+fn workers_with_sockets_of_their_own_leave_together() {
+    let mut server = native(&["--workers", "2", "--spawn-interval", "2s", "--accept", "own", "--edge", "off"]);
+    get(&tcp(&mut server)).expect("it serves");
+    server.wait_for_workers(2);
+    server.signal(Signal::USR1);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+    assert!(!server.log().contains("stopping slowly"), "{}", server.log());
+}
+
+#[test]
 fn the_others_serve_until_it_is_their_turn_and_waiting_costs_nothing() {
     let interval = Duration::from_secs(2);
     let mut server = native(&["--workers", "2", "--spawn-interval", "2s", "--accept", "shared"]);
