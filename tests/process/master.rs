@@ -151,7 +151,7 @@ fn settings() -> Settings {
         protocol: if std::env::var_os("ORIBI_TEST_FASTCGI").is_some() { Protocol::FastCgi } else { Protocol::Http },
         app_name,
         probe: Some("/healthz".to_owned()),
-        timeouts: Timeouts { farewell: Duration::from_secs(delay), ..Settings::default().timeouts },
+        timeouts: Timeouts { shutdown_delay: Duration::from_secs(delay), ..Settings::default().timeouts },
         ..Settings::default()
     };
     if let Ok(seconds) = std::env::var("ORIBI_TEST_GRACEFUL") {
