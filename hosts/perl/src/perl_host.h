@@ -200,6 +200,14 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
 
+/* ---- handle.c -------------------------------------------------------------------------------------------------------- */
+
+/* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
+#define RAW_LAYERS ":unix:perlio"
+
+/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
+bool handle_is_private(const Environment *environment, SV *glob);
+
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
 void input_define(pTHX);
@@ -207,12 +215,6 @@ void input_define(pTHX);
 SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is unchanged. */
 bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
-
-/* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
-#define RAW_LAYERS ":unix:perlio"
-
-/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
-bool handle_is_private(const Environment *environment, SV *glob);
 
 /* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -266,18 +268,6 @@ void socket_forget(Context *context, oribi_exchange exchange);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
 uint32_t call_attend(void *context);
-/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
- * reason. */
-SV *call_protected(pTHX_ SV *code, SV *argument);
-/* The same for a method; also NULL without the method. */
-SV *call_method_protected(pTHX_ SV *object, const char *method);
-/* "GET /path: ", or nothing; mortal. */
-SV *call_log_line(pTHX_ HV *environment);
-/* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
-void call_log_error(pTHX_ HV *environment, const char *what);
-/* Writes a formatted line to the error log, after the request's method and path. */
-void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
-    __attribute__((format(printf, pTHX_3, pTHX_4)));
 /* Whether the environment of a request has cleanup handlers. */
 bool call_has_cleanup(pTHX_ Context *context, HV *environment);
 /* Called before a response: if its environment asks for the end of this context, the server gets to know it. */
@@ -288,22 +278,40 @@ void call_finished(pTHX_ Context *context, HV *environment);
 
 /* ---- text.c ------------------------------------------------------------------------------------------------------------ */
 
-typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
-
 /* Whether reading a value, which may be NULL, runs no code of the app. */
 static inline bool text_is_quiet(const SV *value) {
     return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
 }
+/* The digits of a value that is a plain number from 0 on: writes them, at most 20, so that they end at `end`. Perl itself would
+ * keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another value. */
+bool text_digits(SV *value, char *end, oribi_bytes *bytes);
+/* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
+const char *text_describe(pTHX_ SV *value);
+
+/* ---- protected.c ----------------------------------------------------------------------------------------------------- */
+
+/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
+ * reason. */
+SV *call_protected(pTHX_ SV *code, SV *argument);
+/* The same for a method; also NULL without the method. */
+SV *call_method_protected(pTHX_ SV *object, const char *method);
+
+typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
+
 /* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
-/* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl
- * itself would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another
- * value. */
-bool text_digits(SV *value, char *end, oribi_bytes *bytes);
-/* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
-const char *text_describe(pTHX_ SV *value);
+
+/* ---- app_log.c ------------------------------------------------------------------------------------------------------- */
+
+/* "GET /path: ", or nothing; mortal. */
+SV *call_log_line(pTHX_ HV *environment);
+/* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
+void call_log_error(pTHX_ HV *environment, const char *what);
+/* Writes a formatted line to the error log, after the request's method and path. */
+void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
+    __attribute__((format(printf, pTHX_3, pTHX_4)));
 
 /* ---- response.c -------------------------------------------------------------------------------------------------------- */
 
@@ -366,6 +374,17 @@ XS(stream_write);
 XS(stream_close);
 XS(informational_send);
 
+/* ---- forks.c --------------------------------------------------------------------------------------------------------- */
+
+/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
+unsigned process_forks(void);
+void process_watch_forks(void);
+/* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. Returns
+ * the status. */
+int end_interpreter(pTHX_ int status);
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+void process_end_stray(pTHX_ int status) __attribute__((noreturn));
+
 /* ---- process.c --------------------------------------------------------------------------------------------------------- */
 
 /* The data that the host's callbacks get. */
@@ -381,11 +400,6 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
-unsigned process_forks(void);
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(pTHX_ int status) __attribute__((noreturn));
-void process_watch_forks(void);
 
 /* Removes from %ENV the variables that oribi_prepare has removed from the environment: perl has copied the environment
  * before. */
