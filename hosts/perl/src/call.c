@@ -5,50 +5,10 @@
  */
 #include "perl_host.h"
 
-/* Whether a value is true; never calls an object, because that might run code that dies. */
-static bool is_true(pTHX_ SV *value) {
-    return value && (SvROK(value) || (SvOK(value) && !SvGMAGICAL(value) && SvTRUE_nomg(value)));
-}
-
-/* The handlers in psgix.cleanup.handlers; NULL if there are none. */
-static AV *cleanup_handlers(pTHX_ Context *context, HV *environment) {
-    SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
-    AV *list;
-    if (!handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV)
-        return NULL;
-    list = (AV *)SvRV(handlers);
-    return SvRMAGICAL(list) || AvFILLp(list) < 0 ? NULL : list;
-}
-
-bool call_has_cleanup(pTHX_ Context *context, HV *environment) {
-    return cleanup_handlers(aTHX_ context, environment) != NULL;
-}
-
-static bool asks_for_end(pTHX_ Context *context, HV *environment) {
-    return is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT));
-}
-
-void call_before_response(pTHX_ Context *context, HV *environment) {
-    if (asks_for_end(aTHX_ context, environment)) {
-        context->retiring = TRUE;
-        oribi_retire(context->lane);
-    }
-}
-
 /* The same, unless the app has obviously added nothing. */
 static inline void before_response(pTHX_ Context *context, HV *environment) {
     if (UNLIKELY(!context->environment.rememberable || HvTOTALKEYS(environment) != context->environment.slot_count))
-        call_before_response(aTHX_ context, environment);
-}
-
-void call_finished(pTHX_ Context *context, HV *environment) {
-    if (asks_for_end(aTHX_ context, environment))
-        context->retiring = TRUE;
-    if (cleanup_handlers(aTHX_ context, environment)) {
-        if (!context->deferred)
-            context->deferred = newAV();
-        av_push(context->deferred, newRV_inc((SV *)environment));
-    }
+        cleanup_before_response(aTHX_ context, environment);
 }
 
 /* The next step of the server. The context ends only after the cleanup, and requests its end only once, because a worker
@@ -114,7 +74,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
         socket_forget(context, context->exchange);
     if (UNLIKELY(!environment_return_untouched(aTHX_ context, environment))) {
         if (answered)
-            call_finished(aTHX_ context, environment);
+            cleanup_finished(aTHX_ context, environment);
         environment_return(aTHX_ context, environment);
     }
     interruption_end(context);
@@ -184,7 +144,7 @@ static uint32_t run_deferred(pTHX_ Context *context) {
             if (!call_protected(aTHX_ handler, reference))
                 call_log_error(aTHX_ environment, "a cleanup handler died");
         }
-        if (asks_for_end(aTHX_ context, environment))
+        if (cleanup_asks_for_end(aTHX_ context, environment))
             context->retiring = TRUE;
         FREETMPS;
         LEAVE;

@@ -110,9 +110,16 @@ typedef struct {
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
-/* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- ticket.c ---------------------------------------------------------------------------------------------------------- */
 
 struct Context;
+
+/* A copy of a head, because the app may change or free the values to which its fields point. */
+struct KeptHead {
+    uint16_t status;
+    size_t field_count;
+    oribi_field fields[];
+};
 
 /* An exchange that Perl code may refer to at any time: from a responder, a writer, or the psgix.informational callback. */
 typedef struct {
@@ -177,8 +184,6 @@ void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
 /* Adds oribi.deadline to all environments from now on. */
 void environment_offer_deadline(pTHX_ Environment *environment);
-/* The environment of a request; the caller owns one reference. */
-HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 /* A reference to it as the argument of the app; the caller owns none. */
 SV *environment_argument(pTHX_ Environment *environment, HV *hash);
 /* The value of a variable. */
@@ -191,6 +196,11 @@ void environment_remember(Environment *environment);
 void environment_forget(Environment *environment);
 /* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
+
+/* ---- filling.c ------------------------------------------------------------------------------------------------------- */
+
+/* The environment of a request; the caller owns one reference. */
+HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -268,13 +278,48 @@ void socket_forget(Context *context, oribi_exchange exchange);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
 uint32_t call_attend(void *context);
-/* Whether the environment of a request has cleanup handlers. */
-bool call_has_cleanup(pTHX_ Context *context, HV *environment);
+
+/* ---- cleanup.c ------------------------------------------------------------------------------------------------------- */
+
+/* The handlers in psgix.cleanup.handlers; NULL if there are none. */
+AV *cleanup_handlers(pTHX_ Context *context, HV *environment);
+/* Whether psgix.harakiri.commit asks for the end of this context. */
+bool cleanup_asks_for_end(pTHX_ Context *context, HV *environment);
 /* Called before a response: if its environment asks for the end of this context, the server gets to know it. */
-void call_before_response(pTHX_ Context *context, HV *environment);
+void cleanup_before_response(pTHX_ Context *context, HV *environment);
 /* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
  * context. */
-void call_finished(pTHX_ Context *context, HV *environment);
+void cleanup_finished(pTHX_ Context *context, HV *environment);
+
+/* ---- ticket.c -------------------------------------------------------------------------------------------------------- */
+
+/* For the context's present exchange; without a reference yet. */
+Ticket *ticket_new(Context *context);
+/* Lets a value refer to a ticket until it is freed. */
+void ticket_attach(pTHX_ Ticket *ticket, SV *holder);
+/* Gives up a reference. The last one that goes before the response is complete cuts the response. */
+void ticket_release(pTHX_ Ticket *ticket);
+/* The ticket of a value. Dies without one, and in another process. */
+Ticket *ticket_of(pTHX_ SV *holder);
+/* Whether the ticket is the only magic of a value. */
+bool ticket_is_alone(SV *holder);
+/* The environment of its request, if that still exists. */
+HV *ticket_environment(const Ticket *ticket);
+void ticket_drop_head(Ticket *ticket);
+/* Marks the response as complete. */
+void ticket_finish(pTHX_ Ticket *ticket);
+/* Keeps a value alive until the end of the caller's statement, because code that runs meanwhile may drop the last reference. */
+static inline void ticket_hold(pTHX_ SV *value) {
+    sv_2mortal(SvREFCNT_inc_simple_NN(value));
+}
+
+/* ---- informational.c ------------------------------------------------------------------------------------------------- */
+
+/* A reference to a psgix.informational callback for the context's present exchange. */
+SV *informational_new(pTHX_ Context *context);
+bool informational_is_private(SV *code);
+void informational_rebind(Context *context, SV *code);
+XS(informational_send);
 
 /* ---- text.c ------------------------------------------------------------------------------------------------------------ */
 
@@ -348,11 +393,16 @@ const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);
 /* The same for a list of trailers, which need not be settled. */
 const char *response_trailers(pTHX_ SV *trailers, Head *head);
-/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
- * been given up. */
-const char *response_send(pTHX_ const Target *target, AV *response);
 /* The message of a failed server call, as a mortal string; NULL for ORIBI_OK and ORIBI_GONE, which are not the app's fault. */
 const char *response_failure(pTHX_ oribi_result result);
+/* The message about a text that could not be read, as a mortal string. */
+const char *response_text_complaint(pTHX_ TextResult result, const char *what, const char *name);
+/* An element of a plain array; never NULL. */
+static inline SV *response_element(pTHX_ AV *array, SSize_t index) {
+    SV *value = AvARRAY(array)[index];
+    PERL_UNUSED_CONTEXT;
+    return value ? value : &PL_sv_undef;
+}
 
 /* ---- body.c ------------------------------------------------------------------------------------------------------------ */
 
@@ -361,18 +411,19 @@ const char *body_send(pTHX_ const Target *target, const Head *head, SV *body);
 /* Closes a body that is not sent. */
 void body_drop(pTHX_ const Target *target, SV *body);
 
+/* ---- sending.c ------------------------------------------------------------------------------------------------------- */
+
+/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
+ * been given up. */
+const char *response_send(pTHX_ const Target *target, AV *response);
+
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 
 /* Answers by calling the app's return value with a responder. FALSE if the answer will be given later. */
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
-/* A reference to a psgix.informational callback for the context's present exchange. */
-SV *informational_new(pTHX_ Context *context);
-bool informational_is_private(SV *code);
-void informational_rebind(Context *context, SV *code);
 XS(stream_respond);
 XS(stream_write);
 XS(stream_close);
-XS(informational_send);
 
 /* ---- forks.c --------------------------------------------------------------------------------------------------------- */
 
