@@ -2,7 +2,7 @@
 #include "perl_host.h"
 
 /* "GET /path: ", or nothing. The path is that of the target as sent, without its query, which may contain secrets. */
-SV *call_log_line(pTHX_ HV *environment) {
+SV *app_log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
     SV **method = NULL, **target = NULL;
     if (environment && !SvRMAGICAL(environment) && hv_exists(environment, "REQUEST_METHOD", 14)
@@ -18,12 +18,12 @@ SV *call_log_line(pTHX_ HV *environment) {
     return line;
 }
 
-void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...) {
+void app_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...) {
     SV *line;
     va_list arguments;
     ENTER;
     SAVETMPS;
-    line = call_log_line(aTHX_ environment);
+    line = app_log_line(aTHX_ environment);
     va_start(arguments, format);
     sv_vcatpvf(line, format, &arguments);
     va_end(arguments);
@@ -32,12 +32,12 @@ void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, 
     LEAVE;
 }
 
-void call_log_error(pTHX_ HV *environment, const char *what) {
+void app_log_error(pTHX_ HV *environment, const char *what) {
     SV *line, *error;
     oribi_bytes text = {"", 0};
     ENTER;
     SAVETMPS;
-    line = call_log_line(aTHX_ environment);
+    line = app_log_line(aTHX_ environment);
     error = sv_mortalcopy_flags(ERRSV, SV_NOSTEAL);
     /* The log takes bytes: strings with wide characters are written as UTF-8. */
     if (SvPOK(error) && !SvROK(error)) {

@@ -15,8 +15,8 @@ static inline void before_response(pTHX_ Context *context, HV *environment) {
  * still answers the requests that it has accepted. */
 static uint32_t next_step(pTHX_ Context *context) {
     /* A destructor has forked, and its child has also returned. */
-    if (UNLIKELY(context->forks != process_forks()))
-        process_end_stray(aTHX_ 0);
+    if (UNLIKELY(context->forks != forks_count()))
+        forks_end_stray(aTHX_ 0);
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
         return ORIBI_AFTER_DEFERRED;
     if (LIKELY(!context->retiring))
@@ -36,7 +36,7 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
             if (LIKELY(AvFILLp(array) == 2)) {
                 wrong = response_send(aTHX_ &target, array);
                 if (UNLIKELY(wrong != NULL))
-                    call_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);
+                    app_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);
                 return TRUE;
             }
         } else if (SvTYPE(thing) == SVt_PVCV) {
@@ -46,9 +46,9 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
     oribi_abandon(target.lane, target.exchange);
     /* An app that has used the socket itself need not return anything. */
     if (!socket_is_taken(context, context->exchange))
-        call_log(aTHX_ environment, ORIBI_LOG_ERROR,
-                 "the app must return an array reference of 3 elements or a code reference, not %s",
-                 text_describe(aTHX_ response));
+        app_log(aTHX_ environment, ORIBI_LOG_ERROR,
+                "the app must return an array reference of 3 elements or a code reference, not %s",
+                text_describe(aTHX_ response));
     return TRUE;
 }
 
@@ -60,13 +60,13 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     SAVETMPS;
     environment = environment_fill(aTHX_ context, request);
     interruption_begin(aTHX_ context, environment);
-    response = call_protected(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
+    response = protected_call(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
     before_response(aTHX_ context, environment);
     if (LIKELY(response != NULL)) {
         answered = send_response(aTHX_ context, response, environment);
     } else {
         socket_give_up(aTHX_ context, context->lane, context->exchange);
-        call_log_error(aTHX_ environment, "the app died");
+        app_log_error(aTHX_ environment, "the app died");
     }
     FREETMPS;
     LEAVE;
@@ -85,8 +85,8 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
  * started the server. The interpreter still works, and answers the requests that the worker has accepted until another worker
  * takes over. */
 static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
-    if (context->forks != process_forks())
-        process_end_stray(aTHX_ STATUS_EXIT);
+    if (context->forks != forks_count())
+        forks_end_stray(aTHX_ STATUS_EXIT);
     while (PL_scopestack_ix > scope)
         LEAVE;
     FREETMPS;
@@ -99,7 +99,7 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
         socket_give_up(aTHX_ context, context->lane, context->exchange);
         socket_forget(context, context->exchange);
     }
-    call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
+    app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
     context->retiring = TRUE;
     return next_step(aTHX_ context);
 }
@@ -141,8 +141,8 @@ static uint32_t run_deferred(pTHX_ Context *context) {
         /* A handler may register another one. */
         while ((handlers = cleanup_handlers(aTHX_ context, environment)) != NULL) {
             SV *handler = sv_2mortal(av_shift(handlers));
-            if (!call_protected(aTHX_ handler, reference))
-                call_log_error(aTHX_ environment, "a cleanup handler died");
+            if (!protected_call(aTHX_ handler, reference))
+                app_log_error(aTHX_ environment, "a cleanup handler died");
         }
         if (cleanup_asks_for_end(aTHX_ context, environment))
             context->retiring = TRUE;
@@ -157,7 +157,7 @@ static uint32_t attend(pTHX_ Context *context) {
     ENTER;
     SAVETMPS;
     while (!signals_dispatch(aTHX))
-        call_log_error(aTHX_ NULL, "a signal handler died");
+        app_log_error(aTHX_ NULL, "a signal handler died");
     FREETMPS;
     LEAVE;
     return next_step(aTHX_ context);

@@ -10,18 +10,18 @@ static void count_fork(void) {
     children_adopt();
 }
 
-unsigned process_forks(void) {
+unsigned forks_count(void) {
     return forks;
 }
 
-void process_watch_forks(void) {
+void forks_watch(void) {
     static bool watching;
     if (!watching)
         pthread_atfork(NULL, NULL, count_fork);
     watching = TRUE;
 }
 
-int end_interpreter(pTHX_ int status) {
+int forks_end_interpreter(pTHX_ int status) {
     int jump;
     dJMPENV;
     JMPENV_PUSH(jump);
@@ -39,6 +39,6 @@ int end_interpreter(pTHX_ int status) {
     return status;
 }
 
-void process_end_stray(pTHX_ int status) {
-    _exit(end_interpreter(aTHX_ status));
+void forks_end_stray(pTHX_ int status) {
+    _exit(forks_end_interpreter(aTHX_ status));
 }

@@ -71,7 +71,7 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     } else if (from->file >= 0) {
         PerlIO *handle = open_file(aTHX_ from->file);
         if (!handle)
-            call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+            app_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {

@@ -142,7 +142,7 @@ typedef struct Context {
     PerlInterpreter *perl;
 #endif
     SV *app;
-    unsigned forks;          /* the value of process_forks() in the process that serves */
+    unsigned forks;          /* the value of forks_count() in the process that serves */
     bool cloned;             /* `perl` belongs to this context */
     bool retiring;           /* the app has requested a new context, or called exit; not yet reported to the server */
     bool closing;            /* the server is done with this context: it must not be called again */
@@ -337,9 +337,9 @@ const char *text_describe(pTHX_ SV *value);
 
 /* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
  * reason. */
-SV *call_protected(pTHX_ SV *code, SV *argument);
+SV *protected_call(pTHX_ SV *code, SV *argument);
 /* The same for a method; also NULL without the method. */
-SV *call_method_protected(pTHX_ SV *object, const char *method);
+SV *protected_call_method(pTHX_ SV *object, const char *method);
 
 typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 
@@ -351,11 +351,11 @@ TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* ---- app_log.c ------------------------------------------------------------------------------------------------------- */
 
 /* "GET /path: ", or nothing; mortal. */
-SV *call_log_line(pTHX_ HV *environment);
+SV *app_log_line(pTHX_ HV *environment);
 /* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
-void call_log_error(pTHX_ HV *environment, const char *what);
+void app_log_error(pTHX_ HV *environment, const char *what);
 /* Writes a formatted line to the error log, after the request's method and path. */
-void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
+void app_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
     __attribute__((format(printf, pTHX_3, pTHX_4)));
 
 /* ---- response.c -------------------------------------------------------------------------------------------------------- */
@@ -428,13 +428,13 @@ XS(stream_close);
 /* ---- forks.c --------------------------------------------------------------------------------------------------------- */
 
 /* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
-unsigned process_forks(void);
-void process_watch_forks(void);
+unsigned forks_count(void);
+void forks_watch(void);
 /* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. Returns
  * the status. */
-int end_interpreter(pTHX_ int status);
+int forks_end_interpreter(pTHX_ int status);
 /* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(pTHX_ int status) __attribute__((noreturn));
+void forks_end_stray(pTHX_ int status) __attribute__((noreturn));
 
 /* ---- process.c --------------------------------------------------------------------------------------------------------- */
 

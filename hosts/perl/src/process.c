@@ -37,16 +37,16 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
     if (jump == 0) {
         ENTER;
         SAVETMPS;
-        if (!call_protected(aTHX_ *hook, sv_2mortal(newSVuv(worker))))
-            call_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
+        if (!protected_call(aTHX_ *hook, sv_2mortal(newSVuv(worker))))
+            app_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
         FREETMPS;
         LEAVE;
     } else {
         while (PL_scopestack_ix > scope)
             LEAVE;
-        call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the %s hook called exit", name);
+        app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the %s hook called exit", name);
         JMPENV_POP;
-        process_end_stray(aTHX_ STATUS_EXIT);
+        forks_end_stray(aTHX_ STATUS_EXIT);
     }
     JMPENV_POP;
 }
@@ -75,7 +75,7 @@ void process_worker_stopping(void *data, uint32_t worker) {
 void process_end(void *data, int status) {
     dSERVER_PERL(data);
     UNUSED_ARGUMENT(status);
-    end_interpreter(aTHX_ 0);
+    forks_end_interpreter(aTHX_ 0);
 }
 
 /* Sets `$0 = TITLE`: perl knows which part of its memory the system shows. */

@@ -24,7 +24,7 @@ static void end_child(pTHX) {
     SV *error;
     oribi_bytes text = {"", 0};
     if (!has_died(aTHX))
-        process_end_stray(aTHX_ 0);
+        forks_end_stray(aTHX_ 0);
     if (status == 0)
         status = (STATUS_UNIX >> 8) & 255;
     if (status == 0)
@@ -43,7 +43,7 @@ static void end_child(pTHX) {
     }
     PerlIO_write(Perl_error_log, text.data, text.size);
     PerlIO_flush(Perl_error_log);
-    process_end_stray(aTHX_ status);
+    forks_end_stray(aTHX_ status);
 }
 
 /* Calls `code`, or the argument's method of this name. The call runs on a Perl stack of its own: `last`, `next` and `goto`
@@ -51,7 +51,7 @@ static void end_child(pTHX) {
 static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;
-    const unsigned forks = process_forks();
+    const unsigned forks = forks_count();
     PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     if (argument)
@@ -65,22 +65,22 @@ static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     result = POPs;
     PUTBACK;
     POPSTACK;
-    if (UNLIKELY(forks != process_forks()))
+    if (UNLIKELY(forks != forks_count()))
         end_child(aTHX);
     return UNLIKELY(has_died(aTHX)) ? NULL : result;
 }
 
-SV *call_protected(pTHX_ SV *code, SV *argument) {
+SV *protected_call(pTHX_ SV *code, SV *argument) {
     return call_fenced(aTHX_ code, NULL, argument);
 }
 
-SV *call_method_protected(pTHX_ SV *object, const char *method) {
+SV *protected_call_method(pTHX_ SV *object, const char *method) {
     return call_fenced(aTHX_ NULL, method, object);
 }
 
 /* ---- The bytes of values ------------------------------------------------------------------------------------------------ */
 
-/* Stringifies its argument; only called through call_protected, because overloading runs code. */
+/* Stringifies its argument; only called through protected_call, because overloading runs code. */
 static XS(text_stringify) {
     dXSARGS;
     SV *text;
@@ -97,7 +97,7 @@ static SV *stringify_protected(pTHX_ SV *value) {
     CV *stringify = newXS(NULL, text_stringify, __FILE__);
     SV *text;
     sv_2mortal((SV *)stringify);
-    text = call_protected(aTHX_ (SV *)stringify, value);
+    text = protected_call(aTHX_ (SV *)stringify, value);
     return text;
 }
 

@@ -18,7 +18,7 @@ static const char *complaint(pTHX_ const char *format, ...) {
     return SvPVX_const(text);
 }
 
-/* Copies an array; only called through call_protected, because its elements may run code. */
+/* Copies an array; only called through protected_call, because its elements may run code. */
 static XS(array_copy) {
     dXSARGS;
     AV *from, *to;
@@ -75,7 +75,7 @@ static AV *private_list(pTHX_ AV *list) {
         return to;
     }
     copier = sv_2mortal((SV *)newXS(NULL, array_copy, __FILE__));
-    copy = call_protected(aTHX_ copier, sv_2mortal(newRV_inc((SV *)list)));
+    copy = protected_call(aTHX_ copier, sv_2mortal(newRV_inc((SV *)list)));
     return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
 }
 
@@ -165,7 +165,7 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
         result = text_bytes(aTHX_ value, &field->value);
         if (UNLIKELY(result == TEXT_UNDEFINED)) {
             const char *name = SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP));
-            call_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);
+            app_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);
         } else if (UNLIKELY(result != TEXT_OK)) {
             return response_text_complaint(aTHX_ result, "the header",
                                   SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP)));

@@ -18,8 +18,8 @@ static const char *send_array(pTHX_ const Target *target, const Head *head, AV *
         if (UNLIKELY(result != TEXT_OK)) {
             char number[24];
             if (result == TEXT_UNDEFINED) {
-                call_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing",
-                         (long)i);
+                app_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing",
+                        (long)i);
                 continue;
             }
             my_snprintf(number, sizeof number, "%ld", (long)i);

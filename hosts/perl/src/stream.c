@@ -54,7 +54,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
         SV *reference = newRV_noinc((SV *)responder);
         ENTER;
         SAVETMPS;
-        died = !call_protected(aTHX_ code, reference);
+        died = !protected_call(aTHX_ code, reference);
         FREETMPS;
         LEAVE;
         SvREFCNT_dec_NN(reference);
@@ -63,7 +63,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
         if (ticket->state != TICKET_OVER)
             socket_give_up(aTHX_ ticket->context, ticket->lane, ticket->exchange);
         ticket_finish(aTHX_ ticket);
-        call_log_error(aTHX_ environment, "the app died");
+        app_log_error(aTHX_ environment, "the app died");
     }
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {

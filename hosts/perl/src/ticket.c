@@ -30,11 +30,11 @@ static void finish_environment(pTHX_ Ticket *ticket) {
 void ticket_release(pTHX_ Ticket *ticket) {
     if (--ticket->references > 0)
         return;
-    if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == process_forks()) {
+    if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == forks_count()) {
         const char *what = ticket->state == TICKET_WAITING ? "the app dropped the responder without calling it"
                                                            : "the app dropped the writer without closing it";
         if (ticket->state != TICKET_GONE && !socket_is_taken(ticket->context, ticket->exchange))
-            call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
+            app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
         socket_forget(ticket->context, ticket->exchange);
         finish_environment(aTHX_ ticket);
@@ -80,7 +80,7 @@ Ticket *ticket_of(pTHX_ SV *holder) {
     Ticket *ticket = magic ? (Ticket *)magic->mg_ptr : NULL;
     if (!ticket)
         croak("this is no responder or writer of this thread");
-    if (ticket->forks != process_forks())
+    if (ticket->forks != forks_count())
         croak("a response can only be given by the process that received the request");
     return ticket;
 }
