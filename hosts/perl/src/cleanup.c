@@ -1,5 +1,5 @@
-/* cleanup.c - requests of the app in the environment, for the time after its response: cleanup handlers, and the end of the
- * interpreter.
+/* cleanup.c - the work after a response that the app has asked for in the environment: its cleanup handlers, and the end of the
+ * interpreter (psgix.harakiri.commit).
  */
 #include "perl_host.h"
 

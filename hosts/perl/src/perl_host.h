@@ -1,9 +1,12 @@
 /* perl_host.h - declarations shared by the C files of the Perl host.
  *
- * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
- * and socket.c) lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads the return value and
- * passes it to the server; stream.c does this for apps that answer through a responder. interpreter.c makes and frees the
- * interpreters in which all this happens, process.c handles the life of the processes.
+ * A request passes through these files: the server calls call.c with a complete request; filling.c (with input.c, errors.c,
+ * socket.c and informational.c) lays it out as a PSGI environment; call.c calls the app; sending.c (with response.c and body.c)
+ * reads the return value and passes it to the server; stream.c does this for apps that answer through a responder; reuse.c
+ * keeps the environment for the next request. interpreter.c makes and frees the interpreters in which all this happens,
+ * process.c handles the life of the processes.
+ *
+ * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  */
 #ifndef ORIBI_PERL_HOST_H
 #define ORIBI_PERL_HOST_H

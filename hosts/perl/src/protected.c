@@ -1,7 +1,7 @@
 /* protected.c - code of the app: calls of it, and the bytes of its values, reading which may call it.
  *
- * No exception leaves these functions: G_EVAL catches `die` at each call. (A call of `exit` unwinds the whole interpreter, which
- * the callers catch.)
+ * G_EVAL catches `die` at each call. A call of `exit` unwinds the whole interpreter: those functions catch it that the server
+ * calls (call.c, process.c).
  *
  * An app may return anything: objects that overload "", strings in Perl's wide representation, undef. The common case, a plain
  * byte string, costs two comparisons.

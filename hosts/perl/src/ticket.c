@@ -1,5 +1,5 @@
-/* ticket.c - the right to answer an exchange at any later time, held by Perl values. Releasing the last reference to one ensures
- * that no client waits for ever and that no truncated response looks complete.
+/* ticket.c - the right to answer an exchange at any later time, which Perl values hold by magic. Releasing the last reference
+ * to a ticket ensures that no client waits for ever and that no truncated response looks complete.
  */
 #include "perl_host.h"
 
