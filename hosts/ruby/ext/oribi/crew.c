@@ -4,7 +4,6 @@
  * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
  * checked only where no request is being answered, and under protection.
  */
-#include "crew.h"
 #include "ruby_host.h"
 
 static oribi_crew *crew; /* NULL in a process without a crew */
