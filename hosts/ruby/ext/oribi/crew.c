@@ -111,7 +111,7 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
     if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
         return false;
     /* It was meant for a request that has just ended. */
-    if (deadline_is_over(error))
+    if (is_request_timeout(error))
         return true;
     text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
     oribi_log(ORIBI_LOG_WARN, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));

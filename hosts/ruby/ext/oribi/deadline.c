@@ -19,10 +19,6 @@
 /* The longest time that the server's clocks can add, in seconds: a hundred years. */
 #define LONGEST_SECONDS 3153600000.0
 
-/* Not a StandardError: a `rescue` without a class, which an app may have around any call of a library, must not take it for a
- * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as usual, and `rescue Exception`
- * of frameworks shows their page. */
-static VALUE request_timeout;
 static ID id_handle_interrupt, id_pending_interrupt, id_raise;
 
 /* {Object => :never} */
@@ -177,10 +173,6 @@ const Context *deadline_contexts(void) {
 
 /* ---- What the app sees --------------------------------------------------------------------------------------------------- */
 
-bool deadline_is_over(VALUE error) {
-    return !NIL_P(error) && rb_obj_class(error) == request_timeout;
-}
-
 /* env["oribi.deadline"].call(seconds) or .call(nil), on the thread that answers the request. */
 static VALUE deadline_call(VALUE self, VALUE seconds) {
     int64_t milliseconds = -1;
@@ -198,9 +190,7 @@ static VALUE deadline_call(VALUE self, VALUE seconds) {
 
 VALUE deadline_define(void) {
     VALUE class = rb_define_class_under(oribi_module, "Deadline", rb_cObject);
-    request_timeout = rb_define_class_under(oribi_module, "RequestTimeout", rb_eException);
     rb_gc_register_mark_object(class);
-    rb_gc_register_mark_object(request_timeout);
     id_handle_interrupt = rb_intern("handle_interrupt");
     id_pending_interrupt = rb_intern("pending_interrupt?");
     id_raise = rb_intern("raise");

@@ -141,7 +141,7 @@ static void work_between(Context *context) {
     const bool collects = between.collect;
     between.due = between.collect = false;
     if (between.has_hooks && RB_TYPE_P(hooks, T_ARRAY)) {
-        VALUE worker = UINT2NUM(process_worker());
+        VALUE worker = UINT2NUM(server.worker);
         for (long i = 0; i < RARRAY_LEN(hooks); i++)
             guard(context, "an out_of_band hook failed", Qnil, RARRAY_AREF(hooks, i), 1, &worker);
     }

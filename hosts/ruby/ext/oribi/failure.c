@@ -160,7 +160,7 @@ GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)
 /* Lets the app's own error handler answer. */
 static VALUE answer_by_handler(VALUE argument) {
     Call *call = (Call *)argument;
-    VALUE arguments[] = {call->error, call->environment, INT2FIX(deadline_is_over(call->error) ? 504 : 500)};
+    VALUE arguments[] = {call->error, call->environment, INT2FIX(is_request_timeout(call->error) ? 504 : 500)};
     call->response = rb_funcallv(server.error_handler, names.call, 3, arguments);
     head_prepare(&call->head);
     if (ticket_is_taken(call->ticket))
@@ -188,7 +188,7 @@ void failure_answer(Call *call, int state) {
     if (process_is_stray())
         process_end_as_program(state);
     error = take_error();
-    over = deadline_is_over(error);
+    over = is_request_timeout(error);
     /* For a request that has taken too long, the backtrace is in the log already. */
     if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;

@@ -29,9 +29,12 @@
 /* Makes a string constant and its length two arguments. */
 #define LITERAL(text) (text), (long)(sizeof(text) - 1)
 
-/* ---- oribi.c --------------------------------------------------------------------------------------------------------- */
+/* ---- shared.c -------------------------------------------------------------------------------------------------------- */
 
-/* Names of methods, made once. */
+/* Makes all this; once in a process, before the other files define their classes. */
+void shared_define(void);
+
+/* Names of methods. */
 typedef struct {
     ID call, each, close, to_path, to_ary, to_i, body, full_message, backtrace, message, run, flush, read, trailers;
 } Names;
@@ -40,6 +43,14 @@ extern Names names;
 extern VALUE oribi_module;
 /* The error for an invalid response of the app: only its message is logged. */
 extern VALUE response_error;
+/* The exception for a request that has taken too long. Not a StandardError: a `rescue` without a class, which an app may have
+ * around any call of a library, must not take it for a failure of that call and try again; Net::HTTP does so with a
+ * Timeout::Error. `ensure` runs as usual, and `rescue Exception` of frameworks shows their page. */
+extern VALUE request_timeout;
+
+static inline bool is_request_timeout(VALUE error) {
+    return !NIL_P(error) && rb_obj_class(error) == request_timeout;
+}
 
 /* The arguments of Oribi.serve. There is one server in a process. */
 typedef struct {
@@ -50,6 +61,7 @@ typedef struct {
     bool development;
     bool early_hints;
     bool multithread;
+    uint32_t worker; /* the number of this worker, from 1 */
     /* Garbage collection between requests; `collect_every` 0 turns it off. */
     unsigned collect_every, collect_from;
     bool gctools;
@@ -81,6 +93,20 @@ int fork_by_ruby(void *data);
  * it has forked and returned in the child, which must not act as the worker. */
 void fork_watch(void);
 extern unsigned fork_count;
+
+/* ---- stray.c -------------------------------------------------------------------------------------------------------- */
+
+/* Marks this process as the server's own, which serves or forks workers. */
+void process_belongs_to_server(void);
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+void process_end_stray(int status) __attribute__((noreturn));
+/* Whether the app has forked this process. */
+bool process_is_stray(void);
+/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
+ * its at_exit handlers. */
+void process_end_as_program(int state) __attribute__((noreturn));
+/* Flushes standard output and standard error. For rb_protect; ignores its argument. */
+VALUE stray_flush(VALUE unused);
 
 /* ---- crew.c --------------------------------------------------------------------------------------------------------- */
 
@@ -201,14 +227,6 @@ typedef struct Call {
     VALUE error;       /* the exception, or nil */
     Head head;
 } Call;
-
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(int status) __attribute__((noreturn));
-/* Whether the app has forked this process. */
-bool process_is_stray(void);
-/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
- * its at_exit handlers. */
-void process_end_as_program(int state) __attribute__((noreturn));
 
 /* Returns the lane at which to answer the call. The app's code may fork anywhere and also return in the child; the child ends
  * here. */
@@ -350,7 +368,7 @@ VALUE failure_line(VALUE environment);
 
 /* ---- deadline.c ------------------------------------------------------------------------------------------------------ */
 
-/* Defines Oribi::RequestTimeout, and returns the object for oribi.deadline in all environments. */
+/* Returns the object for oribi.deadline in all environments. */
 VALUE deadline_define(void);
 /* Prepares a worker. */
 void deadline_begin(void);
@@ -365,8 +383,6 @@ void deadline_call_main(void);
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
 /* Takes exceptions from the calling thread that were raised because of a request that has ended meanwhile. Never raises. */
 void deadline_forget(Context *context);
-/* Whether an exception is that of a request that has taken too long. */
-bool deadline_is_over(VALUE error);
 
 /* ---- tracing.c ------------------------------------------------------------------------------------------------------- */
 
@@ -417,14 +433,10 @@ void deferred_begin(void);
 
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
-/* Marks this process as the server's own, which serves or forks workers. */
-void process_belongs_to_server(void);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* The number of this worker, from 1. */
-uint32_t process_worker(void);
 
 /* ---- settings.c ------------------------------------------------------------------------------------------------------ */
 
