@@ -245,7 +245,14 @@ void body_send(Call *call) {
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
 }
 
-void body_close(Call *call) {
+static VALUE close_body(VALUE argument) {
+    Call *call = (Call *)argument;
     call->close_due = false;
     rb_check_funcall(call->body, names.close, 0, NULL);
+    return Qnil;
+}
+
+void body_close_due(Call *call) {
+    if (failure_guard("close of the body failed", call->environment, close_body, (VALUE)call) == GUARD_EXITED)
+        call->context->retiring = true;
 }

@@ -149,6 +149,22 @@ static void work_between(Context *context) {
         context->retiring = true;
 }
 
+/* The streams that were dropped last. */
+enum { DROPS = 64 };
+static uint64_t dropped[DROPS];
+static unsigned drops;
+
+void deferred_note_dropped(uint64_t stream) {
+    dropped[drops++ % DROPS] = stream;
+}
+
+static bool was_dropped(uint64_t stream) {
+    for (unsigned i = 0; i < DROPS; i++)
+        if (dropped[i] == stream)
+            return true;
+    return false;
+}
+
 void deferred_look_for(Context *context, uint64_t stream, VALUE record) {
     context->stream = stream;
     RB_OBJ_WRITE(context->self, &context->stream_record, record);
@@ -168,11 +184,11 @@ static void look_for_stream(Context *context) {
     context->stream = 0;
     context->stream_record = Qfalse;
     /* The stream may have become an old object, so the second collection is a full one. */
-    for (int look = 0; look < 2 && !stream_was_dropped(stream); look++) {
+    for (int look = 0; look < 2 && !was_dropped(stream); look++) {
         wipe_stack();
         failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
     }
-    if (stream_was_dropped(stream))
+    if (was_dropped(stream))
         deferred_run_record(context, record);
     RB_GC_GUARD(record);
 }

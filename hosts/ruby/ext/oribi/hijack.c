@@ -6,6 +6,7 @@
 
 static VALUE exchange_class, socket_class, tcp_class, unix_class;
 static ID id_for_fd;
+static VALUE key_hijack_io;
 
 static void ticket_mark(void *pointer) {
     const Ticket *ticket = (const Ticket *)pointer;
@@ -139,6 +140,8 @@ void hijack_define(void) {
     rb_gc_register_mark_object(tcp_class);
     rb_gc_register_mark_object(unix_class);
     id_for_fd = rb_intern("for_fd");
+    key_hijack_io = rb_enc_interned_str(LITERAL("rack.hijack_io"), rb_utf8_encoding());
+    rb_gc_register_mark_object(key_hijack_io);
     exchange_class = rb_define_class_under(oribi_module, "Exchange", rb_cObject);
     rb_gc_register_mark_object(exchange_class);
     rb_undef_alloc_func(exchange_class);

@@ -236,8 +236,6 @@ static inline oribi_lane *call_lane(const Call *call) {
     return call->lane;
 }
 
-/* Closes the body of the response, unless that has been done. Never raises. */
-void call_close_body(Call *call);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -246,9 +244,6 @@ uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, c
 void environment_define(void);
 /* Lays out the request of a call; sets those VALUEs of the call that belong to the environment. */
 void environment_fill(Call *call);
-
-/* Keys that other files look up. */
-extern VALUE key_hijack_io;
 
 /* ---- input.c --------------------------------------------------------------------------------------------------------- */
 
@@ -289,6 +284,11 @@ void ticket_reset(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
 
+/* ---- describe.c ----------------------------------------------------------------------------------------------------- */
+
+/* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
+VALUE response_describe(VALUE value);
+
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
 void head_prepare(Head *head);
@@ -307,16 +307,17 @@ void head_remove(Head *head, size_t index);
 /* Names the field that the server probably refused. Allocates nothing. */
 void head_culprit(const Head *head, char *text, size_t room);
 
+/* ---- result.c ------------------------------------------------------------------------------------------------------- */
+
+/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
+bool response_accepted(Call *call, oribi_result result);
+
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
 /* The app has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
-/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
-bool response_accepted(Call *call, oribi_result result);
-/* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
-VALUE response_describe(VALUE value);
 
 /* ---- body.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -330,16 +331,19 @@ void body_send_array(Call *call, VALUE array);
 bool body_is_unwanted(const Call *call);
 /* Sends the head of a response without content. The head is a copy. */
 void body_send_none(Call *call);
-/* Calls close. */
-void body_close(Call *call);
+/* Closes the body of the response. Never raises. */
+void body_close_due(Call *call);
+/* The same, unless that has been done or is not needed. */
+static inline void body_close(Call *call) {
+    if (call->close_due)
+        body_close_due(call);
+}
 
 /* ---- stream.c -------------------------------------------------------------------------------------------------------- */
 
 void stream_define(void);
 /* Sends a body that has call, with a stream. */
 void stream_send(Call *call);
-/* Whether the stream with this number was dropped recently. */
-bool stream_was_dropped(uint64_t serial);
 
 /* ---- failure.c ------------------------------------------------------------------------------------------------------- */
 
@@ -351,13 +355,14 @@ typedef enum {
     GUARD_EXITED  /* it called exit */
 } GuardResult;
 
-/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
- * response otherwise. */
-void failure_answer(Call *call, int state);
 /* Calls `function` protected; logs an exception after `what`. `environment` is that of the request, or nil. */
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument);
 /* Logs an exception out of protected code without a request; `*status` is the argument of exit. */
 GuardResult failure_log(const char *what, VALUE environment, int *status);
+/* The exception that has left protected code, or nil: throw and Thread#kill leave something else, which must not be touched. */
+VALUE failure_take_error(void);
+/* Logs `error` after `what`, which may be NULL. If an exception's own methods fail, logs its class. */
+GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
 void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -427,6 +432,8 @@ uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* Asks for a check, after the call, whether anything still refers to the stream with this number. */
 void deferred_look_for(Context *context, uint64_t stream, VALUE record);
+/* Records that the collector has freed the stream with this number. */
+void deferred_note_dropped(uint64_t stream);
 void deferred_begin(void);
 
 /* ---- process.c ------------------------------------------------------------------------------------------------------- */
@@ -437,6 +444,12 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
+
+/* ---- rescue.c ------------------------------------------------------------------------------------------------------- */
+
+/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
+ * response otherwise. Never raises. */
+void failure_answer(Call *call, int state);
 
 /* ---- settings.c ------------------------------------------------------------------------------------------------------ */
 

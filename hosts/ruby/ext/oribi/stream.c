@@ -26,11 +26,6 @@ typedef struct {
  * is worth checking at once whether one is left. */
 static bool nobody_goes_on = true;
 
-/* The streams that were dropped last. */
-enum { DROPS = 64 };
-static uint64_t dropped[DROPS];
-static unsigned drops;
-
 static VALUE stream_class;
 
 static void stream_mark(void *pointer) {
@@ -52,7 +47,7 @@ static void stream_free(void *pointer) {
                 oribi_log(ORIBI_LOG_ERROR, message, sizeof message - 1);
             oribi_abandon(stream->lane, stream->exchange);
         }
-        dropped[drops++ % DROPS] = stream->serial;
+        deferred_note_dropped(stream->serial);
     }
     xfree(stream);
 }
@@ -166,13 +161,6 @@ static void settle(Stream *stream) {
     stream->record = Qfalse;
     if (stream->kept && record)
         deferred_run_record(context_of(stream), record);
-}
-
-bool stream_was_dropped(uint64_t serial) {
-    for (unsigned i = 0; i < DROPS; i++)
-        if (dropped[i] == serial)
-            return true;
-    return false;
 }
 
 /* Ends the content, with the trailers of the body. */
