@@ -175,6 +175,13 @@ typedef struct Context {
 
 void *context_open(void *data, int own);
 void context_close(void *context);
+/* Called when the calling thread begins or stops using a context. */
+void context_enter(void *context);
+void context_leave(void *context);
+/* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
+Context *context_first(void);
+/* The context of the calling thread, or NULL. */
+Context *context_own(void);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -377,17 +384,19 @@ VALUE failure_line(VALUE environment);
 VALUE deadline_define(void);
 /* Prepares a worker. */
 void deadline_begin(void);
-/* Called when the calling thread begins or stops using a context. */
-void deadline_enter(void *context);
-void deadline_leave(void *context);
-/* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
-const Context *deadline_contexts(void);
-/* For signal handlers: makes Ruby's main thread run the trap for orders and requests. */
-void deadline_call_main(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
 /* Takes exceptions from the calling thread that were raised because of a request that has ended meanwhile. Never raises. */
 void deadline_forget(Context *context);
+
+/* ---- messenger.c ---------------------------------------------------------------------------------------------------- */
+
+/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
+int messenger_signal(void);
+/* Prepares a worker. Called on Ruby's main thread. */
+void messenger_begin(void);
+/* For signal handlers: makes Ruby's main thread run the trap for orders and requests. */
+void messenger_call_main(void);
 
 /* ---- tracing.c ------------------------------------------------------------------------------------------------------- */
 
