@@ -36,7 +36,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     head_prepare(&call.head);
     rb_protect(run, (VALUE)&call, &state);
     if (RB_UNLIKELY(state != 0))
-        failure_answer(&call, state);
+        rescue_answer(&call, state);
     body_close(&call);
     call_lane(&call);
     /* The app has hijacked the socket: the server closes its own descriptor. */

@@ -101,8 +101,8 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
         return false;
     rb_protect(interruptible, Qnil, &state);
     /* A trap has forked, and its child has also returned. */
-    if (process_is_stray())
-        state ? process_end_as_program(state) : process_end_stray(0);
+    if (is_stray())
+        state ? stray_end_as_program(state) : stray_end(0);
     if (!state)
         return true;
     error = rb_errinfo();

@@ -83,7 +83,7 @@ static void guard(Context *context, const char *what, VALUE environment, VALUE c
     if (failure_guard(what, environment, call_back, (VALUE)&callback) == GUARD_EXITED)
         context->retiring = true;
     if (context->forks != fork_count)
-        process_end_stray(0);
+        stray_end(0);
 }
 
 void deferred_run_record(Context *context, VALUE record) {

@@ -1,7 +1,7 @@
 /* describe.c - descriptions of values for messages. */
 #include "ruby_host.h"
 
-VALUE response_describe(VALUE value) {
+VALUE describe_value(VALUE value) {
     if (NIL_P(value) || value == Qtrue || value == Qfalse)
         return rb_inspect(value);
     if (RB_INTEGER_TYPE_P(value) || RB_SYMBOL_P(value))

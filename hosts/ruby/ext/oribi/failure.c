@@ -148,7 +148,7 @@ GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)
     rb_protect(function, argument, &state);
     if (RB_LIKELY(state == 0))
         return GUARD_FINE;
-    if (process_is_stray())
-        process_end_as_program(state);
+    if (is_stray())
+        stray_end_as_program(state);
     return failure_log(what, environment, NULL);
 }

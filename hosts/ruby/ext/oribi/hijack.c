@@ -89,7 +89,7 @@ static VALUE inform(VALUE argument) {
     head_copy(&head, hints->headers);
     /* The methods of the headers may have forked and returned in the child. */
     if (ticket->forks != fork_count)
-        process_end_stray(0);
+        stray_end(0);
     result = oribi_inform(ticket->lane, ticket->exchange, 103, head.fields, head.field_count);
     RB_GC_GUARD(head.bytes);
     RB_GC_GUARD(head.memory);
@@ -253,7 +253,7 @@ static void reset_protected(VALUE io) {
 static VALUE give_up_unaccepted(VALUE argument) {
     const Handover *handover = (const Handover *)argument;
     /* A child of the app shares the socket with its parent. */
-    if (!handover->accepted && !process_is_stray())
+    if (!handover->accepted && !is_stray())
         reset_protected(handover->io);
     return Qnil;
 }

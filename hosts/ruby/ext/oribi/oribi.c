@@ -106,7 +106,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;
-    process_belongs_to_server();
+    stray_watch();
     age_what_is_loaded();
     signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);

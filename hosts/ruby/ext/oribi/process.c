@@ -27,10 +27,10 @@ static void run_hooks(const char *moment, uint32_t worker) {
         const Hook hook = {RARRAY_AREF(hooks, i), worker};
         int state, status = 0;
         rb_protect(call_hook, (VALUE)&hook, &state);
-        if (process_is_stray())
-            state ? process_end_as_program(state) : process_end_stray(0);
+        if (is_stray())
+            state ? stray_end_as_program(state) : stray_end(0);
         if (state && failure_log(what, Qnil, &status) == GUARD_EXITED)
-            process_end_stray(status);
+            stray_end(status);
     }
 }
 
@@ -47,7 +47,7 @@ void process_before_fork(void *data, uint32_t worker) {
 void process_worker_started(void *data, uint32_t worker) {
     server.worker = worker;
     worker_process = getpid();
-    process_belongs_to_server();
+    stray_watch();
     signals_know_servers();
     deadline_begin();
     deferred_begin();
@@ -94,7 +94,7 @@ void process_worker_stopping(void *data, uint32_t worker) {
  * finalizers, and flushes buffers. An exit status that the handlers set is ignored. */
 void process_end(void *data, int status) {
     if (getpid() != worker_process)
-        process_end_stray(status);
+        stray_end(status);
     ruby_cleanup(0);
     exit(status);
 }

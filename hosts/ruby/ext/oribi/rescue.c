@@ -25,12 +25,12 @@ static VALUE answer_by_page(VALUE argument) {
     return Qnil;
 }
 
-void failure_answer(Call *call, int state) {
+void rescue_answer(Call *call, int state) {
     VALUE error;
     const bool answerable = call->state == CALL_OPEN;
     bool over;
-    if (process_is_stray())
-        process_end_as_program(state);
+    if (is_stray())
+        stray_end_as_program(state);
     error = failure_take_error();
     over = is_request_timeout(error);
     /* For a request that has taken too long, the backtrace is in the log already. */

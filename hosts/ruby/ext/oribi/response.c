@@ -10,7 +10,7 @@ static uint16_t read_status(VALUE status) {
     if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number)
                     || ((FIX2LONG(number) < 200 || FIX2LONG(number) > 999) && number != INT2FIX(101))))
         rb_raise(response_error, "the status must be a number from 200 to 999, or 101, not %" PRIsVALUE,
-                 response_describe(status));
+                 describe_value(status));
     return (uint16_t)FIX2LONG(number);
 }
 
@@ -36,7 +36,7 @@ static void read_triplet(Call *call) {
         response = rb_check_array_type(response);
         if (NIL_P(response))
             rb_raise(response_error, "the app must return an Array of status, headers and body, not %" PRIsVALUE,
-                     response_describe(call->response));
+                     describe_value(call->response));
     }
     if (RB_LIKELY(RARRAY_LEN(response) >= 3))
         take_elements(call, response);

@@ -1,7 +1,7 @@
 /* result.c - the server's results of sends. */
 #include "ruby_host.h"
 
-bool response_accepted(Call *call, oribi_result result) {
+bool result_accepted(Call *call, oribi_result result) {
     if (RB_LIKELY(result == ORIBI_OK))
         return true;
     if (result != ORIBI_GONE) {

@@ -97,14 +97,14 @@ extern unsigned fork_count;
 /* ---- stray.c -------------------------------------------------------------------------------------------------------- */
 
 /* Marks this process as the server's own, which serves or forks workers. */
-void process_belongs_to_server(void);
+void stray_watch(void);
 /* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(int status) __attribute__((noreturn));
+void stray_end(int status) __attribute__((noreturn));
 /* Whether the app has forked this process. */
-bool process_is_stray(void);
+bool is_stray(void);
 /* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
  * its at_exit handlers. */
-void process_end_as_program(int state) __attribute__((noreturn));
+void stray_end_as_program(int state) __attribute__((noreturn));
 /* Flushes standard output and standard error. For rb_protect; ignores its argument. */
 VALUE stray_flush(VALUE unused);
 
@@ -239,7 +239,7 @@ typedef struct Call {
  * here. */
 static inline oribi_lane *call_lane(const Call *call) {
     if (RB_UNLIKELY(call->context->forks != fork_count))
-        process_end_stray(0);
+        stray_end(0);
     return call->lane;
 }
 
@@ -294,7 +294,7 @@ void hijack_respond(Call *call, VALUE callable);
 /* ---- describe.c ----------------------------------------------------------------------------------------------------- */
 
 /* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
-VALUE response_describe(VALUE value);
+VALUE describe_value(VALUE value);
 
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -317,7 +317,7 @@ void head_culprit(const Head *head, char *text, size_t room);
 /* ---- result.c ------------------------------------------------------------------------------------------------------- */
 
 /* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
-bool response_accepted(Call *call, oribi_result result);
+bool result_accepted(Call *call, oribi_result result);
 
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
@@ -458,7 +458,7 @@ void process_server_ready(void *data);
 
 /* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
  * response otherwise. Never raises. */
-void failure_answer(Call *call, int state);
+void rescue_answer(Call *call, int state);
 
 /* ---- settings.c ------------------------------------------------------------------------------------------------------ */
 

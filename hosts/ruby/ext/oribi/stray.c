@@ -5,11 +5,11 @@
 /* The value of fork_count in this process, unless the app has forked it. */
 static unsigned own_forks;
 
-void process_belongs_to_server(void) {
+void stray_watch(void) {
     own_forks = fork_count;
 }
 
-bool process_is_stray(void) {
+bool is_stray(void) {
     return own_forks != fork_count;
 }
 
@@ -19,12 +19,12 @@ VALUE stray_flush(VALUE unused) {
     return Qnil;
 }
 
-void process_end_stray(int status) {
+void stray_end(int status) {
     int state;
     rb_protect(stray_flush, Qnil, &state);
     _exit(status);
 }
 
-void process_end_as_program(int state) {
+void stray_end_as_program(int state) {
     exit(ruby_cleanup(state));
 }

@@ -267,7 +267,7 @@ void stream_send(Call *call) {
     Invocation invocation = {call->body, stream_new(call)};
     Stream *stream = (Stream *)RTYPEDDATA_DATA(invocation.stream);
     int state;
-    if (!response_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
+    if (!result_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
         return;
     rb_protect(invoke, (VALUE)&invocation, &state);
     if (state) {
