@@ -7,7 +7,7 @@
  * read, a regular expression and a wait in C that Ruby can end are interrupted, and Thread.handle_interrupt is respected. C
  * code that keeps Ruby's lock, or that waits without a way to end the wait, is not interrupted: that takes --request-kill.
  *
- * An exception that a thread has not received when its request ends must not hit its next request. deadline_end() makes the
+ * An exception that a thread has not received when its request ends must not hit its next request. deadline_forget() makes the
  * thread receive it, with the lock held, before the server can hand out another request.
  */
 #include "ruby_host.h"

@@ -2,10 +2,12 @@
  *
  * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c,
  * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
- * stream.c) reads the return value and passes it to the server. failure.c handles everything that goes wrong on the way,
- * deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the data of a
- * thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c and signals.c)
- * handles the life of the processes.
+ * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
+ * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
+ * data of a thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
+ * and signals.c) handles the life of the processes. shared.c has the data that all of them use.
+ *
+ * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
  * every function that the server calls runs Ruby code only below rb_protect. Functions of this header may raise unless stated
