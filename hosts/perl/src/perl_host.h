@@ -304,8 +304,12 @@ void ticket_attach(pTHX_ Ticket *ticket, SV *holder);
 void ticket_release(pTHX_ Ticket *ticket);
 /* The ticket of a value. Dies without one, and in another process. */
 Ticket *ticket_of(pTHX_ SV *holder);
-/* Whether the ticket is the only magic of a value. */
-bool ticket_is_alone(SV *holder);
+/* The magic by which a value refers to a ticket. */
+extern const MGVTBL ticket_magic;
+/* Whether that is the only magic of a value. */
+static inline bool ticket_is_alone(SV *holder) {
+    return SvMAGIC(holder) && SvMAGIC(holder)->mg_virtual == &ticket_magic && !SvMAGIC(holder)->mg_moremagic;
+}
 /* The environment of its request, if that still exists. */
 HV *ticket_environment(const Ticket *ticket);
 void ticket_drop_head(Ticket *ticket);

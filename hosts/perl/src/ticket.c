@@ -62,7 +62,7 @@ static int ticket_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *parameters) {
 }
 #endif
 
-static const MGVTBL ticket_magic = {
+const MGVTBL ticket_magic = {
     .svt_free = ticket_free,
 #ifdef USE_ITHREADS
     .svt_dup = ticket_dup,
@@ -100,8 +100,4 @@ void ticket_finish(pTHX_ Ticket *ticket) {
     socket_forget(ticket->context, ticket->exchange);
     ticket->state = TICKET_OVER;
     finish_environment(aTHX_ ticket);
-}
-
-bool ticket_is_alone(SV *holder) {
-    return SvMAGIC(holder) && SvMAGIC(holder)->mg_virtual == &ticket_magic && !SvMAGIC(holder)->mg_moremagic;
 }
