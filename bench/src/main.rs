@@ -5,7 +5,7 @@
 use oribi_bench::options::Options;
 use oribi_bench::report::{Count, Results};
 use oribi_bench::server::{self, Installation};
-use oribi_bench::setup::{Part, Setup};
+use oribi_bench::setup::{Participation, Setup};
 use oribi_bench::{cell, instructions, interrupt, machine, rounds, system_calls};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -140,7 +140,7 @@ fn measure(installation: &Installation, setups: &[Setup], options: &Options) -> 
     let mut broken = BTreeMap::new();
     let mut results = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
-        let taking = setups.iter().filter(|setup| setup.part(cell.name) == Part::Takes).count();
+        let taking = setups.iter().filter(|setup| setup.part(cell.name) == Participation::Takes).count();
         let seconds = taking as u64 * (2 + options.plan.rounds as u64 * options.plan.seconds);
         eprintln!("[{}/{}] {}: {taking} servers, about {seconds} s", number + 1, cells.len(), cell.title);
         let result = rounds::measure(installation, cell, setups, options.plan, &mut broken)?;
@@ -160,7 +160,7 @@ fn count(installation: &Installation, setups: &[Setup], options: &Options) -> Re
     let asked = |name: &str| options.cells.iter().any(|cell| cell == name);
     let mut counts = Vec::new();
     for setup in setups {
-        let takes = |name: &str| asked(name) && setup.part(name) == Part::Takes;
+        let takes = |name: &str| asked(name) && setup.part(name) == Participation::Takes;
         let (instructions, calls) = (takes(cell::INSTRUCTIONS), takes(cell::SYSTEM_CALLS));
         if !instructions && !calls {
             continue;

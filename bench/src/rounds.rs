@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::load::{Failures, Load, Outcome};
 use crate::process_tree::Cpu;
 use crate::server::{Installation, START, Server};
-use crate::setup::{Part, Setup};
+use crate::setup::{Participation, Setup};
 use crate::statistics::Spread;
 use crate::tls;
 use std::collections::BTreeMap;
@@ -143,12 +143,12 @@ pub fn measure(
     for setup in setups {
         let mut entry = Entry { name: setup.name.clone(), title: setup.title.clone(), ..Entry::default() };
         let started = match setup.part(cell.name) {
-            Part::Skips => continue,
-            Part::Cannot(reason) => {
+            Participation::Skips => continue,
+            Participation::Cannot(reason) => {
                 entry.cannot = Some(reason.to_owned());
                 None
             }
-            Part::Takes => match broken.get(&setup.name) {
+            Participation::Takes => match broken.get(&setup.name) {
                 Some(reason) => {
                     entry.problems.push(reason.clone());
                     None

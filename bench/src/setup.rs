@@ -61,7 +61,7 @@ pub enum Serves {
 
 /// The use of a set-up in a cell.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum Participation<'a> {
     /// It is measured.
     Takes,
     /// It is left out, because it would say nothing new.
@@ -174,17 +174,17 @@ impl Setup {
     }
 
     /// Its use in a cell or a count.
-    pub fn part(&self, cell: &str) -> Part<'_> {
+    pub fn part(&self, cell: &str) -> Participation<'_> {
         if let Some(reason) = self.cannot.get(cell) {
-            Part::Cannot(reason)
+            Participation::Cannot(reason)
         } else if !self.has_app_for(cell)
             || !self.speaks_as_in(cell)
             || self.skip.contains(cell)
             || self.only.as_ref().is_some_and(|only| !only.contains(cell))
         {
-            Part::Skips
+            Participation::Skips
         } else {
-            Part::Takes
+            Participation::Takes
         }
     }
 
@@ -335,27 +335,27 @@ mod tests {
     #[test]
     fn a_file_says_what_takes_part() {
         let setup = Setup::parse("a", TEXT).expect("a good file");
-        assert_eq!(setup.part("keep-alive-64"), Part::Takes);
-        assert_eq!(setup.part("short"), Part::Skips);
-        assert_eq!(setup.part("stream"), Part::Cannot("why not"));
-        assert_eq!(setup.part("rails"), Part::Skips);
+        assert_eq!(setup.part("keep-alive-64"), Participation::Takes);
+        assert_eq!(setup.part("short"), Participation::Skips);
+        assert_eq!(setup.part("stream"), Participation::Cannot("why not"));
+        assert_eq!(setup.part("rails"), Participation::Skips);
         let places =
             Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), ..Places::default() };
         assert_eq!(setup.command("short", &places).expect("closed quotes"), ["a", "b c", "7"]);
         assert_eq!(setup.command("upload-1m", &places).expect("closed quotes"), ["a", "b c", "7", "-u"]);
         let only = Setup::parse("a", &format!("{TEXT}only = body-64k\n")).expect("a good file");
-        assert_eq!(only.part("keep-alive-64"), Part::Skips);
-        assert_eq!(only.part("body-64k"), Part::Takes);
-        assert_eq!(setup.part("http2-1x100"), Part::Skips);
+        assert_eq!(only.part("keep-alive-64"), Participation::Skips);
+        assert_eq!(only.part("body-64k"), Participation::Takes);
+        assert_eq!(setup.part("http2-1x100"), Participation::Skips);
         let http2 = Setup::parse("a", &format!("{TEXT}http2 = yes\n")).expect("a good file");
-        assert_eq!(http2.part("http2-1x100"), Part::Takes);
+        assert_eq!(http2.part("http2-1x100"), Participation::Takes);
         let encrypted = Places { http2: true, encrypted: true, pass: "to {dir}".to_owned(), ..places.clone() };
         assert_eq!(encrypted.fill("listen {port} {http2} {ssl}; {pass}"), "listen 7 http2 ssl; to /directory");
         assert_eq!(places.fill("{listen}"), "http://127.0.0.1:7");
         assert_eq!(encrypted.fill("{listen}"), "https://127.0.0.1:7?cert=/directory/site.crt&key=/directory/site.key");
-        assert_eq!(http2.part("tls-64"), Part::Skips);
+        assert_eq!(http2.part("tls-64"), Participation::Skips);
         let tls = Setup::parse("a", &format!("{TEXT}tls = yes\n")).expect("a good file");
-        assert_eq!((tls.part("tls-64"), tls.part("tls-http2-64x10")), (Part::Takes, Part::Skips));
+        assert_eq!((tls.part("tls-64"), tls.part("tls-http2-64x10")), (Participation::Takes, Participation::Skips));
     }
 
     #[test]
@@ -399,7 +399,7 @@ mod tests {
                 setup.template.as_ref().map(|name| std::fs::read_to_string(bench.join("servers").join(name)).expect("a file"));
             let names_app = [&setup.command, template.as_deref().unwrap_or_default()].iter().any(|text| text.contains("{app}"));
             assert_eq!(setup.apps.is_some(), names_app, "{}: an app and its language", setup.name);
-            for cell in cell::ALL.iter().filter(|cell| setup.apps.is_some() && setup.part(cell.name) == Part::Takes) {
+            for cell in cell::ALL.iter().filter(|cell| setup.apps.is_some() && setup.part(cell.name) == Participation::Takes) {
                 let app = format!("{}.{}", cell.answer.app(), setup.apps.as_deref().unwrap_or_default());
                 assert!(apps.join(&app).is_file(), "{}: no {app}", setup.name);
             }

@@ -28,7 +28,7 @@ impl<'a> Source<'a> {
 }
 
 /// The view of a web server.
-struct Seen {
+struct WebServerView {
     status: u16,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     content: Vec<u8>,
@@ -108,7 +108,7 @@ pub fn check(data: &[u8]) {
 }
 
 /// The fields must be the app's, in the same order, followed by the length.
-fn check_fields(seen: &Seen, fields: &[FieldPair<'_>]) {
+fn check_fields(seen: &WebServerView, fields: &[FieldPair<'_>]) {
     let is = |name: &[u8], other: &&&str| name.eq_ignore_ascii_case(other.as_bytes());
     let passed = fields.iter().filter(|field| !OWN.iter().any(|own| is(field.0, &own)));
     let wanted = passed.map(|(name, value)| (name.to_vec(), value.to_vec())).collect::<Vec<_>>();
@@ -118,7 +118,7 @@ fn check_fields(seen: &Seen, fields: &[FieldPair<'_>]) {
 }
 
 /// Reads all that was written for a request, strictly by the specification.
-fn read(bytes: &[u8], errors: &[u8], app_status: u32) -> Seen {
+fn read(bytes: &[u8], errors: &[u8], app_status: u32) -> WebServerView {
     assert_eq!(bytes.len() % 8, 0, "everything is padded");
     let records = decode(bytes);
     assert!(records.iter().all(|record| record.id == ID));
@@ -144,7 +144,7 @@ fn read(bytes: &[u8], errors: &[u8], app_status: u32) -> Seen {
     assert!(name == b"Status" && value[3] == b' ' && value.len() > 4);
     assert!(!fields.iter().any(|field| field.0.eq_ignore_ascii_case(b"status")));
     let status = std::str::from_utf8(&value[..3]).expect("digits").parse().expect("a status");
-    Seen { status, fields, content: text[end + 4..].to_vec() }
+    WebServerView { status, fields, content: text[end + 4..].to_vec() }
 }
 
 /// The content of a stream that has ended, or `None` if it was not used.

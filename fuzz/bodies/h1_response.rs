@@ -41,7 +41,7 @@ type Field = (Vec<u8>, Vec<u8>);
 
 /// The view of a strict client.
 #[derive(Debug)]
-struct Seen {
+struct ClientView {
     status: u16,
     fields: Vec<Field>,
     content: Vec<u8>,
@@ -51,7 +51,7 @@ struct Seen {
     until_close: bool,
 }
 
-impl Seen {
+impl ClientView {
     fn value(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| &value[..])
     }
@@ -186,7 +186,7 @@ fn inform(machine: &mut Machine, source: &mut Source<'_>, old: bool) {
 }
 
 /// The fields must be the app's, in the same order, with the server's fields around them.
-fn check_fields(seen: &Seen, fields: &[FieldPair<'_>], status: u16) {
+fn check_fields(seen: &ClientView, fields: &[FieldPair<'_>], status: u16) {
     assert_eq!(seen.status, status);
     let is = |name: &[u8], other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     let mut wanted = Vec::new();
@@ -220,12 +220,12 @@ fn closes(fields: &[FieldPair<'_>]) -> bool {
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-fn promised(seen: &Seen) -> Option<u64> {
+fn promised(seen: &ClientView) -> Option<u64> {
     std::str::from_utf8(seen.value("content-length")?).ok()?.parse().ok()
 }
 
 /// Reads `out`, which must be exactly one response, strictly by RFC 9112.
-fn read(out: &[u8], head_only: bool) -> Seen {
+fn read(out: &[u8], head_only: bool) -> ClientView {
     let end = out.windows(4).position(|window| window == b"\r\n\r\n").expect("the end of the head");
     let mut lines = lines(&out[..end + 2]).into_iter();
     let status_line = lines.next().expect("a status line");
@@ -235,7 +235,7 @@ fn read(out: &[u8], head_only: bool) -> Seen {
     assert!(rest[3] == b' ' && rest[4..].iter().all(|byte| matches!(byte, b' '..=b'~')));
     let mut fields = Vec::new();
     lines.for_each(|line| fields.push(field(line)));
-    let mut seen = Seen { status, fields, content: Vec::new(), trailers: Vec::new(), whole: true, until_close: false };
+    let mut seen = ClientView { status, fields, content: Vec::new(), trailers: Vec::new(), whole: true, until_close: false };
     let rest = &out[end + 4..];
     if head_only || matches!(status, 100..=199 | 204 | 304) {
         assert!(rest.is_empty());

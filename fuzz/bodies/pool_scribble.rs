@@ -1,7 +1,7 @@
 //! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
 //! workers may write.
 
-use oribi_pool::{Edge, Event, Memory, Shape, Stage, Taken, Ticket, Unfit, Wish, Withdrawal, Worker};
+use oribi_pool::{DescriptorRequest, Edge, Event, Memory, RequestState, Shape, Taken, Ticket, Unfit, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
@@ -54,7 +54,7 @@ struct Asked {
 
 /// The observations, for tests that check that something happened at all.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ScribbleCounts {
     /// Responses that were complete.
     pub finished: usize,
     /// Requests whose workers were lost.
@@ -79,11 +79,11 @@ struct Play<'a> {
     /// Which parts of the memory the stranger writes.
     answers: bool,
     claims: bool,
-    seen: Seen,
+    seen: ScribbleCounts,
 }
 
 /// Acts as `data` says.
-pub fn check(data: &[u8]) -> Seen {
+pub fn check(data: &[u8]) -> ScribbleCounts {
     let mut source = Source(data);
     let options = source.byte();
     let memory = Memory::new(SHAPE).expect("memory");
@@ -103,7 +103,7 @@ pub fn check(data: &[u8]) -> Seen {
         asked: 0,
         answers: options & 1 != 0,
         claims: options & 2 != 0,
-        seen: Seen::default(),
+        seen: ScribbleCounts::default(),
     };
     while !play.source.0.is_empty() {
         play.act();
@@ -165,7 +165,7 @@ impl Play<'_> {
             0 => worker.head(&mut hand.taken, bytes),
             1 => worker.interim(&mut hand.taken, bytes),
             2 => worker.message(&mut hand.taken, bytes),
-            3 => worker.wish(&mut hand.taken, Wish::Content),
+            3 => worker.wish(&mut hand.taken, DescriptorRequest::Content),
             4 => worker.file(&mut hand.taken, self.file.as_fd(), 0, 8),
             5 if length > 500 => worker.deadline(&mut hand.taken, Some(Duration::from_millis(length as u64))),
             5 if length > 400 => worker.deadline(&mut hand.taken, None),
@@ -230,7 +230,7 @@ impl Play<'_> {
                 self.asked(ticket);
                 return;
             }
-            Event::Wish(ticket, _) => {
+            Event::DescriptorRequest(ticket, _) => {
                 self.asked(ticket).wished += 1;
                 let _ = self.edge.fulfil(ticket, self.file.as_fd());
                 return;
@@ -308,14 +308,13 @@ impl Play<'_> {
 
     /// A reader sees each request once; without strangers that write to the claims, it sees all open ones, with their bytes.
     fn look(&mut self) {
-        let seen = self.memory.survey().expect("memory can be read");
+        let seen = self.memory.inspect().expect("memory can be read");
         let mut texts = Vec::new();
-        for sighting in &seen {
-            if let Stage::Taken { place, .. } = sighting.stage {
+        for pooled in &seen {
+            if let RequestState::Taken { place, .. } = pooled.stage {
                 assert!(place < SHAPE.workers);
             }
-            let bytes =
-                self.memory.look_at(sighting, usize::MAX).expect("memory can be read").expect("nothing moves meanwhile");
+            let bytes = self.memory.look_at(pooled, usize::MAX).expect("memory can be read").expect("nothing moves meanwhile");
             assert!(bytes.len() <= SHAPE.request_bytes as usize);
             texts.push(bytes);
         }

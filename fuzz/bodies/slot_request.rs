@@ -1,15 +1,15 @@
 //! Properties of any bytes in place of the request that an edge should have written.
 
-use oribi_ipc::slot::{Stored, glance, size_for_glance};
+use oribi_ipc::slot::{Stored, size_for_summary, summarize};
 
 /// Reads `data` as a worker does, and as a process that only summarizes it; returns whether it is a request.
 pub fn check(data: &[u8]) -> bool {
     let mut stored = Stored::default();
     let is_request = stored.read(data).is_ok();
-    let seen = glance(data);
+    let seen = summarize(data);
     if let Ok(seen) = &seen {
-        let size = size_for_glance(data).expect("it has been read");
-        assert_eq!(glance(&data[..size]).as_ref(), Ok(seen), "so many bytes are enough");
+        let size = size_for_summary(data).expect("it has been read");
+        assert_eq!(summarize(&data[..size]).as_ref(), Ok(seen), "so many bytes are enough");
         assert!(!seen.target.contains(&b'?'), "no query is told");
     }
     if is_request {

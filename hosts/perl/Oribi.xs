@@ -30,8 +30,8 @@ BOOT:
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
     newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
-    newXS("Oribi::count", figures_count, __FILE__);
-    newXS("Oribi::observe", figures_observe, __FILE__);
+    newXS("Oribi::count", app_metrics_count, __FILE__);
+    newXS("Oribi::observe", app_metrics_observe, __FILE__);
 
 const char *
 server_version()

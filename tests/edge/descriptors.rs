@@ -19,7 +19,7 @@ const WORKERS: usize = 2;
 /// Places for workers in the memory of an edge: see `scaling::places`.
 const PLACES: usize = 2 * 64 + WORKERS;
 
-/// The part of a keeper and an edge: the edge's notes, and both ends of a line for each place, besides events.
+/// The part of a parent process and an edge: the edge's notes, and both ends of a line for each place, besides events.
 const MEMORY: [(&str, usize); 2] = [("shared memory", 2), ("unix", 2 * PLACES)];
 
 /// The totals, to which only the first process adds.
@@ -105,14 +105,14 @@ fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
     ];
     let runtime = of_runtime(language);
     let mut expected = vec![("worker", sum(&worker, &runtime)), ("edge", sum(&edge, &MEMORY))];
-    // The keeper's end of a socket, its end of the pipe to the edge, and the descriptor that reports the edge's end.
-    let keeper = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
+    // The parent's end of a socket, its end of the pipe to the edge, and the descriptor that reports the edge's end.
+    let parent = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
     let pools = [&MEMORY[..], &[("eventfd", 1 + PLACES)]].concat();
     if language == Language::Lua {
-        expected.push(("supervisor", supervisor(&[&keeper[..], &pools, &CONTROL, &TOTALS].concat())));
+        expected.push(("supervisor", supervisor(&[&parent[..], &pools, &CONTROL, &TOTALS].concat())));
     } else {
         let signals = [("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
-        expected.push(("master", sum(&[&signals[..], &keeper, &CONTROL, &BOARD, &TOTALS].concat(), &pools)));
+        expected.push(("master", sum(&[&signals[..], &parent, &CONTROL, &BOARD, &TOTALS].concat(), &pools)));
         expected.push(("mold", supervisor(&[&MEMORY_OF_WORKERS[..], &[("unix", 1)], &runtime].concat())));
     }
     compare(&site, &expected);

@@ -7,11 +7,11 @@
 
 mod acme;
 mod aging;
+mod app_metrics;
 mod counters;
 mod deaths;
 mod descriptors;
 mod developing;
-mod figures;
 mod followers;
 mod framing;
 mod ids;

@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::language::Language;
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::steered::Steered;
 use crate::turn;
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn everything_that_tells_of_a_server_answers_while_all_workers_are_stuck(languag
             workers.iter().all(|worker| worker["trace"] == trace)
         });
 
-        let place = Place::said_in(&server.site.server.log());
+        let place = MetricsAddress::said_in(&server.site.server.log());
         let scrape = Scrape::of(&place);
         assert_eq!((scrape.get("oribi_workers{state=\"ready\"}"), scrape.get("oribi_requests_running")), (2.0, 2.0), "{path}");
         let page = place.request("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -2,7 +2,7 @@
 
 use crate::client::{Target, get};
 use crate::native;
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Server, descendants, send, wait_for, wait_until};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,12 +13,12 @@ use std::time::Duration;
 fn watched(arguments: &[&str]) -> (Server, SocketAddr) {
     let mut server = native(&[&["--metrics", "0"], arguments].concat());
     server.address();
-    let Place::Tcp(address) = Place::said_in(&server.log()) else { panic!("it is a port") };
+    let MetricsAddress::Tcp(address) = MetricsAddress::said_in(&server.log()) else { panic!("it is a port") };
     (server, address)
 }
 
 fn ask(address: SocketAddr, request: &str) -> String {
-    Place::Tcp(address).request(request)
+    MetricsAddress::Tcp(address).request(request)
 }
 
 /// An open page.
@@ -164,7 +164,7 @@ fn those_who_watch_and_do_not_read_keep_nobody_out() {
             stream
         })
         .collect();
-    let place = Place::Tcp(address);
+    let place = MetricsAddress::Tcp(address);
     assert!(Scrape::of(&place).get("oribi_workers_wanted") == 1.0);
     // The last client gets everything, and there is room for few.
     let mut watcher = Watcher::open(address);

@@ -2,7 +2,7 @@
 //! is reported.
 
 use crate::counters::{SHAPES, Site};
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -111,7 +111,7 @@ fn each_handshake_is_counted_once_by_how_it_ends() {
             ("tls_handshakes_13_full", 1),
         ];
         site.expect(&before, expected);
-        let scrape = Scrape::of(&Place::said_in(&site.server.log()));
+        let scrape = Scrape::of(&MetricsAddress::said_in(&site.server.log()));
         assert_eq!(scrape.get("oribi_tls_handshakes_total{version=\"1.3\",kind=\"resumed\"}"), 1.0);
         assert_eq!(scrape.get("oribi_tls_handshakes_failed_total{reason=\"not_tls\"}"), 1.0);
     }
@@ -156,7 +156,7 @@ fn the_end_of_a_certificate_is_told_and_that_of_the_next_one() {
     let folder = Folder::new();
     let file = certificate(&folder, "30");
     let (site, _) = start("on", &format!("cert={}", file.display()), &[]);
-    let place = Place::said_in(&site.server.log());
+    let place = MetricsAddress::said_in(&site.server.log());
     let told = || Scrape::of(&place).get("oribi_certificate_expiry_seconds{name=\"localhost\"}");
     let first = end_of(&file);
     assert_eq!(told(), first);

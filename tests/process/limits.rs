@@ -1,7 +1,7 @@
 //! Limits that refuse requests and close connections: each is counted by the name of its setting, exactly as often as it was hit.
 
 use crate::counters::{Client, SHAPES, Site};
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, wait_until};
 use std::io::{Read, Write};
 
@@ -56,7 +56,7 @@ fn what_is_too_large_or_too_much_is_counted() {
             ("protocol_http11", 3),
         ];
         site.expect(&before, expected);
-        let scrape = Scrape::of(&Place::said_in(&site.server.log()));
+        let scrape = Scrape::of(&MetricsAddress::said_in(&site.server.log()));
         for (limit, count) in
             [("max-header-size", 3.0), ("max-uri-size", 4.0), ("max-keepalive-requests", 1.0), ("queue-limit", 0.0)]
         {
@@ -130,7 +130,7 @@ fn requests_of_web_servers_are_counted_and_those_that_are_too_many() {
         (1..=5).for_each(|id| stream.write_all(&begin(id)).expect("it is open"));
         let expected = [("protocol_fastcgi", 2), ("limit_max_fastcgi_requests", 3), ("protocol_http11", 0)];
         site.expect(&before, expected);
-        let place = Place::said_in(&site.server.log());
+        let place = MetricsAddress::said_in(&site.server.log());
         let open = "oribi_connections_by_protocol{protocol=\"fastcgi\"}";
         wait_until("the connection is told of", || Scrape::of(&place).get(open) == 1.0);
         drop(stream);

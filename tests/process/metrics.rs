@@ -2,7 +2,7 @@
 
 use crate::client::{Target, get};
 use crate::native;
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, Server, descendants, send, wait_for, wait_until};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use std::time::Duration;
 const SHAPES: [&str; 2] = ["off", "on"];
 
 /// A server with metrics at a port of its own.
-fn measured(arguments: &[&str]) -> (Server, Place) {
+fn measured(arguments: &[&str]) -> (Server, MetricsAddress) {
     let mut server = native(&[&["--metrics", "0"], arguments].concat());
     server.address();
-    let place = Place::said_in(&server.log());
+    let place = MetricsAddress::said_in(&server.log());
     (server, place)
 }
 
@@ -147,7 +147,7 @@ fn a_taken_address_ends_the_start_and_a_socket_goes_with_the_server() {
     let mut server = native(&["--metrics", &format!("{}?mode=600", socket.display())]);
     server.wait_for_log("listening on");
     assert_eq!(crate::server::mode(&socket), 0o600);
-    assert!(Scrape::of(&Place::Unix(socket.clone())).get("oribi_workers_wanted") >= 1.0);
+    assert!(Scrape::of(&MetricsAddress::Unix(socket.clone())).get("oribi_workers_wanted") >= 1.0);
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
     assert!(!socket.exists());
@@ -163,7 +163,7 @@ fn a_server_that_follows_another_has_the_address_as_soon_as_it_is_free() {
     command.args(["--metrics", &metrics.to_string()]);
     let mut server = Server::run(&mut command);
     server.wait_for_log("listening on");
-    let place = Place::Tcp(metrics);
+    let place = MetricsAddress::Tcp(metrics);
     let began = || Scrape::ask(&place).map(|scrape| scrape.get("oribi_start_time_seconds"));
     let first = began().expect("it answers");
     server.signal(Signal::HUP);
@@ -176,7 +176,7 @@ fn a_server_that_follows_another_has_the_address_as_soon_as_it_is_free() {
 #[test]
 fn those_who_only_hold_connections_keep_nobody_out() {
     let (mut server, place) = measured(&["--workers", "1"]);
-    let Place::Tcp(address) = place else { panic!("it is a port") };
+    let MetricsAddress::Tcp(address) = place else { panic!("it is a port") };
     let crowd: Vec<TcpStream> =
         (0..200).filter_map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(30)).ok()).collect();
     assert!(crowd.len() > 100, "{}", crowd.len());
@@ -194,7 +194,7 @@ fn metrics_and_the_dashboard_are_only_for_those_in_the_networks_that_are_let_in(
         let place = format!("127.0.0.1:0?allow={networks}");
         let mut server = native(&["--workers", "1", "--dashboard", "on", "--metrics", &place]);
         server.address();
-        let place = Place::said_in(&server.log());
+        let place = MetricsAddress::said_in(&server.log());
         for target in ["/metrics", "/"] {
             let answer = place.request(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{networks}: {answer}");

@@ -1,12 +1,12 @@
 //! The states of open connections, as metrics show them.
 
 use crate::counters::{Client, SHAPES, Site};
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, send, wait_until};
 use rustix::process::Signal;
 
 /// Waits until so many connections are in each state, and speak each protocol.
-fn expect(place: &Place, what: &str, states: [(&str, f64); 5], http2: f64) {
+fn expect(place: &MetricsAddress, what: &str, states: [(&str, f64); 5], http2: f64) {
     wait_until(what, || {
         let scrape = Scrape::of(place);
         let is =
@@ -40,7 +40,7 @@ fn each_connection_is_counted_where_it_is() {
             "0",
         ];
         let mut site = Site::start(&more);
-        let place = Place::said_in(&site.server.log());
+        let place = MetricsAddress::said_in(&site.server.log());
         let mut idle: Vec<Client> = (0..5).map(|_| site.client()).collect();
         idle.iter_mut().for_each(Client::get);
         let said = |site: &mut Site, bytes: &[u8]| {

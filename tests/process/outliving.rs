@@ -2,7 +2,7 @@
 
 use crate::client::{Load, Manner, Target, get};
 use crate::roles;
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
 use crate::status::{Counters, order};
 use rustix::process::Signal;
@@ -136,7 +136,7 @@ pub fn metrics_are_told_without_a_gap() {
         let name = path.to_str().expect("it is ASCII");
         let mut server = roles::start("master of mold", &[("ORIBI_EDGE", edge), ("ORIBI_TEST_METRICS", name)]);
         let target = Target::Tcp(server.address());
-        let place = Place::Unix(path.clone());
+        let place = MetricsAddress::Unix(path.clone());
         let mut seen = Scrape::of(&place);
         // The socket is there all the time, and a process answers at it.
         let mut expect = |series: &str, value: f64| {

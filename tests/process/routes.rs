@@ -1,7 +1,7 @@
 //! Requests by their routes: each is counted once, on the route with the longest prefix, and nothing is lost when processes end.
 
 use crate::client::get_from;
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{send, wait_for, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ fn requests_are_counted_by_routes_whatever_ends() {
         let routes = ["/api", "items=/shop/items/*", "/shop"].map(|route| ["--metrics-route", route]);
         let shape = ["--edge", edge, "--workers", "2", "--metrics", "0"];
         let mut server = native(&[&shape[..], routes.as_flattened()].concat());
-        let (target, place) = (tcp(&mut server), Place::said_in(&server.log()));
+        let (target, place) = (tcp(&mut server), MetricsAddress::said_in(&server.log()));
         let mut seen = Scrape::of(&place);
         let mut expected = [("/api", 0.0), ("items", 0.0), ("/shop", 0.0), ("other", 0.0)];
         let mut ask = |what: &str| {
@@ -60,7 +60,7 @@ fn requests_are_counted_by_routes_whatever_ends() {
 fn without_routes_there_is_no_such_family_and_without_metrics_no_route() {
     let mut server = native(&["--metrics", "0"]);
     server.address();
-    let text = Place::said_in(&server.log()).request("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    let text = MetricsAddress::said_in(&server.log()).request("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(!text.contains("oribi_route_"), "{text}");
     let mut server = native(&["--metrics-route", "/api"]);
     assert_ne!(server.wait(), 0);

@@ -44,12 +44,12 @@ fn upload(target: &Target) -> String {
 }
 
 /// A place with files to serve, a directory for content, and logs.
-struct Place {
+struct Fixture {
     folder: Folder,
     options: Vec<String>,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let folder = Folder::new();
         for directory in ["site", "site/docs", "spool"] {
@@ -114,7 +114,7 @@ fn serves_everything(target: &Target) {
 }
 
 fn an_edge_does_all_that_edges_do(io: &str) {
-    let place = Place::new();
+    let place = Fixture::new();
     let sandbox = ["--edge", "on", "--edge-sandbox", "on", "--index", "index.html", "--io", io, "--workers", "2"];
     let mut server = place.serve(&sandbox);
     let target = place.address();
@@ -173,7 +173,7 @@ fn an_edge_does_all_that_edges_do_by_libevent() {
 
 #[test]
 fn the_next_edge_is_in_the_same_sandbox() {
-    let place = Place::new();
+    let place = Fixture::new();
     let server = place.serve(&["--edge", "on", "--edge-sandbox", "on", "--index", "index.html", "--io", "epoll"]);
     let target = place.address();
     let edge = edge_of(&server);
@@ -188,7 +188,7 @@ fn the_next_edge_is_in_the_same_sandbox() {
 fn an_edge_opens_nothing_but_what_was_there_when_it_began() {
     // Where another directory has the same path, only the name is the same.
     for (sandbox, status) in [("on", "507"), ("off", "200")] {
-        let place = Place::new();
+        let place = Fixture::new();
         let _server = place.serve(&["--edge", "on", "--edge-sandbox", sandbox]);
         let target = place.address();
         assert_eq!(upload(&target), "200");

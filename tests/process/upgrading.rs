@@ -1,7 +1,7 @@
 //! The `oribi` command itself is replaced: by itself, and by programs that cannot take its place.
 
 use crate::client::{Load, Manner, Target, get};
-use crate::scrape::{Place, Scrape};
+use crate::scrape::{MetricsAddress, Scrape};
 use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
 use crate::service_manager::ServiceManager;
 use crate::wire::{self, Wire};
@@ -166,7 +166,7 @@ fn metrics_are_told_without_a_gap_through_upgrades() {
     for edge in ["on", "off"] {
         let mut site = Site::start(&["--edge", edge, "--metrics", "127.0.0.1:0"]);
         let target = Target::Tcp(site.address());
-        let place = Place::said_in(&site.server.log());
+        let place = MetricsAddress::said_in(&site.server.log());
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // No client is refused, and nothing goes back.
@@ -198,12 +198,12 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
     for edge in ["on", "off"] {
         let mut site = Site::start(&["--edge", edge, "--metrics", "127.0.0.1:0"]);
         site.address();
-        let Place::Tcp(address) = Place::said_in(&site.server.log()) else { panic!("it is a port") };
+        let MetricsAddress::Tcp(address) = MetricsAddress::said_in(&site.server.log()) else { panic!("it is a port") };
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
         stream.write_all(b"GET /metrics HTTP/1.1\r\n").expect("it is open");
         // It was accepted before later clients are answered.
-        Scrape::of(&Place::Tcp(address));
+        Scrape::of(&MetricsAddress::Tcp(address));
         assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
         stream.write_all(b"Host: test\r\n\r\n").expect("it is open");
         let mut answer = String::new();

@@ -89,7 +89,7 @@ impl Transport {
 
 /// Which question a cell belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum StudyQuestion {
     /// The I/O models: one lane in each server.
     Io,
     /// The ways in which connections reach several lanes: so many lanes in each server.
@@ -105,7 +105,7 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The question it belongs to.
-    pub part: Part,
+    pub part: StudyQuestion,
     /// The behaviours of clients.
     pub pattern: Pattern,
     /// Connections that are open; with [`Pattern::Short`], requests at the same time and those that are idle beside them.
@@ -121,7 +121,7 @@ pub struct Cell {
 impl Cell {
     /// Whether targets are stated for it: those of one lane with this many connections.
     pub fn has_target(&self) -> bool {
-        self.part == Part::Io && self.connections == CONNECTIONS_OF_TARGETS && !self.pattern.is_slow()
+        self.part == StudyQuestion::Io && self.connections == CONNECTIONS_OF_TARGETS && !self.pattern.is_slow()
     }
 
     /// Whether one address has too few ports for the connections to be opened quickly: the kernel prefers every other one, and
@@ -141,7 +141,7 @@ impl Cell {
 impl fmt::Display for Cell {
     /// Its name, as in `keep-alive-256-1k-tcp`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Part::Network { lanes, cpus } = self.part {
+        if let StudyQuestion::Network { lanes, cpus } = self.part {
             write!(out, "lanes-{lanes}-cpus-{cpus}-")?;
         }
         let (pattern, transport) = (self.pattern.name(), self.transport.name());
@@ -195,7 +195,7 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
                 for connections in CONNECTIONS.into_iter().chain(stated.then_some(CONNECTIONS_OF_TARGETS)) {
                     let idle = connections > 4096 || connections == 4096 && body > KIB;
                     let active = if idle { ACTIVE } else { connections };
-                    let cell = Cell { part: Part::Io, pattern, connections, active, body, transport };
+                    let cell = Cell { part: StudyQuestion::Io, pattern, connections, active, body, transport };
                     match reason_to_leave_out(&cell) {
                         Some(reason) => left_out.push((cell.to_string(), reason)),
                         None => cells.push(cell),
@@ -206,14 +206,14 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
     }
     let slow = |pattern, connections, body, transport| {
         let active = connections;
-        Cell { part: Part::Io, pattern, connections, active, body, transport }
+        Cell { part: StudyQuestion::Io, pattern, connections, active, body, transport }
     };
     cells.push(slow(Pattern::SlowReaders, 64, MIB, Transport::Tcp));
     cells.push(slow(Pattern::SlowReaders, 64, MIB, Transport::Unix));
     cells.push(slow(Pattern::SlowSenders, 256, 12, Transport::Tcp));
     for (lanes, cpus) in [(2, 1), (4, 1), (2, 2), (4, 2)] {
         for (pattern, connections) in [(Pattern::KeepAlive, 256), (Pattern::Short, 64)] {
-            let (part, active) = (Part::Network { lanes, cpus }, connections);
+            let (part, active) = (StudyQuestion::Network { lanes, cpus }, connections);
             cells.push(Cell { part, pattern, connections, active, body: 12, transport: Transport::Tcp });
         }
     }

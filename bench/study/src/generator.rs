@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Pattern, READER, SENDER};
 use crate::rows::Row;
-use crate::server::Place;
+use crate::server::StudyEnvironment;
 use oribi_bench::group::Group;
 use oribi_bench::interrupt;
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl Generator {
     ///
     /// # Errors
     /// If that does not succeed, with the first errors.
-    pub fn open(place: &Place, address: &str, row: &Row, cell: &Cell, warm_up: f64) -> Result<Generator, String> {
+    pub fn open(place: &StudyEnvironment, address: &str, row: &Row, cell: &Cell, warm_up: f64) -> Result<Generator, String> {
         let pattern = if cell.pattern.is_slow() { Pattern::KeepAlive } else { cell.pattern };
         let mut words = vec![place.load.display().to_string()];
         let mut give = |name: &str, value: String| words.extend([format!("--{name}"), value]);

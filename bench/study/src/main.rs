@@ -19,7 +19,7 @@ use oribi_bench::{interrupt, machine};
 use raw::{LeftOut, Program, Raw, Writer};
 use rounds::Plan;
 use rows::{Programs, Row};
-use server::Place;
+use server::StudyEnvironment;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,7 +134,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     Ok(problems == 0)
 }
 
-fn place(options: &Options) -> Result<Place, String> {
+fn place(options: &Options) -> Result<StudyEnvironment, String> {
     let programs = options.programs.clone().unwrap_or_else(|| checkout().join("target/study/release"));
     let programs = std::path::absolute(&programs).map_err(|e| format!("{}: {e}", programs.display()))?;
     let cpus = machine::allowed_cpus();
@@ -142,7 +142,7 @@ fn place(options: &Options) -> Result<Place, String> {
         [first, second, ..] => (first, second),
         _ => return Err("the study needs two CPUs, one for servers and one for load".to_owned()),
     };
-    Ok(Place {
+    Ok(StudyEnvironment {
         programs: Programs { oribi: programs.join("oribi"), examples: programs.join("examples") },
         load: programs.join("oribi-load"),
         templates: home().join("servers"),

@@ -1,7 +1,7 @@
 //! The raw results: lines of text that are appended at once, so that nothing is lost when the study is interrupted, and from
 //! which the report is made without measuring again.
 
-use crate::cells::{Cell, Part, Pattern, Transport};
+use crate::cells::{Cell, Pattern, StudyQuestion, Transport};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -229,8 +229,8 @@ impl Finished {
     fn line(&self) -> String {
         let Cell { part, pattern, connections, active, body, transport } = self.cell;
         let (lanes, cpus) = match part {
-            Part::Io => (1, 0),
-            Part::Network { lanes, cpus } => (lanes, cpus),
+            StudyQuestion::Io => (1, 0),
+            StudyQuestion::Network { lanes, cpus } => (lanes, cpus),
         };
         let (pattern, transport, rate) = (pattern.name(), transport.name(), optional(self.rate));
         format!("{},{lanes},{cpus},{pattern},{connections},{active},{body},{transport},{rate}", self.cell)
@@ -241,8 +241,8 @@ impl Finished {
         let [_, lanes, cpus, pattern, connections, active, body, transport, rate] = fields[..] else { return None };
         let cell = Cell {
             part: match cpus.parse().ok()? {
-                0 => Part::Io,
-                cpus => Part::Network { lanes: lanes.parse().ok()?, cpus },
+                0 => StudyQuestion::Io,
+                cpus => StudyQuestion::Network { lanes: lanes.parse().ok()?, cpus },
             },
             pattern: Pattern::parse(pattern)?,
             connections: connections.parse().ok()?,

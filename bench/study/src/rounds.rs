@@ -5,7 +5,7 @@ use crate::counter::Counter;
 use crate::generator::{Generator, Outcome, Pace};
 use crate::raw::{Count, Finished, Load, Problem, Writer};
 use crate::rows::Row;
-use crate::server::{Place, Server};
+use crate::server::{Server, StudyEnvironment};
 use oribi_bench::interrupt;
 use oribi_bench::threads::Spent;
 use std::time::Duration;
@@ -63,14 +63,14 @@ struct Runner<'a> {
 }
 
 /// The known facts about the cell, and the keeper of the results.
-struct Desk<'a> {
-    place: &'a Place,
+struct CellContext<'a> {
+    place: &'a StudyEnvironment,
     writer: &'a Writer,
     cell: Cell,
     problems: usize,
 }
 
-impl Desk<'_> {
+impl CellContext<'_> {
     fn problem(&mut self, row: &Row, what: String) -> Result<(), String> {
         // An order to stop is not a failure.
         interrupt::check()?;
@@ -108,24 +108,24 @@ impl Desk<'_> {
 ///
 /// # Errors
 /// If the user wants to stop or results cannot be written: what servers do wrong is part of the result.
-pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
-    let mut desk = Desk { place, writer, cell: *cell, problems: 0 };
-    let mut runners = start(&mut desk, rows)?;
+pub fn measure(place: &StudyEnvironment, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
+    let mut context = CellContext { place, writer, cell: *cell, problems: 0 };
+    let mut runners = start(&mut context, rows)?;
     let seconds = plan.seconds_of(cell);
-    let rate = if cell.pattern.is_slow() { None } else { common_rate(&mut desk, &mut runners)? };
+    let rate = if cell.pattern.is_slow() { None } else { common_rate(&mut context, &mut runners)? };
     let count = runners.len();
     for round in 0..plan.rounds_of(cell) {
         // Each round begins with another server, so that none is always the one after the heaviest.
         for index in (0..count).map(|offset| (round + offset) % count) {
             for pace in [Some(Pace::Closed), rate.map(Pace::Open)].into_iter().flatten() {
                 let runner = &mut runners[index];
-                let Some((outcome, spent)) = desk.load(runner, seconds, pace)? else { continue };
+                let Some((outcome, spent)) = context.load(runner, seconds, pace)? else { continue };
                 writer.load(&line(cell, runner.row, round + 1, pace, &outcome, &spent))?;
             }
         }
     }
     for runner in &mut runners {
-        let (calls, responses) = if cell.pattern.is_slow() { (None, 0) } else { count_calls(&mut desk, runner)? };
+        let (calls, responses) = if cell.pattern.is_slow() { (None, 0) } else { count_calls(&mut context, runner)? };
         writer.count(&Count {
             cell: cell.to_string(),
             row: runner.row.name.to_owned(),
@@ -138,28 +138,28 @@ pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan:
     for runner in runners {
         drop(runner.generator);
         if let Err(e) = runner.server.end() {
-            desk.problem(runner.row, e)?;
+            context.problem(runner.row, e)?;
         }
     }
     writer.finish(&Finished { cell: *cell, rate })?;
-    Ok(desk.problems)
+    Ok(context.problems)
 }
 
 /// Starts the servers, and then opens the connections of one after the other.
-fn start<'a>(desk: &mut Desk<'_>, rows: &[&'a Row]) -> Result<Vec<Runner<'a>>, String> {
+fn start<'a>(context: &mut CellContext<'_>, rows: &[&'a Row]) -> Result<Vec<Runner<'a>>, String> {
     let mut runners = Vec::new();
     for &row in rows {
-        match Server::start(desk.place, row, &desk.cell) {
+        match Server::start(context.place, row, &context.cell) {
             Ok(server) => runners.push(Runner { row, server, generator: None, idle_memory: 0, open_memory: 0 }),
-            Err(e) => desk.problem(row, e)?,
+            Err(e) => context.problem(row, e)?,
         }
     }
     for runner in &mut runners {
         runner.idle_memory = runner.server.memory();
-        let warm_up = if desk.cell.pattern.is_slow() { SLOW_WARM_UP } else { WARM_UP };
-        match Generator::open(desk.place, &runner.server.address, runner.row, &desk.cell, warm_up) {
+        let warm_up = if context.cell.pattern.is_slow() { SLOW_WARM_UP } else { WARM_UP };
+        match Generator::open(context.place, &runner.server.address, runner.row, &context.cell, warm_up) {
             Ok(generator) => runner.generator = Some(generator),
-            Err(e) => desk.problem(runner.row, e)?,
+            Err(e) => context.problem(runner.row, e)?,
         }
         runner.open_memory = runner.server.memory();
     }
@@ -167,10 +167,10 @@ fn start<'a>(desk: &mut Desk<'_>, rows: &[&'a Row]) -> Result<Vec<Runner<'a>>, S
 }
 
 /// The rate of the open loop: all servers have the same, and each could do twice as much.
-fn common_rate(desk: &mut Desk<'_>, runners: &mut [Runner<'_>]) -> Result<Option<f64>, String> {
+fn common_rate(context: &mut CellContext<'_>, runners: &mut [Runner<'_>]) -> Result<Option<f64>, String> {
     let mut slowest: Option<f64> = None;
     for runner in runners {
-        let Some((outcome, _)) = desk.load(runner, TRIAL, Pace::Closed)? else { continue };
+        let Some((outcome, _)) = context.load(runner, TRIAL, Pace::Closed)? else { continue };
         let rate = outcome.responses as f64 / outcome.seconds.max(1e-6);
         slowest = Some(slowest.map_or(rate, |slowest| slowest.min(rate)));
     }
@@ -209,22 +209,22 @@ fn line(cell: &Cell, row: &Row, round: usize, pace: Pace, outcome: &Outcome, spe
 }
 
 /// System calls in a load of its own, and how many responses it had.
-fn count_calls(desk: &mut Desk<'_>, runner: &mut Runner<'_>) -> Result<(Option<u64>, u64), String> {
+fn count_calls(context: &mut CellContext<'_>, runner: &mut Runner<'_>) -> Result<(Option<u64>, u64), String> {
     if runner.generator.is_none() {
         return Ok((None, 0));
     }
-    let counter = match Counter::start(&runner.server.processes(), desk.place.load_cpu, &desk.place.scratch) {
+    let counter = match Counter::start(&runner.server.processes(), context.place.load_cpu, &context.place.scratch) {
         Ok(counter) => counter,
         Err(e) => {
-            desk.problem(runner.row, e)?;
+            context.problem(runner.row, e)?;
             return Ok((None, 0));
         }
     };
-    let outcome = desk.load(runner, COUNTED, Pace::Closed)?;
+    let outcome = context.load(runner, COUNTED, Pace::Closed)?;
     match (counter.finish(), outcome) {
         (Ok(calls), Some((outcome, _))) => Ok((Some(calls), outcome.responses)),
         (Err(e), _) => {
-            desk.problem(runner.row, e)?;
+            context.problem(runner.row, e)?;
             Ok((None, 0))
         }
         (_, None) => Ok((None, 0)),

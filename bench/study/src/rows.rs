@@ -1,6 +1,6 @@
 //! The rows: programs that are compared, how each is started, and the cells it has no part in.
 
-use crate::cells::{Cell, Part, Pattern, Transport};
+use crate::cells::{Cell, Pattern, StudyQuestion, Transport};
 use oribi_bench::machine;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -188,7 +188,7 @@ impl Row {
     }
 
     fn belongs(&self, cell: &Cell) -> bool {
-        self.network == (cell.part != Part::Io)
+        self.network == (cell.part != StudyQuestion::Io)
     }
 
     /// The first line that it prints about its version.

@@ -1,6 +1,6 @@
 //! A row's server, started for one cell.
 
-use crate::cells::{Cell, Part, Transport};
+use crate::cells::{Cell, StudyQuestion, Transport};
 use crate::rows::{Places, Programs, Row};
 use oribi_bench::group::Group;
 use oribi_bench::threads::{self, Threads};
@@ -18,7 +18,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// The paths of programs and directories, and the use of the CPUs.
 #[derive(Debug)]
-pub struct Place {
+pub struct StudyEnvironment {
     /// The measured programs.
     pub programs: Programs,
     /// The load generator.
@@ -33,7 +33,7 @@ pub struct Place {
     pub load_cpu: usize,
 }
 
-impl Drop for Place {
+impl Drop for StudyEnvironment {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.scratch);
     }
@@ -52,7 +52,7 @@ impl Server {
     ///
     /// # Errors
     /// If it does not, with its last words.
-    pub fn start(place: &Place, row: &Row, cell: &Cell) -> Result<Server, String> {
+    pub fn start(place: &StudyEnvironment, row: &Row, cell: &Cell) -> Result<Server, String> {
         let port = server::free_port()?;
         let directory = place.scratch.join(format!("{}-{port}", row.name));
         let told = |e: std::io::Error| format!("{}: {e}", directory.display());
@@ -62,9 +62,9 @@ impl Server {
         let body = body(cell.body);
         fs::write(directory.join("files/body"), &body).map_err(told)?;
         let (lanes, cpus) = match cell.part {
-            Part::Io => (1, vec![place.server_cpu]),
-            Part::Network { lanes, cpus: 1 } => (lanes, vec![place.server_cpu]),
-            Part::Network { lanes, .. } => (lanes, vec![place.server_cpu, place.load_cpu]),
+            StudyQuestion::Io => (1, vec![place.server_cpu]),
+            StudyQuestion::Network { lanes, cpus: 1 } => (lanes, vec![place.server_cpu]),
+            StudyQuestion::Network { lanes, .. } => (lanes, vec![place.server_cpu, place.load_cpu]),
         };
         let transport = cell.transport;
         let places = Places {

@@ -64,9 +64,9 @@ fn open_proof(path: &Path) -> Result<OwnedFd, String> {
 
 /// A proof in the file for proofs. Dropping this empties the file.
 #[derive(Debug)]
-pub(crate) struct Shown(File);
+pub(crate) struct ProofFile(File);
 
-impl Shown {
+impl ProofFile {
     /// Writes a proof for `name` into the file: `certificate`, with its key in PEM.
     pub(crate) fn new(settings: &Settings, name: &str, certificate: &str) -> Result<Self, String> {
         let path = settings.proof();
@@ -83,7 +83,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProofFile {
     fn drop(&mut self) {
         if let Err(error) = self.0.set_len(0) {
             log::warn!("cannot empty the file with the ACME proof: {error}");
@@ -251,18 +251,18 @@ mod tests {
     fn who_has_opened_the_file_for_proof_sees_it_come_and_go_and_cannot_write_it() {
         let place = tempfile::tempdir().expect("a folder");
         let settings = settings(place.path());
-        assert!(Shown::new(&settings, "a.org", "").is_err_and(|why| why.contains("restart")), "it is made before");
+        assert!(ProofFile::new(&settings, "a.org", "").is_err_and(|why| why.contains("restart")), "it is made before");
         let Ok(Answers::TlsAlpn(opened)) = prepare(&settings) else { panic!("it can be made") };
         let content = || {
             let mut content = [0; 100];
             let size = rustix::io::pread(&opened, &mut content, 0).expect("it is open for that");
             String::from_utf8_lossy(&content[..size]).into_owned()
         };
-        let first = Shown::new(&settings, "a.org", "a long text\n").expect("it is ours");
+        let first = ProofFile::new(&settings, "a.org", "a long text\n").expect("it is ours");
         assert_eq!(content(), "a.org\na long text\n");
         drop(first);
         assert_eq!(content(), "");
-        std::mem::forget(Shown::new(&settings, "b.org", "text\n").expect("it is ours"));
+        std::mem::forget(ProofFile::new(&settings, "b.org", "text\n").expect("it is ours"));
         prepare(&settings).expect("it is there");
         assert_eq!(content(), "b.org\ntext\n", "another server that starts leaves it alone");
         drop(Right::take(&settings).expect("it can be locked"));

@@ -2,7 +2,7 @@
 
 use crate::account_key::encode;
 use crate::challenge::is_token;
-use crate::files::Shown;
+use crate::files::ProofFile;
 use crate::https::World;
 use crate::pem::{CERTIFICATE, pem};
 use crate::problem::Problem;
@@ -83,7 +83,7 @@ fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Re
                 return Err(nonsense(url, "it wants proof for a name that was not ordered"));
             };
             let certificate = proof(name, &format!("{token}.{}", session.thumbprint())).map_err(Trouble::Unreachable)?;
-            shown = Some(Shown::new(session.settings(), name, &certificate).map_err(Trouble::Unreachable)?);
+            shown = Some(ProofFile::new(session.settings(), name, &certificate).map_err(Trouble::Unreachable)?);
         }
         session.ask(&place, "{}", "a challenge")?;
     }

@@ -64,17 +64,17 @@ pub(crate) enum Next<T> {
 /// A non-blocking client of the first process.
 pub(crate) trait Attended {
     /// The type of its requests.
-    type Wish;
+    type Request;
 
     /// Returns the descriptor and the events to wait for.
     fn polled(&self) -> PollFd<'_>;
 
     /// Does as much as is possible for the client now, after the events `seen`.
-    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish>;
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Request>;
 }
 
 /// Serves all clients; returns their requests.
-pub(crate) fn attend<C: Attended>(clients: &mut Vec<C>, now: Instant) -> Vec<C::Wish> {
+pub(crate) fn attend<C: Attended>(clients: &mut Vec<C>, now: Instant) -> Vec<C::Request> {
     if clients.is_empty() {
         return Vec::new();
     }

@@ -4,10 +4,10 @@
 //! failure (see `fence`).
 #![deny(unsafe_code)]
 
+mod app_metrics;
 mod config;
 mod crew;
 mod fence;
-mod figures;
 mod host;
 mod reply;
 mod run;
@@ -16,10 +16,10 @@ mod tracing;
 mod types;
 mod waking;
 
+pub use app_metrics::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
 pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
 pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
-pub use figures::{oribi_count, oribi_has_figures, oribi_note_collections, oribi_note_interpreter, oribi_observe};
 pub use reply::{
     oribi_abandon, oribi_break_off, oribi_check, oribi_extend_deadline, oribi_fail, oribi_finish, oribi_finish_with_trailers,
     oribi_has_deadlines, oribi_has_gone, oribi_inform, oribi_respond, oribi_respond_file, oribi_retire, oribi_start,

@@ -7,9 +7,9 @@
 mod asking;
 mod controls;
 mod distribution;
-mod figures;
 mod keys;
 mod model;
+mod number_format;
 mod order;
 mod picture;
 mod resources;
@@ -103,7 +103,7 @@ fn take(model: &mut Model, (snapshot, usage): Findings) {
 /// Draws the live picture, and handles keys, signals and news until the user quits.
 fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<u8> {
     let signals = Signals::new()?;
-    let (bell, rung) = UnixStream::pair()?;
+    let (doorbell, rung) = UnixStream::pair()?;
     let asker = Asker::begin(source, controls.interval, rung)?;
     // An empty NO_COLOR counts as unset (no-color.org).
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -119,14 +119,14 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
 
         let stdin = io::stdin();
         let mut waited =
-            [stdin.as_fd(), signals.bell.as_fd(), bell.as_fd()].map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+            [stdin.as_fd(), signals.doorbell.as_fd(), doorbell.as_fd()].map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
         match poll(&mut waited, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let [keys, signal, news] = waited.map(|one| !one.revents().is_empty());
         if news {
-            silence(&bell)?;
+            silence(&doorbell)?;
             while let Ok(news) = asker.news.try_recv() {
                 match news {
                     News::Findings(Ok(findings)) => take(&mut model, *findings),
@@ -142,7 +142,7 @@ fn live(source: Source, mut model: Model, mut controls: Controls) -> io::Result<
             }
         }
         if signal {
-            silence(&signals.bell)?;
+            silence(&signals.doorbell)?;
             if let Some(number) = signals.end() {
                 return Ok(128_u8.saturating_add(number.try_into().unwrap_or_default()));
             }
@@ -192,15 +192,15 @@ fn stop(terminal: &mut Terminal) -> io::Result<()> {
 }
 
 /// Discards the bytes of a bell, which only mean that it has rung.
-fn silence(mut bell: &UnixStream) -> io::Result<()> {
+fn silence(mut doorbell: &UnixStream) -> io::Result<()> {
     // A byte has arrived, so this does not block.
-    bell.read(&mut [0; 64]).map(drop)
+    doorbell.read(&mut [0; 64]).map(drop)
 }
 
 /// The signals that this program handles.
 struct Signals {
     /// Rings at each signal.
-    bell: UnixStream,
+    doorbell: UnixStream,
     /// The number of the signal that ends the program; 0 before any signal.
     end: Arc<AtomicUsize>,
     continued: Arc<AtomicBool>,
@@ -208,8 +208,8 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Self> {
-        let (bell, rung) = UnixStream::pair()?;
-        let signals = Self { bell, end: Arc::default(), continued: Arc::default() };
+        let (doorbell, rung) = UnixStream::pair()?;
+        let signals = Self { doorbell, end: Arc::default(), continued: Arc::default() };
         // The meaning of a signal is recorded before the bell rings.
         for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
             flag::register_usize(number, Arc::clone(&signals.end), number.try_into().unwrap_or_default())?;

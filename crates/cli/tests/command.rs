@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory for one test, removed when the value is dropped.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("oribi-command-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -98,7 +98,7 @@ impl Outcome {
 
 #[test]
 fn help_names_every_setting_with_its_default() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     for arguments in [&["--help"][..], &["-h"], &["help"], &["serve", "--help"], &["check", "--help"]] {
         let help = place.run(arguments);
         assert_eq!((help.status, help.err.as_str()), (Some(0), ""), "{arguments:?}");
@@ -125,7 +125,7 @@ fn help_names_every_setting_with_its_default() {
 #[test]
 fn the_version_stands_in_the_first_line() {
     for flag in ["--version", "-v", "-V"] {
-        let version = Place::new().run(&[flag]);
+        let version = TestDirectory::new().run(&[flag]);
         assert_eq!(version.status, Some(0));
         assert!(version.out.starts_with(concat!("oribi ", env!("CARGO_PKG_VERSION"), "\n")), "{}", version.out);
     }
@@ -133,7 +133,7 @@ fn the_version_stands_in_the_first_line() {
 
 #[test]
 fn mistakes_are_explained() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.psgi", "");
     place.file("app.cbl", "");
     place.perl(0);
@@ -173,7 +173,7 @@ fn mistakes_are_explained() {
 
 #[test]
 fn the_plan_says_where_each_value_came_from() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut command = place.oribi();
     command.args(["check", "--native", "hello", "--listen", ":8080", "-l", "/x.sock?mode=660", "--max_reqs_per_child=100"]);
     command.arg("--no-keepalive").env("WEB_CONCURRENCY", "3").env("PORT", "80").env("TMPDIR", "");
@@ -193,7 +193,7 @@ fn the_plan_says_where_each_value_came_from() {
 #[test]
 fn a_plan_that_cannot_be_written_is_a_failure() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    let mut command = Place::new().oribi();
+    let mut command = TestDirectory::new().oribi();
     let check =
         Outcome::of(command.args(["check", "--native", "x"]).stdout(full).current_dir("/").output().expect("oribi runs"));
     check.fails(1, &["oribi: cannot write to standard output"]);
@@ -201,7 +201,7 @@ fn a_plan_that_cannot_be_written_is_a_failure() {
 
 #[test]
 fn switches_turn_both_ways() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     for (flag, expected) in [
         ("--disable-keepalive", "0"),
         ("--disable_keepalive", "0"),
@@ -218,7 +218,7 @@ fn switches_turn_both_ways() {
 
 #[test]
 fn perl_is_told_everything() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("shop/app.psgi", "");
     let perl = place.perl(0);
     let perl = perl.to_str().expect("UTF-8");
@@ -256,7 +256,7 @@ fn perl_is_told_everything() {
 
 #[test]
 fn the_app_of_the_current_directory_is_the_default_and_deployment_its_environment() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.psgi", "");
     let perl = place.perl(0);
     for (environment, expected) in [(None, "deployment"), (Some(""), "deployment"), (Some("staging"), "staging")] {
@@ -274,7 +274,7 @@ fn the_app_of_the_current_directory_is_the_default_and_deployment_its_environmen
 
 #[test]
 fn an_app_that_does_not_load_is_a_failure() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let app = place.file("app.psgi", "");
     let perl = place.perl(9);
     let arguments = [app.to_str().expect("UTF-8"), "--perl", perl.to_str().expect("UTF-8"), "--listen", "x.sock"];
@@ -288,7 +288,7 @@ fn an_app_that_does_not_load_is_a_failure() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.psgi", "");
     place.run(&["app.psgi"]).fails(1, &["there is no Oribi/Mold.pm in ORIBI_PERL_LIB"]);
     place.perl(0);
@@ -302,7 +302,7 @@ fn what_is_missing_is_named() {
 #[test]
 fn the_perl_host_is_found_beside_the_program() {
     for (program, host) in [("bin/oribi", "lib/oribi/perl"), ("target/release/oribi", "hosts/perl/blib")] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         place.file("app.psgi", "");
         let perl = place.perl(0);
         let program = place.file(program, "");
@@ -366,7 +366,7 @@ fn answer_to(socket: &Path, target: &str) -> String {
 
 #[test]
 fn a_text_is_served_until_term() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("log/empty", "");
     let mut command = place.oribi();
     command.args(["--native", "hello there", "--listen", "x.sock?mode=600", "--workers", "1", "--error-log", "log/error"]);
@@ -387,7 +387,7 @@ fn a_text_is_served_until_term() {
 
 #[test]
 fn the_fixed_answer_may_be_in_a_file() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let content: String = ('a'..='z').cycle().take(1 << 20).collect();
     place.file("body", &content);
     place.run(&["--native-file", "missing"]).fails(1, &["cannot read missing"]);
@@ -401,7 +401,7 @@ fn the_fixed_answer_may_be_in_a_file() {
 
 #[test]
 fn the_files_of_a_directory_are_served_where_it_has_no_app() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("public/hello.txt", "hello\n");
     place.file("public/.env", "secret\n");
     for arguments in [&["check", "serve", "public"][..], &["serve", "check"], &["check", "serve", "missing"]] {
@@ -425,7 +425,7 @@ fn the_files_of_a_directory_are_served_where_it_has_no_app() {
 #[test]
 fn the_source_of_an_app_is_not_served_as_files() {
     for app in ["app.psgi", "config.ru", "app.lua"] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         place.file(&format!("shop/{app}"), "");
         for verbs in [&["serve"][..], &["check", "serve"]] {
             let outcome = place.run(&[verbs, &["shop"]].concat());

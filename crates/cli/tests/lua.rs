@@ -1,8 +1,8 @@
 //! The `oribi` command with Lua scripts, run as users run it.
 
-mod lua_place;
+mod lua_directory;
 
-use lua_place::{PATIENCE, Place, request};
+use lua_directory::{PATIENCE, TestDirectory, request};
 use oribi_lua::table;
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ const HELLO: &str = "return function(request) return 200, { ['Content-Type'] = '
 
 #[test]
 fn help_names_every_flag_with_its_default() {
-    let help = Place::new().run(&["--help"]);
+    let help = TestDirectory::new().run(&["--help"]);
     let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in table() {
         let flag = if setting.is_switch() {
@@ -31,13 +31,13 @@ fn help_names_every_flag_with_its_default() {
 
 #[test]
 fn the_version_names_the_lua_that_is_built_in() {
-    let version = Place::new().run(&["--version"]);
+    let version = TestDirectory::new().run(&["--version"]);
     assert!(version.out.contains(&format!("\nlua: {} is built in", oribi_lua::built_in())), "{}", version.out);
 }
 
 #[test]
 fn the_plan_says_what_the_script_is_and_where_each_value_came_from() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     for arguments in [&["check"][..], &["check", "app.lua"], &["check", ".", "--language", "lua"]] {
         let plan = place.run(arguments);
@@ -72,7 +72,7 @@ fn the_plan_says_what_the_script_is_and_where_each_value_came_from() {
 
 #[test]
 fn mistakes_are_explained() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     place.file("app.psgi", "");
     place.file("dir/app.lua", HELLO);
@@ -105,7 +105,7 @@ fn an_iterator_without_end_is_left_where_no_content_can_be_sent() {
             return tonumber(request.query) or 200, head, function() asked = asked + 1; return asked < 100000 and 'a piece' or nil end
         end";
     for edge in ["on", "off"] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         place.file("app.lua", ENDLESS);
         let _server = place.serve(&["app.lua", "--edge", edge, "--workers", "1", "--states", "1"]);
         for (method, target) in [("HEAD", "/"), ("GET", "/?204"), ("GET", "/?304")] {
@@ -128,7 +128,7 @@ fn an_iterator_without_end_is_left_where_no_content_can_be_sent() {
 
 #[test]
 fn another_lua_is_a_program_beside_this_one() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     let (own, other, name) = if cfg!(feature = "luajit") { ("jit", "5.4", "oribi-lua5.4") } else { ("5.4", "jit", "oribi") };
     assert_eq!(place.run(&["check", "--lua", own]).status, Some(0));
@@ -147,7 +147,7 @@ fn another_lua_is_a_program_beside_this_one() {
 
 #[test]
 fn a_script_that_does_not_load_is_named() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", "return function(");
     for mode in ["check", "serve"] {
         place.run(&[mode, "app.lua", "--listen", "x.sock"]).fails(1, &["app.lua:1:"]);
@@ -157,7 +157,7 @@ fn a_script_that_does_not_load_is_named() {
 
 #[test]
 fn a_script_answers() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     let _server = place.serve(&["app.lua"]);
     let text = place.get("/");
@@ -166,7 +166,7 @@ fn a_script_answers() {
 
 #[test]
 fn hup_loads_the_script_anew_unless_it_is_broken() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let app = |text: &str| place.file("app.lua", &format!("return function() return 200, {{}}, '{text}' end"));
     app("first");
     let server = place.serve(&["app.lua", "--sweep", "0"]);
@@ -207,7 +207,7 @@ fn the_examples_answer() {
         ("wsapi.lua", "/a/b", "/a/b\n"),
         ("dumpenv.lua", "/?a=%3Cb%3E", "<tr><th>a<td>&lt;b&gt;\n"),
     ] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let path = examples.join(example);
         let _server = place.serve(&[path.to_str().expect("UTF-8"), "-E", "development"]);
         let text = place.get(target);
@@ -217,7 +217,7 @@ fn the_examples_answer() {
 
 #[test]
 fn hooks_of_a_file_guard_and_change_answers() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     place.file(
         "hooks.lua",
@@ -241,7 +241,7 @@ fn hooks_of_a_file_guard_and_change_answers() {
 
 #[test]
 fn hooks_that_never_end_are_stopped_as_scripts_are() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     place.file(
         "hooks.lua",
@@ -270,7 +270,7 @@ fn hooks_that_never_end_are_stopped_as_scripts_are() {
 /// The watchdog stops a script at its next Lua instruction, so it cannot stop C code.
 #[test]
 fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file(
         "app.lua",
         "local oribi = require 'oribi'
@@ -327,7 +327,7 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
 
 #[test]
 fn paths_lead_to_scripts() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("scripts/shop/index.lua", "return function() return 200, {}, 'the shop' end");
     place.file("scripts/hello.lua", HELLO);
     place.file("scripts/secret.txt", "secret");
@@ -355,7 +355,7 @@ fn paths_lead_to_scripts() {
 
 #[test]
 fn a_configuration_of_luafcgid_says_everything() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("config.lua", "listen = '/run/lua.sock'; workers = 7; states = workers * 2; clones = states; sates = 1");
     let link = place.0.join("luafcgid");
     symlink(env!("CARGO_BIN_EXE_oribi"), &link).expect("linked");
@@ -388,7 +388,7 @@ fn a_configuration_of_luafcgid_says_everything() {
 
 #[test]
 fn threads_have_states_unless_the_operator_wants_fewer() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", HELLO);
     let plan = place.run(&["check", "--threads", "6"]);
     assert_eq!((plan.planned("states"), plan.planned("clones")), (vec!["6", "--threads"], vec!["6", "--threads"]));
@@ -418,7 +418,7 @@ fn threads_have_states_unless_the_operator_wants_fewer() {
 
 #[test]
 fn a_worker_that_ends_in_good_order_leaves_nothing_unwritten() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file(
         "app.lua",
         "local directory = require('oribi').directory
@@ -437,7 +437,7 @@ fn a_worker_that_ends_in_good_order_leaves_nothing_unwritten() {
     let output = fs::File::create(place.0.join("output")).expect("a file");
     let mut command = place.command(env!("CARGO_BIN_EXE_oribi"));
     let arguments = ["app.lua", "--hooks", "hooks.lua", "--listen", "x.sock", "--workers", "1", "--error-log", "log"];
-    let mut server = lua_place::Server(command.args(arguments).stdout(output).spawn().expect("oribi runs"));
+    let mut server = lua_directory::Server(command.args(arguments).stdout(output).spawn().expect("oribi runs"));
     assert!(place.get("/").ends_with('x'));
     server.terminate();
     assert!(server.0.wait().expect("it ends").success());
@@ -449,7 +449,7 @@ fn a_worker_that_ends_in_good_order_leaves_nothing_unwritten() {
 
 #[test]
 fn memory_for_large_content_is_the_states_and_goes_with_it() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", "return function(request) return tostring(#request:read('a')) end");
     let _server = place.serve(&["app.lua", "--state-memory", "16m", "--max-body-size", "100m", "-E", "development"]);
     let mut answers = Vec::new();
@@ -463,7 +463,7 @@ fn memory_for_large_content_is_the_states_and_goes_with_it() {
     }
     assert!(answers[0].ends_with("\r\n6291456") && answers[2].ends_with("\r\n6291456"), "{answers:?}");
     assert!(answers[1].starts_with("HTTP/1.1 500 ") && answers[1].contains("not enough memory"), "{answers:?}");
-    let worker = lua_place::leaf(_server.0.id());
+    let worker = lua_directory::leaf(_server.0.id());
     let status = fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker");
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("a line");
     let kilobytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");

@@ -1,9 +1,9 @@
 //! `oribi ctl backtrace`: the positions of Lua scripts, which are not disturbed.
 
 #[allow(dead_code, reason = "another test uses the rest")]
-mod lua_place;
+mod lua_directory;
 
-use lua_place::{PATIENCE, Place, Server, leaf};
+use lua_directory::{PATIENCE, Server, TestDirectory, leaf};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 use std::fs;
@@ -62,14 +62,14 @@ return function(request)
 end
 "#;
 
-fn site() -> Place {
-    let place = Place::new();
+fn site() -> TestDirectory {
+    let place = TestDirectory::new();
     place.file("app.lua", APP);
     place
 }
 
 /// Serves with these options, and a control socket.
-fn serve(place: &Place, edge: &str, more: &[&str]) -> Server {
+fn serve(place: &TestDirectory, edge: &str, more: &[&str]) -> Server {
     let server =
         place.serve(&[&["app.lua", "--edge", edge, "--control", "control", "--graceful-timeout", "1s"], more].concat());
     assert!(place.get("/started").ends_with("started"), "{}", place.log());
@@ -77,7 +77,7 @@ fn serve(place: &Place, edge: &str, more: &[&str]) -> Server {
 }
 
 /// Connects and requests the backtraces of all workers.
-fn question(place: &Place) -> UnixStream {
+fn question(place: &TestDirectory) -> UnixStream {
     let start = Instant::now();
     let mut socket = loop {
         match UnixStream::connect(place.0.join("control")) {
@@ -98,12 +98,12 @@ fn answer(socket: UnixStream) -> Vec<Value> {
     answer["workers"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
 }
 
-fn ask(place: &Place) -> Vec<Value> {
+fn ask(place: &TestDirectory) -> Vec<Value> {
     answer(question(place))
 }
 
 /// Repeats the request until `condition` accepts the response.
-fn ask_until<T>(place: &Place, what: &str, condition: impl Fn(&[Value]) -> Option<T>) -> T {
+fn ask_until<T>(place: &TestDirectory, what: &str, condition: impl Fn(&[Value]) -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         let workers = ask(place);
@@ -130,7 +130,7 @@ fn spinning(workers: &[Value]) -> Vec<(String, Vec<String>)> {
     telling(workers).into_iter().filter(|(_, frames)| inside(frames)).collect()
 }
 
-fn release(place: &Place) {
+fn release(place: &TestDirectory) {
     place.file("release", "");
 }
 
@@ -141,7 +141,7 @@ fn body_of(mut connection: UnixStream) -> String {
 }
 
 /// "FILE:LINE in NAME" for the line of the app with this text.
-fn at(place: &Place, text: &str, name: &str) -> String {
+fn at(place: &TestDirectory, text: &str, name: &str) -> String {
     let line = APP.lines().position(|line| line.contains(text)).expect("it is there") + 1;
     let file = place.0.canonicalize().expect("it is there").join("app.lua");
     format!("{}:{line} in {name}", file.display())

@@ -1,9 +1,9 @@
 //! Lua modules written in C from the system's packages, in the Lua that is built into `oribi`.
 
 #[allow(dead_code, reason = "another test uses the rest")]
-mod lua_place;
+mod lua_directory;
 
-use lua_place::Place;
+use lua_directory::TestDirectory;
 use std::collections::HashSet;
 use std::fs;
 use std::process::Command;
@@ -57,7 +57,7 @@ fn every_function_of_luas_headers_is_exported() {
 
 /// The answer of a script in Oribi's own style.
 fn answer(script: &str) -> String {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", script);
     let _server = place.serve(&["app.lua", "-E", "development"]);
     place.get("/")
@@ -153,7 +153,7 @@ fn modules_in_lua_are_found_where_packages_put_them() {
 
 #[test]
 fn the_environment_says_where_modules_are() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.lua", "return function() return package.path .. '\\n' .. package.cpath end");
     let paths = |path: &str, cpath: &str| {
         let mut command = place.command(env!("CARGO_BIN_EXE_oribi"));

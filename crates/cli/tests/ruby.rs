@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory with a Ruby host and a ruby, removed when the value is dropped.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("oribi-ruby-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -80,7 +80,7 @@ fn error(output: &Output, status: i32) -> String {
 
 #[test]
 fn ruby_is_told_everything() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let flags = ["-I", "one", "-Itwo", "-r", "set", "-E", "test", "--workers", "2", "-p", "0", "--language", "ruby"];
     let plan = out(&place.check(&flags, &[("RAILS_ENV", "development")]));
     assert!(plan.starts_with("app config.ru language Ruby (Rack), run by "), "{plan}");
@@ -117,14 +117,14 @@ fn ruby_is_told_everything() {
 
 #[test]
 fn without_a_flag_the_environment_is_left_to_ruby() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     out(&place.check(&["config.ru"], &[("RAILS_ENV", "test")]));
     assert_eq!(place.called("molded").expect("called")[0], "RACK_ENV= RAILS_ENV=test");
 }
 
 #[test]
 fn a_gemfile_that_was_named_is_set_up_first() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("Gemfile", "");
     out(&place.check(&["-rset"], &[]));
     assert!(!place.called("molded").expect("called").contains(&"bundler/setup".to_owned()));
@@ -134,7 +134,7 @@ fn a_gemfile_that_was_named_is_set_up_first() {
 
 #[test]
 fn the_first_configuration_file_is_read() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     for name in ["config/unicorn.rb", "config/puma.rb", "oribi.rb", "config/oribi.rb"] {
         place.file(name, "");
         out(&place.check(&[], &[]));
@@ -151,7 +151,7 @@ fn the_first_configuration_file_is_read() {
 
 #[test]
 fn a_flag_names_another_configuration_file_or_none() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("oribi.rb", "");
     for flags in [&["-C", "other.rb"][..], &["--config", "other.rb"]] {
         out(&place.check(flags, &[]));
@@ -165,7 +165,7 @@ fn a_flag_names_another_configuration_file_or_none() {
 
 #[test]
 fn what_the_file_says_stands_in_the_plan_unless_it_is_overruled() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("oribi.rb", "");
     place.ruby(
         r"set\0workers\0003\0oribi.rb:1\0\0set\0threads\0002:4\0oribi.rb:2\0\0set\0port\08000\0oribi.rb:3\0\0set\0wrkers\0001\0oribi.rb:4\0\0note\0oribi.rb:5: not this\0\0",
@@ -185,7 +185,7 @@ fn what_the_file_says_stands_in_the_plan_unless_it_is_overruled() {
 
 #[test]
 fn a_file_that_cannot_be_used_ends_the_command() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("oribi.rb", "");
     place.ruby(r"set\0workers\0many\0oribi.rb:1\0\0");
     let said = error(&place.check(&[], &[]), 2);
@@ -198,7 +198,7 @@ fn a_file_that_cannot_be_used_ends_the_command() {
 
 #[test]
 fn what_is_of_the_other_language_is_refused() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     place.file("app.psgi", "");
     for (flags, part) in [
         (&["config.ru", "-MCarp"][..], "-r loads a Ruby library"),
@@ -212,7 +212,7 @@ fn what_is_of_the_other_language_is_refused() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let said = error(&place.check(&["--ruby", "/nowhere/ruby"], &[]), 1);
     assert!(said.contains("cannot run /nowhere/ruby"), "{said}");
     let said = error(&place.check(&[], &[("ORIBI_RUBY_LIB", "/nowhere")]), 1);
@@ -222,7 +222,7 @@ fn what_is_missing_is_named() {
 #[test]
 fn the_host_of_a_checkout_is_found_beside_the_program() {
     for (program, host) in [("bin/oribi", "lib/oribi/ruby"), ("target/release/oribi", "hosts/ruby/lib")] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let program = place.0.join(program);
         fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
         // Not fs::copy, because a test that forks meanwhile would keep the copy open for writing, and then it could not be

@@ -6,7 +6,7 @@ use oribi_engine::Progress;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_ipc::slot::{Content, Head, Malformed};
-use oribi_pool::{Event, FilePart, Ticket, Wish};
+use oribi_pool::{DescriptorRequest, Event, FilePart, Ticket};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -48,7 +48,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
-            Event::Wish(ticket, wish) => self.handle_wish(ticket, wish),
+            Event::DescriptorRequest(ticket, wish) => self.handle_wish(ticket, wish),
             Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
             Event::Finished(ticket) => self.handle_end(ticket, false),
             Event::Abandoned(ticket) => self.handle_end(ticket, true),
@@ -275,15 +275,16 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn handle_wish(&mut self, ticket: Ticket, wish: Wish) {
+    fn handle_wish(&mut self, ticket: Ticket, wish: DescriptorRequest) {
         let Some(exchange) = self.destination(ticket) else { return };
         let outcome = match wish {
-            Wish::Content | Wish::Data => {
+            DescriptorRequest::Content | DescriptorRequest::Data => {
                 let overflow = self.table.get(ticket).and_then(|entry| entry.overflow.as_deref());
-                let file = overflow.and_then(|files| if wish == Wish::Content { &files.content } else { &files.data }.as_ref());
+                let file = overflow
+                    .and_then(|files| if wish == DescriptorRequest::Content { &files.content } else { &files.data }.as_ref());
                 file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
             }
-            Wish::Socket => self.pass_socket(ticket, exchange),
+            DescriptorRequest::Socket => self.pass_socket(ticket, exchange),
         };
         if let Err(error) = outcome {
             log::error!("cannot send a worker what its app asks for: {error}");
@@ -331,7 +332,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if !self.awaited_sockets.is_empty() {
             for ticket in std::mem::take(&mut self.awaited_sockets) {
-                self.handle_wish(ticket, Wish::Socket);
+                self.handle_wish(ticket, DescriptorRequest::Socket);
             }
         }
     }

@@ -5,8 +5,8 @@
 //! milliseconds late at most while workers are free, and some tens of milliseconds while requests queue.
 
 use super::EdgeLoop;
-use super::table::{Entry, Stage};
-use crate::keeper::Reason;
+use super::table::{Entry, Escalation};
+use crate::parent_link::Reason;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
 use oribi_io::Backend;
 use oribi_pool::Ticket;
@@ -65,11 +65,11 @@ impl Deadlines {
     }
 
     /// Returns the next stage of an app that began at `progress`, and its time; `None` without a further stage.
-    fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
+    fn next(&self, entry: &Entry) -> Option<(Escalation, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
         let AppDeadlines { warning, timeout, kill } =
             entry.asked.map_or(self.of_settings, |asked| self.of_settings.moved(asked));
-        let stages = [(Stage::Warned, warning), (Stage::Interrupted, timeout), (Stage::Killed, kill)];
+        let stages = [(Escalation::Warned, warning), (Escalation::Interrupted, timeout), (Escalation::Killed, kill)];
         let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
         to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
     }
@@ -126,7 +126,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
+    fn go_to_stage(&mut self, ticket: Ticket, stage: Escalation, now: Duration) {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
         // Without a holder, the worker has finished with the request in the meantime.
@@ -140,13 +140,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
             self.deadlines.look_at(at);
         }
         match stage {
-            Stage::Nothing => {}
-            Stage::Warned => {
+            Escalation::Nothing => {}
+            Escalation::Warned => {
                 log::warn!("{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
-                self.plead(place, Reason::Slow);
+                self.request_action(place, Reason::Slow);
             }
-            Stage::Interrupted => {
+            Escalation::Interrupted => {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process}: {outcome}, and the app is interrupted"
                 );
@@ -154,11 +154,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 self.fail(ticket, 504);
                 self.pool.interrupt(ticket);
             }
-            Stage::Killed => {
+            Escalation::Killed => {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process} and does not stop: the worker is killed"
                 );
-                self.plead(place, Reason::Stuck);
+                self.request_action(place, Reason::Stuck);
             }
         }
         self.pool.wake_workers();

@@ -1,7 +1,7 @@
 //! Hands connections over to an edge of the next server, and takes over those of the previous one.
 
 use super::EdgeLoop;
-use crate::keeper::{Given, Keeper};
+use crate::parent_link::{Given, ParentLink};
 use oribi_io::Backend;
 use oribi_ipc::handover::{Receipt, Receiver, Room, Sender};
 use oribi_listen::Vault;
@@ -47,7 +47,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Accepts descriptors from the parent process: reopened log files, certificates, and the destination of connections.
     pub(super) fn accept_gifts(&mut self) {
-        while let Some(given) = self.keeper.and_then(Keeper::next) {
+        while let Some(given) = self.parent_link.and_then(ParentLink::next) {
             match given {
                 Given::Successor(successor) => self.neighbours.named = Some(successor),
                 Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {

@@ -14,8 +14,8 @@ mod answers;
 mod deadlines;
 mod failures;
 mod handover;
-pub mod keeper;
 mod nap;
+pub mod parent_link;
 mod probe;
 mod queue;
 pub mod sandbox;
@@ -25,19 +25,19 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod way;
 mod workers;
+mod yielding;
 
 pub use setup::shape;
 
-use crate::keeper::{EdgeSetup, Keeper};
+use crate::parent_link::{EdgeSetup, ParentLink};
 use deadlines::Deadlines;
 use handover::Neighbours;
 use oribi_config::{IoModel, Settings};
 use oribi_engine::Engine;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::{Backend, BellWait, Epoll, Uring};
+use oribi_io::{Backend, DoorbellWait, Epoll, Uring};
 use oribi_ipc::slot::Heads;
 use oribi_listen::Listener;
 use oribi_pool::{DOZE, Rest, Ticket};
@@ -49,8 +49,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use table::Table;
 use timers::Timers;
-use way::Way;
 use workers::Workers;
+use yielding::Yielding;
 
 /// The number of checks of the pool in a row before the backend is asked for events. More would delay clients whose requests
 /// have arrived; fewer would cost a system call for every few answers.
@@ -79,7 +79,8 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let lane_setup = LaneSetup { settings, ..setup.lane };
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_settings(settings)?;
-    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
+    let mut edge =
+        EdgeLoop::new(lane, &lane_setup, pool)?.with_parent(setup.parent_link).taking_over(setup.handed)?.napping()?;
     if let Some(sandbox) = setup.sandbox {
         edge.leave_logs_to_keeper();
         // All files and sockets that the edge opens by name are open.
@@ -106,10 +107,10 @@ struct EdgeLoop<'a, B: Backend> {
     workers: Workers,
     timers: Timers,
     /// The timer for naps; `None` if the edge never naps.
-    nap: Option<BellWait>,
-    way: Way,
+    nap: Option<DoorbellWait>,
+    yielding: Yielding,
     /// The socket to the parent process, which stops workers for this edge.
-    keeper: Option<&'a Keeper>,
+    parent_link: Option<&'a ParentLink>,
     neighbours: Neighbours<'a>,
     heads: Heads,
     /// The bytes of the pool's latest event.
@@ -153,8 +154,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             workers,
             timers: Timers::default(),
             nap: None,
-            way: Way::default(),
-            keeper: None,
+            yielding: Yielding::default(),
+            parent_link: None,
             neighbours: Neighbours::default(),
             heads: Heads::default(),
             bytes: Vec::new(),
@@ -166,8 +167,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     }
 
     /// Sets the socket to the parent process.
-    fn kept_by(self, keeper: &'a Keeper) -> Self {
-        Self { keeper: Some(keeper), ..self }
+    fn with_parent(self, parent_link: &'a ParentLink) -> Self {
+        Self { parent_link: Some(parent_link), ..self }
     }
 
     /// Does all pending work, and waits once; `false` if the edge ends.
@@ -226,7 +227,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.give_turns();
         let waits = self.pool.take_waits();
         self.count_waits(waits);
-        self.give_way();
+        self.yield_to_worker();
         if self.nap() {
             return self.lane.source().wait_at_most(Some(Duration::ZERO));
         }

@@ -6,7 +6,7 @@
 //! the input of all clients together. A worker that becomes idle ends a nap.
 
 use super::EdgeLoop;
-use oribi_io::{Backend, BellWait};
+use oribi_io::{Backend, DoorbellWait};
 use std::io;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// # Errors
     /// The operating system refused a call.
     pub(super) fn napping(self) -> io::Result<Self> {
-        let nap = BellWait::new(self.pool.descriptor())?;
+        let nap = DoorbellWait::new(self.pool.descriptor())?;
         Ok(Self { nap: Some(nap), ..self })
     }
 

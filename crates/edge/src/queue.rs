@@ -6,7 +6,7 @@ use oribi_config::{Timeouts, counted};
 use oribi_engine::{CountedFile, Exchange, Sum, Wait};
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
-use oribi_ipc::slot::{encode_request, stamp_request};
+use oribi_ipc::slot::{encode_request, set_completion_time};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Ticket, Waits, Withdrawal};
 use oribi_stats::totals::Counter;
@@ -72,7 +72,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 return self.lane.source().give_back(exchange);
             }
         };
-        stamp_request(room, exchange.complete_at());
+        set_completion_time(room, exchange.complete_at());
         let retry = self.settings.retry_lost && is_idempotent(request.head.method());
         self.table.keep_copy(slot, if retry { &room[..fitted.size] } else { &[] });
         let is_watched = self.deadlines.are_set();

@@ -5,7 +5,7 @@
 //! to other processes. [`oribi_io::process::sandbox`] implements it.
 //!
 //! Before that, an edge opens everything that it needs by name: its logs and the directories of `--static`; it inherits the
-//! listeners. Its parent process reopens logs for it (`keeper.rs`).
+//! listeners. Its parent process reopens logs for it (`parent_link.rs`).
 
 use oribi_config::{SandboxChoice, Settings};
 use oribi_io::process::sandbox::Offer;

@@ -33,7 +33,7 @@ pub(super) struct Entry {
     /// The parts of the request that did not fit into the slot.
     pub(super) overflow: Option<Box<Overflow>>,
     /// The last measure taken because of a deadline.
-    pub(super) stage: Stage,
+    pub(super) stage: Escalation,
     /// The timeout that an app has set in place of `--request-timeout`. `Some(None)` without a timeout.
     pub(super) asked: Option<Option<Duration>>,
     /// Whether it was lost once already.
@@ -52,7 +52,7 @@ pub(super) struct Overflow {
 
 /// The measures taken against an app that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(super) enum Escalation {
     Nothing,
     Warned,
     Interrupted,
@@ -61,7 +61,7 @@ pub(super) enum Stage {
 
 /// Buffers of a slot that are reused for its next request.
 #[derive(Debug, Default)]
-struct Place {
+struct SlotBuffers {
     entry: Option<Entry>,
     /// Method, target and id, for the log.
     label: Vec<u8>,
@@ -72,7 +72,7 @@ struct Place {
 /// The requests, by slot.
 #[derive(Debug)]
 pub(super) struct Table {
-    places: Vec<Place>,
+    places: Vec<SlotBuffers>,
     used: usize,
     pub(super) shares: Shares,
 }
@@ -89,7 +89,7 @@ impl Entry {
             socket_taken: false,
             paused: false,
             overflow: None,
-            stage: Stage::Nothing,
+            stage: Escalation::Nothing,
             asked: None,
             retried: false,
             connection: None,
@@ -99,7 +99,7 @@ impl Entry {
 
 impl Table {
     pub(super) fn new(slots: u32) -> Self {
-        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0, shares: Shares::default() }
+        Self { places: (0..slots).map(|_| SlotBuffers::default()).collect(), used: 0, shares: Shares::default() }
     }
 
     /// Returns the number of requests in the pool.

@@ -1,7 +1,7 @@
 //! Watches the processes of workers: only the edge may declare the memory of a dead worker free.
 
 use super::EdgeLoop;
-use crate::keeper::Reason;
+use crate::parent_link::Reason;
 use oribi_io::Backend;
 use oribi_pool::Arrival;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -132,13 +132,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
              written in C that writes beyond its memory",
             process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
         );
-        self.plead(place, Reason::Broken);
+        self.request_action(place, Reason::Broken);
     }
 
     /// Asks the parent process to stop or signal a worker.
-    pub(super) fn plead(&mut self, place: u32, reason: Reason) {
-        let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
-        if !keeper.plead(process, reason) {
+    pub(super) fn request_action(&mut self, place: u32, reason: Reason) {
+        let (Some(process), Some(parent_link)) = (self.workers.process(place), self.parent_link) else { return };
+        if !parent_link.request_action(process, reason) {
             log::error!("cannot report worker {process} ({reason:?}) to its supervisor: the socket is full or closed");
         }
     }

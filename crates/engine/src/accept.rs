@@ -4,13 +4,13 @@
 
 mod acceptance;
 mod accepting;
-mod line;
 mod policy;
+mod sharing;
 
 pub(super) use acceptance::Acceptance;
 pub(super) use accepting::Accepting;
-pub use line::Census;
-pub(super) use line::Line;
+pub use sharing::ConnectionCounts;
+pub(super) use sharing::SharedAccept;
 
 use super::Engine;
 use super::connection::{Connection, State};
@@ -148,9 +148,9 @@ impl<B: Backend> Engine<'_, B> {
                 self.await_greeting(index);
             }
         }
-        if let Some(census) = self.acceptance.census {
-            census.here.fetch_add(1, Relaxed);
-            census.everywhere.fetch_add(1, Relaxed);
+        if let Some(counts) = self.acceptance.counts {
+            counts.here.fetch_add(1, Relaxed);
+            counts.everywhere.fetch_add(1, Relaxed);
         }
         self.count_as_idle(false);
         self.deadlines.set(index, Deadline::Head, self.backend.now());
@@ -254,7 +254,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Whether the worker, with all its lanes, has reached its limit of connections.
     fn is_full(&self) -> bool {
         let mine = self.connections.len();
-        let open = self.acceptance.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
+        let open = self.acceptance.counts.map_or(mine, |counts| mine.max(counts.here.load(Relaxed) as usize));
         open >= self.settings.limits.connections
     }
 

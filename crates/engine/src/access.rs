@@ -3,10 +3,10 @@
 use super::answer::{Draft, LateLine, Outcome};
 use super::connection::{Answering, Fate, Outlook, State};
 use super::exchange::Received;
-use super::laps::Laps;
-use super::name::{Name, Place};
+use super::name::{ExchangeIndex, Name};
 use super::remote::Remote;
 use super::request_id::RequestId;
+use super::request_timings::RequestTimings;
 use super::stream::Stream;
 use super::trace::Traces;
 use super::{Engine, Exchange};
@@ -63,9 +63,9 @@ impl<B: Backend> Engine<'_, B> {
         let (outcome, ending) = match answered {
             Some((outcome, index)) => (outcome, self.ending_of(index)),
             None => {
-                let laps = Some(Laps::new(received.complete_at, received.lent_at.time()));
+                let timings = Some(RequestTimings::new(received.complete_at, received.lent_at.time()));
                 let (status, ending) = if taken { (TAKEN, Ending::Closes) } else { (CLIENT_GONE, Ending::Aborted) };
-                (Outcome { laps, ..bare(status) }, ending)
+                (Outcome { timings, ..bare(status) }, ending)
             }
         };
         self.write_line(&Subject::of(exchange), &outcome, ending);
@@ -97,11 +97,11 @@ impl<B: Backend> Engine<'_, B> {
     /// The outcome of a finished response whose host returns now.
     pub(super) fn outcome_of(&mut self, exchange: &Exchange) -> Option<Outcome> {
         let answer = match Name::from(exchange.id).place {
-            Place::Connection(index) => match &mut self.connections.get_mut(index)?.state {
+            ExchangeIndex::Connection(index) => match &mut self.connections.get_mut(index)?.state {
                 State::Answering(answering) => &mut answering.answer,
                 _ => return None,
             },
-            Place::Stream(number) => self.streams.get_mut(number).and_then(Stream::answering)?.2,
+            ExchangeIndex::Stream(number) => self.streams.get_mut(number).and_then(Stream::answering)?.2,
         };
         Some(answer.outcome())
     }
@@ -154,13 +154,13 @@ impl<B: Backend> Engine<'_, B> {
     fn write_line(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         self.tell_span(subject, outcome, ending);
         let now = self.backend.now();
-        let is_slow = outcome.laps.is_some_and(|laps| self.is_slow(laps.total(now.into())));
+        let is_slow = outcome.timings.is_some_and(|timings| self.is_slow(timings.total(now.into())));
         if self.observing.access_log.is_none() && !is_slow {
             return;
         }
         let Subject { remote, peer, request, earlier, id, worker, https: _ } = *subject;
-        let parts = outcome.laps.map(|laps| laps.parts(now.into()));
-        let duration = outcome.laps.map_or(Duration::ZERO, |laps| laps.age(now));
+        let parts = outcome.timings.map(|timings| timings.parts(now.into()));
+        let duration = outcome.timings.map_or(Duration::ZERO, |timings| timings.age(now));
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
         let in_head = request.zip(self.server_fields.ids.as_ref()).and_then(|((head, _), ids)| ids.of(&head));
         let id = in_head.or(id.map(RequestId::as_bytes));
@@ -228,5 +228,5 @@ impl<'r> Subject<'r> {
 
 /// A response without content.
 const fn bare(status: u16) -> Outcome {
-    Outcome { finished: true, status, route: 0, sent: 0, laps: None, noted: None }
+    Outcome { finished: true, status, route: 0, sent: 0, timings: None, noted: None }
 }

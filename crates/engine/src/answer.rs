@@ -1,10 +1,10 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
 use super::exchange::{Exchange, Received};
-use super::laps::{Laps, Wait};
 use super::name::Name;
 use super::remote::Remote;
 use super::request_id::RequestId;
+use super::request_timings::{RequestTimings, Wait};
 use oribi_host::ExchangeId;
 use oribi_log::Noted;
 use oribi_message::{HeadLayout, RequestHead};
@@ -12,7 +12,7 @@ use oribi_message::{HeadLayout, RequestHead};
 /// The state of the response to one exchange.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) laps: Laps,
+    pub(super) timings: RequestTimings,
     /// The status; 0 before the response begins.
     pub(super) status: u16,
     /// The number of its route; 0 without routes.
@@ -38,7 +38,7 @@ impl Answer {
     /// Notes that the request had to wait for a worker.
     #[inline]
     pub(super) fn waited(&mut self, Wait { nanoseconds, worker }: Wait) {
-        self.laps.wait(nanoseconds);
+        self.timings.wait(nanoseconds);
         if let Some(draft) = self.draft.as_mut().filter(|_| worker.is_some()) {
             draft.worker = worker;
         }
@@ -91,7 +91,7 @@ pub(super) struct Outcome {
     /// Bytes of content sent to the client.
     pub(super) sent: u64,
     /// The times; `None` if the request was refused before it was complete.
-    pub(super) laps: Option<Laps>,
+    pub(super) timings: Option<RequestTimings>,
     pub(super) noted: Option<Box<Noted>>,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct LateLine {
 /// The data by which an exchange is counted at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
-    pub(super) laps: Laps,
+    pub(super) timings: RequestTimings,
     /// The status; 0 without a response.
     pub(super) status: u16,
     pub(super) route: u8,
@@ -135,8 +135,8 @@ impl Lost {
 }
 
 impl Answer {
-    pub(super) const fn new(laps: Laps, https: bool, id: Option<Box<RequestId>>) -> Self {
-        Self { laps, status: 0, route: 0, https, finished: false, sent: 0, lent: true, draft: None, noted: None, id }
+    pub(super) const fn new(timings: RequestTimings, https: bool, id: Option<Box<RequestId>>) -> Self {
+        Self { timings, status: 0, route: 0, https, finished: false, sent: 0, lent: true, draft: None, noted: None, id }
     }
 
     #[inline]
@@ -152,7 +152,7 @@ impl Answer {
 
     #[inline]
     pub(super) const fn counted(&self) -> Counted {
-        Counted { laps: self.laps, status: self.status, route: self.route }
+        Counted { timings: self.timings, status: self.status, route: self.route }
     }
 
     /// The data of its log line, if its host has returned and there is a log.
@@ -162,8 +162,8 @@ impl Answer {
 
     /// Takes the outcome for the log, together with the noted fields if the response is finished.
     pub(super) fn outcome(&mut self) -> Outcome {
-        let Self { finished, status, route, sent, laps, ref mut noted, .. } = *self;
+        let Self { finished, status, route, sent, timings, ref mut noted, .. } = *self;
         let noted = if finished { noted.take() } else { None };
-        Outcome { finished, status, route, sent, laps: Some(laps), noted }
+        Outcome { finished, status, route, sent, timings: Some(timings), noted }
     }
 }

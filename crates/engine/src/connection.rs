@@ -14,7 +14,7 @@ use oribi_proto::h1::Machine;
 /// A connection. While idle, it owns no other memory, and every byte of it counts (see the test).
 #[derive(Debug)]
 pub(super) struct Connection<S> {
-    pub(super) line: Line<S>,
+    pub(super) line: BufferedSocket<S>,
     pub(super) input: Input,
     pub(super) machine: Machine,
     pub(super) state: State,
@@ -135,7 +135,7 @@ pub(super) enum Fate {
 
 /// A socket, its state, and the output that waits for it.
 #[derive(Debug)]
-pub(super) struct Line<S> {
+pub(super) struct BufferedSocket<S> {
     pub(super) socket: S,
     /// Output that waits to be sent; `None` if there is none.
     pub(super) output: Option<Box<Output>>,
@@ -153,7 +153,7 @@ pub(super) struct Line<S> {
     pub(super) guarded: bool,
 }
 
-impl<S> Line<S> {
+impl<S> BufferedSocket<S> {
     /// Bytes in memory that wait to be sent.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
@@ -170,7 +170,7 @@ impl<S> Line<S> {
 impl<S> Connection<S> {
     pub(super) fn new(socket: S, listener: u16, peer: Peer) -> Self {
         Self {
-            line: Line {
+            line: BufferedSocket {
                 socket,
                 output: None,
                 opened: false,

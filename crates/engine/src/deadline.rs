@@ -1,8 +1,8 @@
 //! Deadlines without a heap: each kind has the same length for all connections, so a list in order of start is in order of
 //! expiry. Setting, moving and clearing a deadline take a few writes.
 
-use super::moment::Moment;
 use super::slots::{grow_gently, with_room};
+use super::timestamp::Timestamp;
 use std::time::Duration;
 
 /// The kinds of deadlines, each named after the awaited event. A connection has at most one at a time.
@@ -32,7 +32,7 @@ const NONE: u32 = u32::MAX;
 struct Link {
     previous: u32,
     next: u32,
-    since: Moment,
+    since: Timestamp,
     kind: Option<Deadline>,
 }
 
@@ -149,7 +149,7 @@ impl Deadlines {
     fn make_room(&mut self, index: u32) {
         while self.links.len() <= index as usize {
             grow_gently(&mut self.links);
-            self.links.push(Link { previous: NONE, next: NONE, since: Moment::ZERO, kind: None });
+            self.links.push(Link { previous: NONE, next: NONE, since: Timestamp::ZERO, kind: None });
         }
     }
 

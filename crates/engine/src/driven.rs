@@ -2,7 +2,7 @@
 
 use super::answer::Lost;
 use super::connection::State;
-use super::name::{Name, Place};
+use super::name::{ExchangeIndex, Name};
 use super::stream::Stream;
 use super::{Engine, Exchange};
 use oribi_host::ExchangeId;
@@ -62,12 +62,12 @@ impl<B: Backend> Engine<'_, B> {
         self.backend.wall_clock()
     }
 
-    /// Also ends waits when `bell`, an eventfd, is written to.
+    /// Also ends waits when `doorbell`, an eventfd, is written to.
     ///
     /// # Errors
-    /// As `Backend::watch_bell`.
-    pub fn watch_news(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        self.backend.watch_bell(bell)
+    /// As `Backend::watch_doorbell`.
+    pub fn watch_news(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch_doorbell(doorbell)
     }
 
     /// From now on keeps a list of exchanges whose clients disconnect before the answer: see [`Engine::take_lost`].
@@ -87,8 +87,8 @@ impl<B: Backend> Engine<'_, B> {
     #[must_use]
     pub fn carrier_of(&self, exchange: ExchangeId) -> Option<u32> {
         match Name::from(exchange).place {
-            Place::Connection(_) => None,
-            Place::Stream(number) => self.streams.get(number).map(|stream| stream.connection),
+            ExchangeIndex::Connection(_) => None,
+            ExchangeIndex::Stream(number) => self.streams.get(number).map(|stream| stream.connection),
         }
     }
 
@@ -97,8 +97,8 @@ impl<B: Backend> Engine<'_, B> {
     pub fn client_has_ended(&self, exchange: ExchangeId) -> bool {
         let Name { place, serial } = exchange.into();
         let index = match place {
-            Place::Connection(index) => index,
-            Place::Stream(number) => {
+            ExchangeIndex::Connection(index) => index,
+            ExchangeIndex::Stream(number) => {
                 let stream = self.streams.get(number).filter(|stream| stream.serial == serial);
                 let Some(index) = stream.and_then(Stream::unfinished_on) else { return true };
                 index
@@ -112,13 +112,13 @@ impl<B: Backend> Engine<'_, B> {
     pub fn hang_up(&mut self, exchange: ExchangeId) {
         let Name { place, serial } = exchange.into();
         match place {
-            Place::Connection(index) => {
+            ExchangeIndex::Connection(index) => {
                 let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
                 if connection.is_some_and(|connection| matches!(connection.state, State::Answering(_))) {
                     self.drop_connection(index);
                 }
             }
-            Place::Stream(_) => self.abandon(exchange),
+            ExchangeIndex::Stream(_) => self.abandon(exchange),
         }
     }
 }

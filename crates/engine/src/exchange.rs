@@ -4,9 +4,9 @@ use super::content::StoredContent;
 use super::content_bounds::{ContentBounds, Held};
 use super::forwarded::Forwarded;
 use super::input::Input;
-use super::moment::Moment;
 use super::remote::Remote;
 use super::request_id::RequestId;
+use super::timestamp::Timestamp;
 use super::trailers::ReceivedTrailers;
 use super::variables::Variables;
 use oribi_host::{Endpoint, ExchangeId, Request};
@@ -35,9 +35,9 @@ pub(super) struct Received {
     pub(super) content: StoredContent,
     pub(super) trailers: ReceivedTrailers,
     /// The time at which the request was complete.
-    pub(super) complete_at: Moment,
+    pub(super) complete_at: Timestamp,
     /// The time at which the request was lent.
-    pub(super) lent_at: Moment,
+    pub(super) lent_at: Timestamp,
     /// The client, as far as it is known.
     pub(super) remote: Remote,
     pub(super) forwarded: Forwarded,
@@ -111,7 +111,7 @@ impl Exchange {
     /// The time at which it was complete, in nanoseconds on the backend's clock.
     #[inline]
     pub fn complete_at(&self) -> u64 {
-        self.received.complete_at.since(Moment::ZERO)
+        self.received.complete_at.since(Timestamp::ZERO)
     }
 
     /// The request in the form for hosts. (Inlined, because otherwise it would be copied field by field.)

@@ -26,7 +26,7 @@ pub(super) struct Forwarded {
 
 /// The client's data, as trusted proxies describe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Belief {
+pub(super) struct ForwardedInfo {
     pub(super) client: Option<Node>,
     pub(super) https: Option<bool>,
     pub(super) host: Option<ForwardedHost>,
@@ -46,18 +46,18 @@ pub(super) struct ForwardedHost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contradiction;
 
-impl Belief {
+impl ForwardedInfo {
     /// Reads the fields of `head`, whose peer is trusted.
     pub(super) fn of(head: RequestHead<'_>, proxies: &Proxies) -> Result<Self, Contradiction> {
-        let believed = proxies.fields;
+        let trusted = proxies.fields;
         let (mut of_each, mut of_standard) = (false, false);
         for field in &head.layout().fields {
             match field.known {
-                Some(KnownField::XForwardedFor) => of_each |= believed.client,
-                Some(KnownField::XForwardedProto) => of_each |= believed.scheme,
-                Some(KnownField::XForwardedHost) => of_each |= believed.host,
-                Some(KnownField::XForwardedPort) => of_each |= believed.port,
-                Some(KnownField::Forwarded) => of_standard |= believed.forwarded,
+                Some(KnownField::XForwardedFor) => of_each |= trusted.client,
+                Some(KnownField::XForwardedProto) => of_each |= trusted.scheme,
+                Some(KnownField::XForwardedHost) => of_each |= trusted.host,
+                Some(KnownField::XForwardedPort) => of_each |= trusted.port,
+                Some(KnownField::Forwarded) => of_standard |= trusted.forwarded,
                 _ => {}
             }
         }
@@ -75,49 +75,49 @@ impl Belief {
     /// Reads X-Forwarded-For and similar fields. The same proxy writes the same position, counted from the right, in each of
     /// them; a proxy that replaces the value instead of appending one wrote the only value.
     fn of_each(head: RequestHead<'_>, proxies: &Proxies) -> Self {
-        let believed = proxies.fields;
-        let mut belief = Self::default();
+        let trusted = proxies.fields;
+        let mut info = Self::default();
         let mut depth = 0;
-        if believed.client {
+        if trusted.client {
             for (place, member) in all_members(head, KnownField::XForwardedFor).enumerate() {
                 depth = place;
-                if !belief.goes_on_behind(node(member), proxies) {
+                if !info.goes_on_behind(node(member), proxies) {
                     break;
                 }
             }
         }
         let said = |name: KnownField| all_members(head, name).take(depth + 1).last();
-        if believed.scheme {
-            belief.https = said(KnownField::XForwardedProto).and_then(is_secure);
+        if trusted.scheme {
+            info.https = said(KnownField::XForwardedProto).and_then(is_secure);
         }
-        if believed.host {
+        if trusted.host {
             let name = head.layout().fields.iter().rfind(|field| field.known == Some(KnownField::XForwardedHost));
             let value = said(KnownField::XForwardedHost).and_then(|host| authority(host, head));
-            belief.host = name.zip(value).map(|(field, value)| ForwardedHost {
+            info.host = name.zip(value).map(|(field, value)| ForwardedHost {
                 // X-Forwarded-Host ends in the name of the field that it replaces.
                 name: Span { start: field.name.end - 4, end: field.name.end },
                 value,
             });
         }
-        if believed.port {
-            belief.port = said(KnownField::XForwardedPort).filter(|port| is_port(port)).map(|port| place(port, head));
+        if trusted.port {
+            info.port = said(KnownField::XForwardedPort).filter(|port| is_port(port)).map(|port| place(port, head));
         }
-        belief
+        info
     }
 
     /// Reads the standard field, Forwarded.
     fn of_standard(head: RequestHead<'_>, proxies: &Proxies) -> Self {
-        let mut belief = Self::default();
+        let mut info = Self::default();
         for element in values(head, KnownField::Forwarded).flat_map(elements) {
             let Some(Element { client, scheme, host, host_name }) = element else { break };
-            belief.https = scheme.and_then(is_secure).or(belief.https);
+            info.https = scheme.and_then(is_secure).or(info.https);
             let value = host.and_then(|host| authority(host, head));
-            belief.host = value.map(|value| ForwardedHost { name: place(host_name, head), value }).or(belief.host);
-            if !belief.goes_on_behind(client.and_then(node), proxies) {
+            info.host = value.map(|value| ForwardedHost { name: place(host_name, head), value }).or(info.host);
+            if !info.goes_on_behind(client.and_then(node), proxies) {
                 break;
             }
         }
-        belief
+        info
     }
 
     /// Notes the client that a trusted proxy names. Returns whether that is also a trusted proxy, which names its own
@@ -130,8 +130,8 @@ impl Belief {
 
     /// Whether both agree. Ports of clients may be missing, because many proxies do not add them.
     fn agrees(&self, other: &Self, head: RequestHead<'_>) -> bool {
-        let address = |belief: &Self| -> Option<IpAddr> { belief.client.map(|client| client.address) };
-        let host = |belief: &Self| belief.host.map(|host| host.value.of(head.bytes()).to_ascii_lowercase());
+        let address = |info: &Self| -> Option<IpAddr> { info.client.map(|client| client.address) };
+        let host = |info: &Self| info.host.map(|host| host.value.of(head.bytes()).to_ascii_lowercase());
         address(self) == address(other) && self.https == other.https && host(self) == host(other)
     }
 

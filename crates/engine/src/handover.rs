@@ -88,9 +88,9 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         let mut connection = self.connections.remove(index)?;
         self.forget_speech(connection.speech);
-        if let Some(census) = self.acceptance.census {
-            census.here.fetch_sub(1, Relaxed);
-            census.everywhere.fetch_sub(1, Relaxed);
+        if let Some(counts) = self.acceptance.counts {
+            counts.here.fetch_sub(1, Relaxed);
+            counts.everywhere.fetch_sub(1, Relaxed);
         }
         let listener = &self.listeners[usize::from(connection.listener)];
         self.tally.received(received.len());
@@ -146,9 +146,9 @@ impl<B: Backend> Engine<'_, B> {
         let begun = !record.unread.is_empty();
         connection.input = Input::holding(record.unread);
         let index = self.connections.insert(connection);
-        if let Some(census) = self.acceptance.census {
-            census.here.fetch_add(1, Relaxed);
-            census.everywhere.fetch_add(1, Relaxed);
+        if let Some(counts) = self.acceptance.counts {
+            counts.here.fetch_add(1, Relaxed);
+            counts.everywhere.fetch_add(1, Relaxed);
         }
         let now = self.backend.now();
         if record.protocol == Protocol::FastCgi {

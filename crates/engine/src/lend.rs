@@ -4,8 +4,8 @@ use super::answer::Answer;
 use super::connection::{Answering, Connection, Departure, EarlyBytes, Fate, Outlook, State};
 use super::exchange::Received;
 use super::input::Input;
-use super::laps::Laps;
-use super::name::{Name, Place};
+use super::name::{ExchangeIndex, Name};
+use super::request_timings::RequestTimings;
 use super::{Engine, Exchange};
 use oribi_io::Backend;
 use oribi_message::{KnownField, RequestHead};
@@ -13,10 +13,10 @@ use oribi_message::{KnownField, RequestHead};
 impl<B: Backend> Engine<'_, B> {
     /// Hands out a complete request; `None` if its client has disconnected meanwhile.
     #[inline]
-    pub(super) fn lend(&mut self, place: Place) -> Option<Exchange> {
+    pub(super) fn lend(&mut self, place: ExchangeIndex) -> Option<Exchange> {
         let exchange = match place {
-            Place::Connection(index) => self.lend_request(index),
-            Place::Stream(number) => self.lend_stream(number),
+            ExchangeIndex::Connection(index) => self.lend_request(index),
+            ExchangeIndex::Stream(number) => self.lend_stream(number),
         }?;
         if self.observing.routes.is_some() {
             self.note_route(&exchange);
@@ -28,7 +28,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Takes the next complete request. If the app is slow, connections take turns: no two requests of a connection that
     /// carries many are answered in a row while another connection waits.
     #[inline]
-    pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<Place> {
+    pub(super) fn take_ready(&mut self, is_slow: bool) -> Option<ExchangeIndex> {
         if is_slow && self.run_queue.lent_last.is_some() {
             self.take_ready_of_others()
         } else {
@@ -37,10 +37,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     #[cold]
-    fn take_ready_of_others(&mut self) -> Option<Place> {
-        let connection_of = |place: &Place| match place {
-            Place::Connection(_) => None,
-            Place::Stream(number) => self.streams.get(*number).map(|stream| stream.connection),
+    fn take_ready_of_others(&mut self) -> Option<ExchangeIndex> {
+        let connection_of = |place: &ExchangeIndex| match place {
+            ExchangeIndex::Connection(_) => None,
+            ExchangeIndex::Stream(number) => self.streams.get(*number).map(|stream| stream.connection),
         };
         let of_others = self.run_queue.ready.iter().position(|place| connection_of(place) != self.run_queue.lent_last);
         self.run_queue.ready.remove(of_others.unwrap_or(0))
@@ -52,10 +52,10 @@ impl<B: Backend> Engine<'_, B> {
         let Connection { line, machine, input, state, serial, listener, .. } = connection;
         let State::Queued(received) = state else { return None };
         let more = input.has_unread();
-        let laps = Laps::new(received.complete_at, self.backend.now());
+        let timings = RequestTimings::new(received.complete_at, self.backend.now());
         let https = self.server_fields.has_policy() && received.is_https();
         let answering = State::Answering(Answering {
-            answer: Answer::new(laps, https, received.id.take()),
+            answer: Answer::new(timings, https, received.id.take()),
             outlook: Outlook {
                 fate: Fate::Close,
                 departure: if more { Departure::WithNext } else { Departure::AtOnce },
@@ -76,7 +76,7 @@ impl<B: Backend> Engine<'_, B> {
         *serial = self.serials.next();
         self.answering += 1;
         self.run_queue.lent_last = None;
-        Some(Exchange { id: Name { place: Place::Connection(index), serial: *serial }.into(), received })
+        Some(Exchange { id: Name { place: ExchangeIndex::Connection(index), serial: *serial }.into(), received })
     }
 }
 

@@ -19,6 +19,7 @@
 mod accept;
 mod access;
 mod answer;
+mod apply_forwarded;
 mod backlog;
 mod batching;
 mod body;
@@ -36,16 +37,13 @@ mod forwarded;
 mod framing;
 mod greeting;
 mod handover;
-mod heed;
 mod http2;
 mod input;
-mod laps;
 mod leftovers;
 mod lend;
 mod limits;
 mod memory;
 mod misdirected;
-mod moment;
 mod name;
 mod observing;
 mod output;
@@ -54,6 +52,7 @@ mod protocol_limits;
 mod receive;
 mod remote;
 mod request_id;
+mod request_timings;
 mod respond;
 mod response;
 mod route;
@@ -69,6 +68,7 @@ mod spool;
 mod states;
 mod stream;
 mod taken;
+mod timestamp;
 mod timing;
 mod trace;
 mod trailers;
@@ -77,11 +77,11 @@ mod uploads;
 mod variables;
 mod wait;
 
-pub use accept::Census;
+pub use accept::ConnectionCounts;
 pub use bounds::Sum;
 pub use content_bounds::CountedFile;
 pub use exchange::Exchange;
-pub use laps::Wait;
+pub use request_timings::Wait;
 pub use respond::Progress;
 
 use accept::{Acceptance, Accepting};
@@ -118,7 +118,7 @@ const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 
 /// The phase of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ServeState {
     Serving,
     /// Each response is the last on its connection, but the engine still serves.
     Parting,
@@ -140,7 +140,7 @@ pub struct Engine<'a, B: Backend> {
     stream_deadlines: Deadlines,
     /// Exchanges whose sockets hosts have hijacked.
     taken: Taken,
-    stage: Stage,
+    stage: ServeState,
     /// Whether connections are passed to another engine: see [`Engine::begin_to_hand_over`].
     hands_over: bool,
     run_queue: RunQueue,
@@ -211,7 +211,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             streams: Slots::new(),
             stream_deadlines: Deadlines::new(lasts),
             taken: Taken::default(),
-            stage: Stage::Serving,
+            stage: ServeState::Serving,
             hands_over: false,
             run_queue: RunQueue::default(),
             batching: Batching::default(),
@@ -353,13 +353,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         std::mem::take(&mut self.woken)
     }
 
-    /// Takes part in `census` from now on: leaves connections to others when it has more than its share.
+    /// Takes part in `counts` from now on: leaves connections to others when it has more than its share.
     ///
     /// # Errors
-    /// The operating system refuses to watch the bell.
-    pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
-        self.acceptance.census = Some(census);
-        self.watch_bell()
+    /// The operating system refuses to watch the doorbell.
+    pub fn take_part_in(&mut self, counts: ConnectionCounts<'a>) -> io::Result<()> {
+        self.acceptance.counts = Some(counts);
+        self.watch_doorbell()
     }
 
     /// Counts in `account` from now on, `alone` or together with other lanes.
@@ -389,13 +389,13 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Whether this engine is stopping or handing over, and has no connection left.
     #[must_use]
     pub fn finished(&self) -> bool {
-        (self.stage == Stage::Stopping || self.hands_over) && self.connections.len() == 0
+        (self.stage == ServeState::Stopping || self.hands_over) && self.connections.len() == 0
     }
 
     /// Whether this engine is stopping.
     #[must_use]
     pub(crate) fn stops(&self) -> bool {
-        self.stage == Stage::Stopping
+        self.stage == ServeState::Stopping
     }
 
     /// Stops accepting connections, takes only requests that clients have begun, and is then finished. With `empty_queue`,
@@ -407,7 +407,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                 self.accept_all();
             }
         }
-        self.stage = Stage::Stopping;
+        self.stage = ServeState::Stopping;
         let now = self.backend.now();
         self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, now);
         self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING, now);
@@ -418,8 +418,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// From now on makes each HTTP response the last on its connection, so that clients connect again.
     pub fn part(&mut self) {
-        if self.stage == Stage::Serving {
-            self.stage = Stage::Parting;
+        if self.stage == ServeState::Serving {
+            self.stage = ServeState::Parting;
             self.leave_clients();
         }
     }
@@ -432,7 +432,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.backend.read_clock();
         self.server_fields.update(self.backend.now(), || self.backend.wall_clock());
         if stopping {
-            self.stage = Stage::Stopping;
+            self.stage = ServeState::Stopping;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An edge counts the limits of the queue and of apps (`crates/edge/src/queue.rs`, `crates/edge/src/deadlines.rs`).
 
-use super::{Engine, Stage};
+use super::{Engine, ServeState};
 use oribi_io::Backend;
 use oribi_proto::h1::Refusal;
 use oribi_proto::h2::{ErrorCode, Excess, Violation};
@@ -35,7 +35,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Counts the end of a connection that was idle for too long after `asked` requests, or that has never sent one. In a
     /// server that stops or hands over, idle connections end early.
     pub(super) fn count_idle_end(&self, asked: u32) {
-        if self.stage != Stage::Stopping && !self.hands_over {
+        if self.stage != ServeState::Stopping && !self.hands_over {
             self.tally.count(if asked > 0 { Counter::LimitKeepaliveTimeout } else { Counter::ConnectionsSilent });
         }
     }

@@ -4,7 +4,7 @@ use oribi_host::ExchangeId;
 
 /// The table and index of an exchange's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ExchangeIndex {
     /// The current exchange of the connection with this number (HTTP/1).
     Connection(u32),
     /// The stream with this number, which shares its connection with others (FastCGI).
@@ -16,7 +16,7 @@ pub(super) enum Place {
 /// Hosts know it as an [`ExchangeId`], 64 opaque bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    pub(super) place: Place,
+    pub(super) place: ExchangeIndex,
     pub(super) serial: u32,
 }
 
@@ -28,8 +28,8 @@ impl From<Name> for ExchangeId {
     #[inline]
     fn from(name: Name) -> Self {
         let place = match name.place {
-            Place::Connection(number) => number,
-            Place::Stream(number) => number | STREAM,
+            ExchangeIndex::Connection(number) => number,
+            ExchangeIndex::Stream(number) => number | STREAM,
         };
         Self(u64::from(name.serial) << 32 | u64::from(place))
     }
@@ -39,7 +39,7 @@ impl From<ExchangeId> for Name {
     #[inline]
     fn from(id: ExchangeId) -> Self {
         let place = id.0 as u32;
-        let place = if place & STREAM == 0 { Place::Connection(place) } else { Place::Stream(place & !STREAM) };
+        let place = if place & STREAM == 0 { ExchangeIndex::Connection(place) } else { ExchangeIndex::Stream(place & !STREAM) };
         Self { place, serial: (id.0 >> 32) as u32 }
     }
 }
@@ -59,12 +59,17 @@ impl Serials {
 
 #[cfg(test)]
 mod tests {
-    use super::{Name, Place, Serials};
+    use super::{ExchangeIndex, Name, Serials};
     use oribi_host::ExchangeId;
 
     #[test]
     fn a_name_survives_the_way_to_a_host_and_back() {
-        for place in [Place::Connection(0), Place::Connection((1 << 31) - 1), Place::Stream(0), Place::Stream(7)] {
+        for place in [
+            ExchangeIndex::Connection(0),
+            ExchangeIndex::Connection((1 << 31) - 1),
+            ExchangeIndex::Stream(0),
+            ExchangeIndex::Stream(7),
+        ] {
             let name = Name { place, serial: u32::MAX };
             assert_eq!(Name::from(ExchangeId::from(name)), name);
         }

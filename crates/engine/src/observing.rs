@@ -3,7 +3,7 @@
 use super::answer::Lost;
 use super::route::Routes;
 use super::spans::Spans;
-use super::states::Shown;
+use super::states::GaugeReport;
 use super::trace::Traces;
 use oribi_config::{Settings, Timeouts};
 use oribi_log::{AccessLog, SlowLog};
@@ -19,7 +19,7 @@ pub(super) struct Observing {
     pub(super) measures_one: bool,
     /// The routes by which requests are counted, if any.
     pub(super) routes: Option<Routes>,
-    pub(super) shown: Shown,
+    pub(super) gauges: GaugeReport,
     /// Whether the durations of the parts of requests are measured.
     pub(super) measures: bool,
     pub(super) access_log: Option<AccessLog>,
@@ -39,7 +39,7 @@ impl Observing {
         Self {
             traces: settings.traces.then(|| Traces::new(settings.trace_sample).keeping_callers(spans.is_some())),
             routes: Routes::new(settings),
-            shown: Shown::default(),
+            gauges: GaugeReport::default(),
             measures: access_log.is_some() || settings.tells_metrics() || settings.slow < Timeouts::NEVER,
             spans,
             measures_one: false,

@@ -1,14 +1,14 @@
 //! 3. Parse: the machine reads a head and its content from the received bytes.
 
 use super::Engine;
+use super::apply_forwarded::apply_forwarded;
 use super::connection::{Connection, Reading, State};
 use super::content::{Room, StoredContent};
 use super::deadline::Deadline;
 use super::exchange::Received;
-use super::heed::heed;
 use super::memory::Memory;
 use super::misdirected::is_misdirected;
-use super::name::Place;
+use super::name::ExchangeIndex;
 use super::send::Still;
 use oribi_config::Forwarding;
 use oribi_io::Backend;
@@ -53,7 +53,8 @@ impl<B: Backend> Engine<'_, B> {
                         return self.refuse(index, Refusal::MISDIRECTED);
                     }
                     if *forwarding != Forwarding::Kept
-                        && let Err(contradiction) = heed(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
+                        && let Err(contradiction) =
+                            apply_forwarded(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
                     {
                         self.recycle(request);
                         self.tell_of_contradiction(contradiction);
@@ -137,7 +138,7 @@ impl<B: Backend> Engine<'_, B> {
                 let is_file = content.held().files > 0;
                 self.store(index, content);
                 self.deadlines.set(index, Deadline::Content, self.backend.now());
-                if is_file { self.bound_content(Place::Connection(index)) } else { Still::Open }
+                if is_file { self.bound_content(ExchangeIndex::Connection(index)) } else { Still::Open }
             }
             Err(error) => self.refuse_storage(index, &error),
         }
@@ -177,7 +178,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         let buffer = if input.pinned { input.capacity() } else { 0 };
         request.content.count(buffer, &self.uploads.bounds);
-        self.bound_content(Place::Connection(index))
+        self.bound_content(ExchangeIndex::Connection(index))
     }
 
     /// Queues a request that is complete.
@@ -201,9 +202,9 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
             // The next of several requests in one buffer: they are answered in a row.
-            self.run_queue.ready.push_front(Place::Connection(index));
+            self.run_queue.ready.push_front(ExchangeIndex::Connection(index));
         } else {
-            self.run_queue.ready.push_back(Place::Connection(index));
+            self.run_queue.ready.push_back(ExchangeIndex::Connection(index));
         }
     }
 

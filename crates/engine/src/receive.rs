@@ -4,7 +4,7 @@ use super::Engine;
 use super::connection::{Connection, State};
 use super::content::StoredContent;
 use super::deadline::Deadline;
-use super::name::Place;
+use super::name::ExchangeIndex;
 use super::send::Still;
 use oribi_io::{Attempt, Backend, Direction};
 use oribi_proto::h1::Refusal;
@@ -155,7 +155,7 @@ impl<B: Backend> Engine<'_, B> {
         };
         match stored {
             Ok(()) if complete => self.complete(index),
-            Ok(()) => self.bound_content(Place::Connection(index)),
+            Ok(()) => self.bound_content(ExchangeIndex::Connection(index)),
             Err(error) => self.refuse_storage(index, &error),
         }
     }

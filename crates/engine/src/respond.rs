@@ -7,15 +7,15 @@ use super::batching::Batching;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
 use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
-use super::laps::Wait;
 use super::memory::Memory;
-use super::name::{Name, Place};
+use super::name::{ExchangeIndex, Name};
 use super::observing::Observing;
+use super::request_timings::Wait;
 use super::response::Response;
-use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
+use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, SendMode, Still};
 use super::slots::Slots;
 use super::stream::{Stream, StreamFraming};
-use super::{Engine, Stage};
+use super::{Engine, ServeState};
 use oribi_config::Settings;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
@@ -39,7 +39,7 @@ pub enum Progress {
 
 /// The destination of a response, and everything that writing it may change.
 pub(super) struct Target<'e, S> {
-    pub(super) place: Place,
+    pub(super) place: ExchangeIndex,
     /// The number of the connection.
     pub(super) index: u32,
     pub(super) response: Response<'e, S>,
@@ -65,7 +65,7 @@ impl<'e, S> Target<'e, S> {
     ) -> Result<Self, ReplyError> {
         let Name { place, serial } = exchange.into();
         match place {
-            Place::Connection(index) => {
+            ExchangeIndex::Connection(index) => {
                 let connection = connections.get_mut(index).filter(|connection| connection.serial == serial);
                 let Connection { line, machine, state, requests, .. } = connection.ok_or(ReplyError::Gone)?;
                 let State::Answering(answering) = state else { return Err(ReplyError::Gone) };
@@ -77,7 +77,7 @@ impl<'e, S> Target<'e, S> {
                 let response = Response { line, framing: Framing::Http(machine), answer };
                 Ok(Self { place, index, response, alone: Some(alone) })
             }
-            Place::Stream(number) => {
+            ExchangeIndex::Stream(number) => {
                 let stream = streams.get_mut(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
                 let (index, framing, answer) =
                     stream.answering().filter(|(.., answer)| !answer.finished).ok_or(ReplyError::Gone)?;
@@ -101,8 +101,8 @@ impl<'e, S> Target<'e, S> {
 impl Alone<'_> {
     /// Whether the connection may serve another request after this one.
     #[inline]
-    fn persists(&self, stage: Stage, settings: &Settings, tally: &Tally) -> bool {
-        stage == Stage::Serving
+    fn persists(&self, stage: ServeState, settings: &Settings, tally: &Tally) -> bool {
+        stage == ServeState::Serving
             && !self.outlook.taken
             && !settings.timeouts.keepalive.is_zero()
             && settings.limits.requests_per_connection.is_none_or(|most| self.is_within(most, tally))
@@ -211,7 +211,7 @@ impl<B: Backend> Engine<'_, B> {
             _ => response.write(head, &terms, body, gaps, outputs),
         };
         let Response { line, answer, framing } = response;
-        let (way, end) = match framed {
+        let (mode, end) = match framed {
             Ok(framed) => framed,
             Err(why) => {
                 answer.id = id;
@@ -220,8 +220,8 @@ impl<B: Backend> Engine<'_, B> {
         };
         tally.responded(head.status);
         let now = backend.now();
-        answer.laps.begin_response(now);
-        answer.laps.end_app(now);
+        answer.timings.begin_response(now);
+        answer.timings.end_app(now);
         if let Some(log) = access_log {
             answer.noted = log.note(&head.fields.iter().copied().chain(prepared.into_iter().flat_map(PreparedFields::pairs)));
         }
@@ -246,15 +246,15 @@ impl<B: Backend> Engine<'_, B> {
             departure = Departure::WithBatch;
         }
         self.limit_waiting(place);
-        let still = match (way, departure) {
-            (Way::Gathered, _) => self.send_between(index, body),
-            (Way::Queued, Departure::AtOnce) => self.flush_as(index, last),
-            (Way::Queued, Departure::WithBatch) => {
+        let still = match (mode, departure) {
+            (SendMode::Gathered, _) => self.send_between(index, body),
+            (SendMode::Queued, Departure::AtOnce) => self.flush_as(index, last),
+            (SendMode::Queued, Departure::WithBatch) => {
                 self.join_batch(index);
                 Still::Open
             }
             // Settling finds the next request, or sends the waiting output.
-            (Way::Queued, Departure::WithNext) => Still::Open,
+            (SendMode::Queued, Departure::WithNext) => Still::Open,
         };
         match (still, body) {
             (Still::Open, _) if finished => {}
@@ -305,7 +305,7 @@ impl<B: Backend> Engine<'_, B> {
             target.response.answer.id = id;
             return Err(self.reject(exchange, why));
         }
-        target.response.answer.laps.begin_response(backend.now());
+        target.response.answer.timings.begin_response(backend.now());
         if let Some(log) = access_log {
             target.response.answer.noted = log.note(&head.fields.iter().copied());
         }
@@ -353,7 +353,7 @@ impl<B: Backend> Engine<'_, B> {
         let index = target.index;
         target.response.line.output.get_or_insert_with(|| outputs.take());
         let (size, before) = (body.size(), target.response.answer.sent);
-        let way = target.response.add_content(body, size, gaps);
+        let mode = target.response.add_content(body, size, gaps);
         let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
         // Once bytes are dropped, all later ones would also be dropped, so an app that never ends by itself must get an
         // error.
@@ -362,18 +362,18 @@ impl<B: Backend> Engine<'_, B> {
         let place = target.place;
         if finished {
             let output = target.response.line.output.get_or_insert_default();
-            let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
+            let out = if mode == SendMode::Gathered { output.only_segment() } else { output.tail() };
             let end = target.response.framing.end(out);
             if let Some(Alone { outlook, .. }) = target.alone {
                 outlook.decide(end);
             }
         }
-        let still = match way {
-            Way::Gathered => {
+        let still = match mode {
+            SendMode::Gathered => {
                 self.limit_waiting(place);
                 self.send_between(index, body)
             }
-            Way::Queued => {
+            SendMode::Queued => {
                 target.response.line.trim(outputs);
                 self.limit_waiting(place);
                 self.flush(index)
@@ -394,14 +394,14 @@ impl<B: Backend> Engine<'_, B> {
     pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
         let Name { place, serial } = exchange.into();
         let (index, unframed) = match place {
-            Place::Connection(index) => {
+            ExchangeIndex::Connection(index) => {
                 let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
                 match &connection.ok_or(ReplyError::Gone)?.state {
                     State::Answering(answering) if !answering.answer.finished => (index, 0),
                     _ => return Err(ReplyError::Gone),
                 }
             }
-            Place::Stream(number) => {
+            ExchangeIndex::Stream(number) => {
                 let stream = self.streams.get(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
                 (stream.unfinished_on().ok_or(ReplyError::Gone)?, stream.unframed())
             }
@@ -483,8 +483,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Abandons every exchange that was handed out, because their context ends.
     pub fn abandon_all(&mut self) {
-        let on_connections = self.connections.indices().map(|index| (Place::Connection(index), self.connections[index].serial));
-        let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
+        let on_connections =
+            self.connections.indices().map(|index| (ExchangeIndex::Connection(index), self.connections[index].serial));
+        let on_streams = self.streams.indices().map(|number| (ExchangeIndex::Stream(number), self.streams[number].serial));
         let out: Vec<Name> = on_connections.chain(on_streams).map(|(place, serial)| Name { place, serial }).collect();
         out.into_iter().for_each(|name| self.abandon(name.into()));
         self.conclude_all();
@@ -529,16 +530,16 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Marks a completely written response as finished, and settles it if its host has returned.
-    pub(super) fn answer_finished(&mut self, place: Place) {
+    pub(super) fn answer_finished(&mut self, place: ExchangeIndex) {
         self.answering -= 1;
         let now = self.backend.now();
         match place {
-            Place::Connection(index) => {
+            ExchangeIndex::Connection(index) => {
                 let connection = &mut self.connections[index];
                 let State::Answering(answering) = &mut connection.state else { return };
                 let answer = &mut answering.answer;
                 answer.finished = true;
-                answer.laps.end_app(now);
+                answer.timings.end_app(now);
                 if answer.is_lent() {
                     return;
                 }
@@ -546,7 +547,7 @@ impl<B: Backend> Engine<'_, B> {
                 self.conclude(index, counted, line);
                 self.settle(index);
             }
-            Place::Stream(number) => self.stream_finished(number),
+            ExchangeIndex::Stream(number) => self.stream_finished(number),
         }
     }
 }

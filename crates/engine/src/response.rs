@@ -2,15 +2,15 @@
 
 use super::answer::Answer;
 use super::body::{Body, Gap};
-use super::connection::Line;
+use super::connection::BufferedSocket;
 use super::framing::{End, Frame, Framing, Terms};
 use super::output::Pool;
-use super::send::{COPIED_BYTES, Way};
+use super::send::{COPIED_BYTES, SendMode};
 use oribi_message::ResponseHead;
 
 /// The parts that writing a response may change.
 pub(super) struct Response<'e, S> {
-    pub(super) line: &'e mut Line<S>,
+    pub(super) line: &'e mut BufferedSocket<S>,
     pub(super) framing: Framing<'e>,
     pub(super) answer: &'e mut Answer,
 }
@@ -42,13 +42,13 @@ impl<S> Response<'_, S> {
         parts: &[&[u8]],
         size: u64,
         outputs: &mut Pool,
-    ) -> Result<(Way, End), &'static str> {
+    ) -> Result<(SendMode, End), &'static str> {
         let output = self.line.output.get_or_insert_with(|| outputs.take());
         match self.framing.whole(head, terms, parts, size, output.tail()) {
             Ok((sent, end)) => {
                 self.answer.status = head.status;
                 self.answer.sent = sent;
-                Ok((Way::Queued, end))
+                Ok((SendMode::Queued, end))
             }
             Err(why) => {
                 self.line.trim(outputs);
@@ -65,18 +65,18 @@ impl<S> Response<'_, S> {
         body: Body<'_>,
         gaps: &mut Vec<Gap>,
         outputs: &mut Pool,
-    ) -> Result<(Way, End), &'static str> {
+    ) -> Result<(SendMode, End), &'static str> {
         self.write_head(head, terms, outputs)?;
-        let way = self.add_content(body, body.size(), gaps);
+        let mode = self.add_content(body, body.size(), gaps);
         let output = self.line.output.get_or_insert_default();
-        let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
-        Ok((way, self.framing.end(out)))
+        let out = if mode == SendMode::Gathered { output.only_segment() } else { output.tail() };
+        Ok((mode, self.framing.end(out)))
     }
 
     /// Appends the framing of `size` bytes of content, or of as many as the response includes. Large content in memory is
     /// not copied but sent from its own memory; then `gaps` lists its positions in the output.
     #[inline]
-    pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
+    pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> SendMode {
         let Self { line, framing, answer } = self;
         let output = line.output.get_or_insert_default();
         gaps.clear();
@@ -88,7 +88,7 @@ impl<S> Response<'_, S> {
                 framed += framing.postpone(size - framed, &mut rest);
             }
             answer.sent += framed;
-            return if gaps.is_empty() { Way::Queued } else { Way::Gathered };
+            return if gaps.is_empty() { SendMode::Queued } else { SendMode::Gathered };
         }
         let (mut left, mut rest) = (size, body.rest());
         while left > 0 {
@@ -104,7 +104,7 @@ impl<S> Response<'_, S> {
         if left > 0 {
             answer.sent += framing.postpone(left, &mut rest);
         }
-        Way::Queued
+        SendMode::Queued
     }
 }
 

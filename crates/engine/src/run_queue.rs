@@ -1,6 +1,6 @@
 //! The work that is at hand in an engine: events, connections that need a turn, complete requests.
 
-use super::name::Place;
+use super::name::ExchangeIndex;
 use oribi_io::{Event, Token};
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub(super) struct RunQueue {
     pub(super) events: Vec<Event>,
     pub(super) handled: usize,
     /// Complete requests that wait to be lent.
-    pub(super) ready: VecDeque<Place>,
+    pub(super) ready: VecDeque<ExchangeIndex>,
     /// The connection of the latest request that was lent, if that connection also carries others.
     pub(super) lent_last: Option<u32>,
     /// Connections that need a turn without an event: more input, or the next part of a file.

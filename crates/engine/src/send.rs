@@ -14,7 +14,7 @@
 
 use super::Engine;
 use super::body::Body;
-use super::connection::{Line, Reading, State};
+use super::connection::{BufferedSocket, Reading, State};
 use super::deadline::Deadline;
 use super::memory::Memory;
 use super::output::{Flushed, Pool};
@@ -41,7 +41,7 @@ pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 
 /// The way in which framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SendMode {
     /// The content is sent from the queue.
     Queued,
     /// From the host's memory, by [`Engine::send_between`].
@@ -66,7 +66,7 @@ impl Still {
     }
 }
 
-impl<S> Line<S> {
+impl<S> BufferedSocket<S> {
     /// Gives back an output that has remained empty.
     #[inline]
     pub(super) fn trim(&mut self, outputs: &mut Pool) {

@@ -88,7 +88,7 @@ impl<'a> ServerFields<'a> {
         now: Duration,
     ) -> Preset<'b> {
         if let Some(timing) = &mut self.timing {
-            answer.laps.write_timing(now, timing);
+            answer.timings.write_timing(now, timing);
         }
         Preset { prepared, timing: self.timing.as_deref().unwrap_or_default(), ..self.of_refusal(answer.https, id) }
     }

@@ -7,7 +7,7 @@ use super::exchange::Received;
 use super::forwarded::Forwarded;
 use super::input::Pool;
 use super::memory::Memory;
-use super::name::{Name, Place};
+use super::name::{ExchangeIndex, Name};
 use super::send::Still;
 use super::trailers::ReceivedTrailers;
 use super::{Engine, Exchange};
@@ -64,8 +64,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Takes back an exchange whose host has returned. It may still be answered later.
     pub fn give_back(&mut self, exchange: Exchange) {
         match Name::from(exchange.id()) {
-            Name { place: Place::Connection(index), serial } => self.give_back_request(index, serial, exchange),
-            Name { place: Place::Stream(number), serial } => self.give_back_stream(number, serial, exchange),
+            Name { place: ExchangeIndex::Connection(index), serial } => self.give_back_request(index, serial, exchange),
+            Name { place: ExchangeIndex::Stream(number), serial } => self.give_back_stream(number, serial, exchange),
         }
     }
 
@@ -148,7 +148,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends the response of a returned exchange, even if it could be sent together with the next one.
     pub fn send_now(&mut self, exchange: ExchangeId) {
-        if let Name { place: Place::Connection(index), serial } = exchange.into()
+        if let Name { place: ExchangeIndex::Connection(index), serial } = exchange.into()
             && self.connections.get(index).is_some_and(|connection| connection.serial == serial)
         {
             let _ = self.flush(index);
@@ -328,16 +328,16 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.tally.count(Counter::ConnectionsClosed);
         self.forget_speech(connection.speech);
-        if let Some(census) = self.acceptance.census {
-            census.here.fetch_sub(1, Relaxed);
-            census.everywhere.fetch_sub(1, Relaxed);
+        if let Some(counts) = self.acceptance.counts {
+            counts.here.fetch_sub(1, Relaxed);
+            counts.everywhere.fetch_sub(1, Relaxed);
         }
         // The host must end a hijacked socket itself.
         let ends = !matches!(&connection.state, State::Answering(answering) if answering.outlook.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
                 self.answering -= 1;
-                let name = Name { place: Place::Connection(index), serial: connection.serial };
+                let name = Name { place: ExchangeIndex::Connection(index), serial: connection.serial };
                 self.lose(Lost::of(name, &mut answering.answer));
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),

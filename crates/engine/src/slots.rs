@@ -23,12 +23,12 @@ pub(super) fn grow_gently<T>(table: &mut Vec<T>) {
 /// A table of `T` whose indices are small numbers.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    places: Vec<Place<T>>,
+    places: Vec<TableEntry<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct TableEntry<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -57,7 +57,7 @@ impl<T> Slots<T> {
     pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             grow_gently(&mut self.places);
-            self.places.push(Place { generation: 0, value: None });
+            self.places.push(TableEntry { generation: 0, value: None });
             (self.places.len() - 1) as u32
         });
         self.places[index as usize].value.get_or_insert_with(make);

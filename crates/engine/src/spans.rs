@@ -7,8 +7,8 @@ use super::trace::Traces;
 use super::{Engine, Exchange};
 use oribi_config::Settings;
 use oribi_io::Backend;
-use oribi_ipc::spans::Way;
-use oribi_log::{Ending, Parts};
+use oribi_ipc::spans::SpanSender;
+use oribi_log::{Ending, PartDurations};
 use oribi_message::{KnownField, RequestHead, Version};
 use oribi_otlp::{Outbox, Record};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// The sender of one lane's spans.
 #[derive(Debug)]
 pub(super) struct Spans {
-    way: Way,
+    sender: SpanSender,
     outbox: Outbox,
     /// The names of routes, by their numbers.
     routes: Vec<String>,
@@ -34,14 +34,14 @@ impl Spans {
             return None;
         }
         let routes = settings.route_names().into_iter().map(str::to_owned).collect();
-        Some(Self { way: Way::of_process()?, outbox: Outbox::default(), routes, origin: None })
+        Some(Self { sender: SpanSender::of_process()?, outbox: Outbox::default(), routes, origin: None })
     }
 
     /// Sends the collected spans, without waiting.
     #[inline]
     fn flush(&mut self) {
         if !self.outbox.is_empty() {
-            self.outbox.flush(|message| self.way.send(message));
+            self.outbox.flush(|message| self.sender.send(message));
         }
     }
 }
@@ -89,19 +89,19 @@ impl<B: Backend> Engine<'_, B> {
 
     fn add_span(&mut self, subject: &Subject<'_>, outcome: &Outcome, ending: Ending) {
         let now = self.backend.now();
-        let Some(((head, listener), laps, spans)) = subject
+        let Some(((head, listener), timings, spans)) = subject
             .request
             .as_ref()
-            .zip(outcome.laps)
+            .zip(outcome.timings)
             .zip(self.observing.spans.as_mut())
-            .map(|((request, laps), spans)| (*request, laps, spans))
+            .map(|((request, timings), spans)| (*request, timings, spans))
         else {
             return;
         };
         let Some(place) = Traces::place_of(&head) else { return };
         let known = spans.origin.filter(|(_, seen)| now < *seen + BELIEVED);
         let (origin, _) = *spans.origin.insert(known.unwrap_or_else(|| (self.backend.wall_clock().saturating_sub(now), now)));
-        let Parts { queue, first, app, send } = laps.parts(now.into());
+        let PartDurations { queue, first, app, send } = timings.parts(now.into());
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let gone = ending == Ending::Aborted;
         // The first name belongs to requests without a route.
@@ -112,7 +112,7 @@ impl<B: Backend> Engine<'_, B> {
             trace: place.trace,
             span: place.span,
             parent: place.parent,
-            begin: nanoseconds((origin + now).saturating_sub(laps.age(now))),
+            begin: nanoseconds((origin + now).saturating_sub(timings.age(now))),
             queue: nanoseconds(queue),
             first: nanoseconds(first),
             app: nanoseconds(app),
@@ -134,6 +134,6 @@ impl<B: Backend> Engine<'_, B> {
             client: subject.remote.address(),
             peer: subject.peer.map_or(&[], |peer| peer.address()),
         };
-        spans.outbox.add(&record, |message| spans.way.send(message));
+        spans.outbox.add(&record, |message| spans.sender.send(message));
     }
 }

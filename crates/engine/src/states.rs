@@ -8,29 +8,29 @@ use super::Engine;
 use super::connection::Speech;
 use super::deadline::KINDS;
 use oribi_io::Backend;
-use oribi_stats::scoreboard::{Numbers, PLACES, Standing};
+use oribi_stats::scoreboard::{ConnectionGauges, GAUGE_COUNT, GaugeValues};
 
 /// The positions, after those of the deadlines, of the numbers of connections that carry several requests.
 const HTTP2: usize = KINDS;
 const FASTCGI: usize = KINDS + 1;
 
-const _: () = assert!(KINDS + 2 == PLACES, "each number has a place");
+const _: () = assert!(KINDS + 2 == GAUGE_COUNT, "each number has a place");
 
 /// The last report, and its place.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct GaugeReport {
     /// The destination of reports, if there is one.
-    standing: Option<Standing>,
-    said: Numbers,
+    gauges: Option<ConnectionGauges>,
+    said: GaugeValues,
     /// Connections that speak HTTP/2, and those of web servers.
     http2: u32,
     fastcgi: u32,
 }
 
-impl Shown {
-    /// Reports to `standing` from now on.
-    pub(super) fn at(standing: Standing) -> Self {
-        Self { standing: Some(standing), ..Self::default() }
+impl GaugeReport {
+    /// Reports to `gauges` from now on.
+    pub(super) fn at(gauges: ConnectionGauges) -> Self {
+        Self { gauges: Some(gauges), ..Self::default() }
     }
 
     fn of(&mut self, speech: Speech) -> Option<&mut u32> {
@@ -49,49 +49,49 @@ impl Shown {
 
     #[inline(never)]
     fn say(&mut self, waiting: &[u32; KINDS]) {
-        let Some(standing) = self.standing else { return };
-        let mut now = [0; PLACES];
+        let Some(gauges) = self.gauges else { return };
+        let mut now = [0; GAUGE_COUNT];
         now[..KINDS].copy_from_slice(waiting);
         (now[HTTP2], now[FASTCGI]) = (self.http2, self.fastcgi);
-        standing.change(&self.said, &now);
+        gauges.change(&self.said, &now);
         self.said = now;
     }
 }
 
 /// Removes the connections of an engine that ends from the report.
-impl Drop for Shown {
+impl Drop for GaugeReport {
     fn drop(&mut self) {
-        if let Some(standing) = self.standing {
-            standing.change(&self.said, &[0; PLACES]);
+        if let Some(gauges) = self.gauges {
+            gauges.change(&self.said, &[0; GAUGE_COUNT]);
         }
     }
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Reports the states of connections in `standing` from now on, before each wait.
-    pub fn show_states_in(&mut self, standing: Standing) {
-        self.observing.shown = Shown::at(standing);
+    /// Reports the states of connections in `gauges` from now on, before each wait.
+    pub fn report_states_to(&mut self, gauges: ConnectionGauges) {
+        self.observing.gauges = GaugeReport::at(gauges);
     }
 
     /// Counts a connection that has spoken HTTP/1 until now as one of another protocol.
     pub(super) fn count_speech(&mut self, index: u32, speech: Speech) {
         self.connections[index].speech = speech;
-        self.observing.shown.of(speech).into_iter().for_each(|number| *number += 1);
+        self.observing.gauges.of(speech).into_iter().for_each(|number| *number += 1);
     }
 
     /// Uncounts a connection that has ended.
     #[inline]
     pub(super) fn forget_speech(&mut self, speech: Speech) {
         if speech != Speech::Http1 {
-            self.observing.shown.of(speech).into_iter().for_each(|number| *number -= 1);
+            self.observing.gauges.of(speech).into_iter().for_each(|number| *number -= 1);
         }
     }
 
     #[inline]
-    pub(super) fn show_states(&mut self) {
+    pub(super) fn report_states(&mut self) {
         let waiting = self.deadlines.counts();
-        if self.observing.shown.is_outdated(waiting) {
-            self.observing.shown.say(waiting);
+        if self.observing.gauges.is_outdated(waiting) {
+            self.observing.gauges.say(waiting);
         }
     }
 }

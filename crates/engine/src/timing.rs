@@ -1,4 +1,4 @@
-//! Measures the durations of the parts of requests: see [`super::laps`].
+//! Measures the durations of the parts of requests: see [`super::request_timings`].
 //!
 //! The engine reads no clock for that: it takes the time of its turn, which backends read anyway, and which a lane reads
 //! again when an app has answered. Bytes count as sent when the socket has taken them. A response that is sent together with
@@ -7,7 +7,7 @@
 
 use super::access::TAKEN;
 use super::answer::{Counted, LateLine, Lost, Unsent};
-use super::laps::Wait;
+use super::request_timings::Wait;
 use super::respond::Target;
 use super::stream::Stream;
 use super::{Engine, Exchange};
@@ -41,26 +41,26 @@ impl<B: Backend> Engine<'_, B> {
     /// The time that the request of an exchange waited before it was lent.
     pub(crate) fn queue_time(&mut self, exchange: ExchangeId) -> Option<Duration> {
         let target = Target::find(&mut self.connections, &mut self.streams, exchange).ok()?;
-        Some(target.response.answer.laps.queue_time())
+        Some(target.response.answer.timings.queue_time())
     }
 
     /// Sets the wait of a request that no worker took: until now.
     pub fn tell_wait_until_now(&mut self, exchange: ExchangeId) {
         let now = self.backend.now();
         if let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) {
-            let laps = &mut target.response.answer.laps;
-            laps.wait(laps.total(now.into()));
+            let timings = &mut target.response.answer.timings;
+            timings.wait(timings.total(now.into()));
         }
     }
 
     /// Counts the times of a response that has been sent, or whose client has disconnected. Returns their sum in
     /// nanoseconds.
     #[inline]
-    pub(super) fn count_times(&self, Counted { laps, status, route }: &Counted) -> u64 {
+    pub(super) fn count_times(&self, Counted { timings, status, route }: &Counted) -> u64 {
         let now = self.backend.now().into();
-        let took = laps.total(now);
+        let took = timings.total(now);
         if self.observing.measures {
-            laps.count(now, &self.tally);
+            timings.count(now, &self.tally);
             if self.observing.routes.is_some() {
                 self.tally.routed(*route, *status, took);
             }
@@ -152,9 +152,9 @@ impl<B: Backend> Engine<'_, B> {
     pub fn conclude_lost(&mut self, lost: Lost, known: Option<Wait>) {
         let Lost { mut counted, mut line, lent, exchange } = lost;
         if let Some(Wait { nanoseconds, worker }) = known {
-            counted.laps.wait(nanoseconds);
+            counted.timings.wait(nanoseconds);
             if let Some(LateLine { outcome, draft }) = &mut line {
-                (outcome.laps, draft.worker) = (Some(counted.laps), worker);
+                (outcome.timings, draft.worker) = (Some(counted.timings), worker);
             }
         }
         self.count_times(&counted);

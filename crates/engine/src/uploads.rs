@@ -16,7 +16,7 @@ use super::content_bounds::{ContentBounds, ContentBudget, Excess, Held};
 use super::deadline::Deadline;
 use super::exchange::Received;
 use super::memory::Memory;
-use super::name::Place;
+use super::name::ExchangeIndex;
 use super::send::Still;
 use super::stream::{Requested, Stream, StreamState};
 use oribi_config::Settings;
@@ -75,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Ends other requests if their contents, together with one that has grown, exceed a bound.
     #[inline]
-    pub(super) fn bound_content(&mut self, grown: Place) -> Still {
+    pub(super) fn bound_content(&mut self, grown: ExchangeIndex) -> Still {
         if self.uploads.bounds.excess().is_none() { Still::Open } else { self.end_heaviest(grown) }
     }
 
@@ -107,13 +107,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The unfinished request at a place.
-    fn unfinished_at(&mut self, place: Place) -> Option<&mut Received> {
+    fn unfinished_at(&mut self, place: ExchangeIndex) -> Option<&mut Received> {
         match place {
-            Place::Connection(index) => match &mut self.connections[index].state {
+            ExchangeIndex::Connection(index) => match &mut self.connections[index].state {
                 State::Reading(Reading { request, .. }) => request.as_deref_mut(),
                 _ => None,
             },
-            Place::Stream(number) => match &mut self.streams[number].state {
+            ExchangeIndex::Stream(number) => match &mut self.streams[number].state {
                 StreamState::Requested(Requested { request, is_complete: false, .. }) => Some(request),
                 _ => None,
             },
@@ -121,10 +121,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// All unfinished requests with content, each with its connection and its start.
-    fn unfinished(&self) -> impl Iterator<Item = (Place, u32, &Received, Duration)> {
+    fn unfinished(&self) -> impl Iterator<Item = (ExchangeIndex, u32, &Received, Duration)> {
         let alone = self.deadlines.of(Deadline::Content).filter_map(|(index, since)| match &self.connections[index].state {
             State::Reading(Reading { request: Some(request), .. }) => {
-                Some((Place::Connection(index), index, &**request, since))
+                Some((ExchangeIndex::Connection(index), index, &**request, since))
             }
             _ => None,
         });
@@ -132,7 +132,7 @@ impl<B: Backend> Engine<'_, B> {
             let stream = &self.streams[number];
             match &stream.state {
                 StreamState::Requested(Requested { request, is_complete: false, .. }) => {
-                    Some((Place::Stream(number), stream.connection, &**request, since))
+                    Some((ExchangeIndex::Stream(number), stream.connection, &**request, since))
                 }
                 _ => None,
             }
@@ -141,13 +141,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     #[cold]
-    fn end_heaviest(&mut self, grown: Place) -> Still {
+    fn end_heaviest(&mut self, grown: ExchangeIndex) -> Still {
         if self.uploads.bounds.excess() == Some(Excess::Memory) {
             self.move_largest();
         }
         let index = match grown {
-            Place::Connection(index) => index,
-            Place::Stream(number) => self.streams[number].connection,
+            ExchangeIndex::Connection(index) => index,
+            ExchangeIndex::Stream(number) => self.streams[number].connection,
         };
         let token = self.connections.token(index);
         let mut ended = Vec::new();
@@ -160,8 +160,8 @@ impl<B: Backend> Engine<'_, B> {
                 Excess::Files => Refusal::CONTENT_FILES,
             };
             let _ = match heaviest {
-                Place::Connection(index) => self.refuse(index, refusal),
-                Place::Stream(number) => {
+                ExchangeIndex::Connection(index) => self.refuse(index, refusal),
+                ExchangeIndex::Stream(number) => {
                     ended.push(self.connections.token(self.streams[number].connection));
                     self.refuse_stream(number, refusal)
                 }
@@ -177,7 +177,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The unfinished content that burdens others most.
-    fn heaviest(&self, excess: Excess, except: Place) -> Option<Place> {
+    fn heaviest(&self, excess: Excess, except: ExchangeIndex) -> Option<ExchangeIndex> {
         let now = self.backend.now();
         let weight = |request: &Received, since: Duration| {
             let (held, received) = request.held();

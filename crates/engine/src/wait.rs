@@ -28,8 +28,8 @@ impl<B: Backend> Engine<'_, B> {
             }
             Event::Connection(door) => self.handle_connection_event(door),
             Event::Wake => self.woken = true,
-            // The bell has ended the wait, which is its only purpose: the edge checks its pool after each wait.
-            Event::Bell => {}
+            // The doorbell has ended the wait, which is its only purpose: the edge checks its pool after each wait.
+            Event::Doorbell => {}
         }
         true
     }
@@ -117,7 +117,7 @@ impl<B: Backend> Engine<'_, B> {
         self.run_queue.handled = 0;
         let known = self.run_queue.events.len();
         self.tally.settle();
-        self.show_states();
+        self.report_states();
         let timeout = self.look_for_burst(timeout);
         self.begin_waiting(timeout);
         self.backend.wait(timeout, &mut self.run_queue.events).inspect_err(|_| self.count_as_idle(false))?;

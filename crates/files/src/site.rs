@@ -35,7 +35,7 @@ struct Resource {
 }
 
 /// The result of looking up a path.
-enum Place {
+enum Lookup {
     /// A file in the cache.
     Cached(usize),
     /// A file for which the cache had no room.
@@ -71,9 +71,9 @@ impl Site {
             Err(why) => return Err((reply, why)),
         };
         let resource = match &place {
-            Place::Cached(place) => self.cache.get(*place),
-            Place::Apart(resource) => resource,
-            Place::Directory => {
+            Lookup::Cached(place) => self.cache.get(*place),
+            Lookup::Apart(resource) => resource,
+            Lookup::Directory => {
                 redirect(request, reply);
                 return Ok(());
             }
@@ -109,32 +109,32 @@ impl Site {
     }
 
     /// Looks up a decoded path.
-    fn find(&mut self, below: &[u8], slash: bool) -> Result<Place, NotFound> {
+    fn find(&mut self, below: &[u8], slash: bool) -> Result<Lookup, NotFound> {
         let now = monotonic();
         // The root without its slash is not a file, but has the path of its index.
         let known = if below.is_empty() && !slash { None } else { self.cache.find(below) };
         if let Some(place) = known
             && now.saturating_sub(self.cache.get(place).checked) < FRESH
         {
-            return Ok(Place::Cached(place));
+            return Ok(Lookup::Cached(place));
         }
         match (self.look(below, slash, now), known) {
             (Ok(Some(resource)), Some(place)) => {
                 self.cache.get_mut(place).renew(resource, &self.options);
-                Ok(Place::Cached(place))
+                Ok(Lookup::Cached(place))
             }
             (Ok(Some(resource)), None) => {
                 let added = self.cache.add(below, resource.read(&self.options));
-                Ok(added.map_or_else(|apart| Place::Apart(Box::new(apart)), Place::Cached))
+                Ok(added.map_or_else(|apart| Lookup::Apart(Box::new(apart)), Lookup::Cached))
             }
             (Ok(None), known) => {
                 known.inspect(|_| self.cache.remove(below));
-                Ok(Place::Directory)
+                Ok(Lookup::Directory)
             }
             // Without free descriptors or memory, the old state is better than nothing.
             (Err(NotFound::Failed(error)), Some(place)) => {
                 log::error!("cannot look for {}: {error}", below.escape_ascii());
-                Ok(Place::Cached(place))
+                Ok(Lookup::Cached(place))
             }
             (Err(why), known) => {
                 known.inspect(|_| self.cache.remove(below));

@@ -23,8 +23,8 @@ pub enum Event {
     Connection(usize),
     /// The descriptor given to [`Backend::watch`] has become readable.
     Wake,
-    /// The descriptor given to [`Backend::watch_bell`] has been written to.
-    Bell,
+    /// The descriptor given to [`Backend::watch_doorbell`] has been written to.
+    Doorbell,
     /// Something changed for a socket.
     Socket {
         /// The socket's token.
@@ -144,13 +144,13 @@ pub trait Backend {
     /// An error of the system.
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// Reports [`Event::Bell`] for writes to `bell`, an eventfd, and ends a wait for each of them. The backend never reads from
-    /// it.
+    /// Reports [`Event::Doorbell`] for writes to `doorbell`, an eventfd, and ends a wait for each of them. The backend never
+    /// reads from it.
     ///
     /// # Errors
     /// An error of the system; `Unsupported`: this backend watches only one descriptor beside its sockets.
-    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        let _ = bell;
+    fn watch_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = doorbell;
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -13,23 +13,23 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A wait for one bell, an eventfd, and for nothing else.
-pub struct BellWait {
+/// A wait for one doorbell, an eventfd, and for nothing else.
+pub struct DoorbellWait {
     epoll: OwnedFd,
     found: Vec<Event>,
 }
 
-impl BellWait {
+impl DoorbellWait {
     /// # Errors
     /// An error of the system.
-    pub fn new(bell: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn new(doorbell: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Each ring makes a new event, so the bell need not be read.
-        epoll::add(&epoll, bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+        // Each ring makes a new event, so the doorbell need not be read.
+        epoll::add(&epoll, doorbell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll, found: Vec::with_capacity(1) })
     }
 
-    /// Waits for this time, which is less than a second, unless the bell is rung or was rung since the last wait. A signal
+    /// Waits for this time, which is less than a second, unless the doorbell is rung or was rung since the last wait. A signal
     /// may end it early.
     pub fn wait(&mut self, most: Duration) {
         self.found.clear();
@@ -89,15 +89,15 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_an_event_or_after_its_time() {
-        let (epoll, bell) = (epoll::create(CreateFlags::CLOEXEC), eventfd(0, EventfdFlags::CLOEXEC));
-        let (epoll, bell) = (epoll.expect("a descriptor"), bell.expect("a descriptor"));
-        epoll::add(&epoll, &bell, EventData::new_u64(7), EventFlags::IN).expect("an eventfd can be watched");
+        let (epoll, doorbell) = (epoll::create(CreateFlags::CLOEXEC), eventfd(0, EventfdFlags::CLOEXEC));
+        let (epoll, doorbell) = (epoll.expect("a descriptor"), doorbell.expect("a descriptor"));
+        epoll::add(&epoll, &doorbell, EventData::new_u64(7), EventFlags::IN).expect("an eventfd can be watched");
         let timeout = Timespec { tv_sec: 0, tv_nsec: 200_000 };
         let mut found = Vec::with_capacity(4);
         let begun = Instant::now();
         wait(epoll.as_fd(), &mut found, timeout).expect("a wait");
         assert!(found.is_empty() && begun.elapsed() >= Duration::from_micros(200));
-        rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("an eventfd can be written");
+        rustix::io::write(&doorbell, &1_u64.to_ne_bytes()).expect("an eventfd can be written");
         wait(epoll.as_fd(), &mut found, timeout).expect("a wait");
         let data: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
         assert_eq!(data, [7]);
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn each_ring_ends_one_wait() {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
-        let mut rest = BellWait::new(bell.as_fd()).expect("epoll works");
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
+        let mut rest = DoorbellWait::new(doorbell.as_fd()).expect("epoll works");
         for _ in 0..2 {
-            rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("the count has room");
+            rustix::io::write(&doorbell, &1_u64.to_ne_bytes()).expect("the count has room");
             let (begun, long, short) = (Instant::now(), Duration::from_millis(900), Duration::from_micros(200));
             rest.wait(long);
             assert!(begun.elapsed() < long, "it was rung");

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// there would be more calls.
 const BATCH: usize = 256;
 const WAKE: u64 = u64::MAX;
-const BELL: u64 = u64::MAX - 1;
+const DOORBELL: u64 = u64::MAX - 1;
 
 /// A loop over epoll.
 pub struct Epoll {
@@ -143,8 +143,8 @@ impl Backend for Epoll {
         Ok(epoll::add(&self.epoll, pipe, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?)
     }
 
-    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?)
+    fn watch_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, doorbell, EventData::new_u64(DOORBELL), EventFlags::IN | EventFlags::ET)?)
     }
 
     fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
@@ -285,7 +285,7 @@ fn report(event: &epoll::Event) -> Event {
     let flags = event.flags;
     match event.data.u64() {
         WAKE => Event::Wake,
-        BELL => Event::Bell,
+        DOORBELL => Event::Doorbell,
         listener if listener >= Token::LIMIT => Event::Connection((listener - Token::LIMIT) as usize),
         token => {
             let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);

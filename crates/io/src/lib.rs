@@ -25,7 +25,7 @@ mod uring;
 
 pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, Peer, Token, Waiter};
 pub use breaking::{Sent, break_off, receive_from_app};
-pub use brief::BellWait;
+pub use brief::DoorbellWait;
 pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;
 #[cfg(feature = "libevent")]

@@ -377,7 +377,7 @@ impl Backend for Sim {
     }
 
     /// Does nothing: code that rings in this world also calls [`World::wake`].
-    fn watch_bell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
+    fn watch_doorbell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
 

@@ -9,17 +9,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-static WAY: Mutex<Option<Way>> = Mutex::new(None);
+static SPAN_SENDER: Mutex<Option<SpanSender>> = Mutex::new(None);
 
 /// The sending end of the socket.
 #[derive(Clone, Debug)]
-pub struct Way(Arc<OwnedFd>);
+pub struct SpanSender(Arc<OwnedFd>);
 
-impl Way {
+impl SpanSender {
     /// The sender of this process, if it has one.
     #[must_use]
     pub fn of_process() -> Option<Self> {
-        WAY.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        SPAN_SENDER.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Opens the socket of this process, and returns the receiving end.
@@ -36,7 +36,7 @@ impl Way {
 
     /// Sets the sending end that another process has left for this one.
     pub fn adopt(sender: OwnedFd) {
-        *WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
+        *SPAN_SENDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Self(Arc::new(sender)));
     }
 
     /// Sends a message; `false` if it is lost.
@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-impl AsFd for Way {
+impl AsFd for SpanSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

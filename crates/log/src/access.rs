@@ -3,11 +3,11 @@
 //! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of one iteration
 //! of its event loop cost one system call.
 
-use super::entry::{AccessEntry, Noted, Parts};
+use super::date_cache::DateCache;
+use super::entry::{AccessEntry, Noted, PartDurations};
 use super::escape::{append_json, append_quoted};
 use super::pattern::{append_by, append_request_line, note};
 use super::sink::LineSink;
-use super::stamp::Stamp;
 use oribi_config::{AccessFormat, LogTarget};
 use oribi_message::{FieldPair, KnownField};
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 #[derive(Debug)]
 pub struct AccessLog {
     format: AccessFormat,
-    stamp: Stamp,
+    date_cache: DateCache,
     sink: LineSink,
 }
 
@@ -27,7 +27,7 @@ impl AccessLog {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(target: &LogTarget, format: &AccessFormat) -> io::Result<Self> {
-        Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open(target)? })
+        Ok(Self { format: format.clone(), date_cache: DateCache::new(), sink: LineSink::open(target)? })
     }
 
     /// Opens the log for a process of a server that starts. If log rotation has just renamed the file, waits briefly until
@@ -36,12 +36,12 @@ impl AccessLog {
     /// # Errors
     /// The file cannot be opened.
     pub fn open_in_time(target: &LogTarget, format: &AccessFormat) -> io::Result<Self> {
-        Ok(Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_in_time(target)? })
+        Ok(Self { format: format.clone(), date_cache: DateCache::new(), sink: LineSink::open_in_time(target)? })
     }
 
     /// Opens the log for a server that is already serving: if the file cannot be opened, the log tries again later.
     pub fn open_or_wait(target: &LogTarget, format: &AccessFormat) -> Self {
-        Self { format: format.clone(), stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }
+        Self { format: format.clone(), date_cache: DateCache::new(), sink: LineSink::open_or_wait(target) }
     }
 
     /// Opens the file again by its name, after log rotation has renamed the old one. Lines in the buffer go to the old file.
@@ -64,8 +64,8 @@ impl AccessLog {
 
     /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if the buffer has many lines.
     pub fn record(&mut self, entry: &AccessEntry<'_>) {
-        let Self { format, stamp, sink } = self;
-        sink.add(|line| append_entry(format, entry, stamp, line));
+        let Self { format, date_cache, sink } = self;
+        sink.add(|line| append_entry(format, entry, date_cache, line));
     }
 
     /// Copies the fields of a response that the line needs; `None` if it needs none.
@@ -83,11 +83,11 @@ impl AccessLog {
     }
 }
 
-fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     match format {
-        AccessFormat::Common => append_common(entry, stamp, line),
+        AccessFormat::Common => append_common(entry, date_cache, line),
         AccessFormat::Combined => {
-            append_common(entry, stamp, line);
+            append_common(entry, date_cache, line);
             for field in [KnownField::Referer, KnownField::UserAgent] {
                 line.extend_from_slice(b" \"");
                 append_quoted(entry.head.and_then(|head| head.field(field)).unwrap_or(b"-"), line);
@@ -95,20 +95,20 @@ fn append_entry(format: &AccessFormat, entry: &AccessEntry<'_>, stamp: &mut Stam
             }
         }
         AccessFormat::Rack => {
-            append_common(entry, stamp, line);
+            append_common(entry, date_cache, line);
             // Writing into memory does not fail.
             let _ = write!(line, " {:.4}", entry.duration.as_secs_f64());
         }
-        AccessFormat::Json => append_object(entry, stamp, line),
-        AccessFormat::Pattern(pattern) => append_by(pattern, entry, stamp, line),
+        AccessFormat::Json => append_object(entry, date_cache, line),
+        AccessFormat::Pattern(pattern) => append_by(pattern, entry, date_cache, line),
     }
 }
 
 /// Apache's `%h %l %u %t "%r" %>s %b`.
-fn append_common(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_common(entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     append_quoted(if entry.remote.is_empty() { b"-" } else { entry.remote.as_bytes() }, line);
     line.extend_from_slice(b" - - [");
-    stamp.append_common(entry.time, line);
+    date_cache.append_common(entry.time, line);
     line.extend_from_slice(b"] \"");
     append_request_line(entry.head, line);
     // Writing into memory does not fail.
@@ -119,9 +119,9 @@ fn append_common(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>)
 }
 
 /// A JSON object of one line.
-fn append_object(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_object(entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    stamp.append_iso(entry.time, line);
+    date_cache.append_iso(entry.time, line);
     line.push(b'"');
     let texts = [
         ("remote", Some(entry.remote.as_bytes()).filter(|text| !text.is_empty())),
@@ -143,7 +143,7 @@ fn append_object(entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>)
     let (status, bytes, duration) = (entry.status, entry.bytes_sent, entry.duration);
     let (seconds, microseconds) = (duration.as_secs(), duration.subsec_micros());
     let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration\":{seconds}.{microseconds:06}");
-    for (name, time) in entry.parts.iter().flat_map(Parts::named) {
+    for (name, time) in entry.parts.iter().flat_map(PartDurations::named) {
         let _ = write!(line, ",\"{name}\":{}.{:06}", time.as_secs(), time.subsec_micros());
     }
     line.push(b'}');

@@ -50,7 +50,7 @@ pub struct AccessEntry<'a> {
     /// The time from then until the last byte of the response was sent.
     pub duration: Duration,
     /// The parts of `duration`; `None` if the request was refused before it was complete, or its client disconnected.
-    pub parts: Option<Parts>,
+    pub parts: Option<PartDurations>,
 }
 
 /// The fate of the connection after a request.
@@ -66,7 +66,7 @@ pub enum Ending {
 
 /// The times of the parts of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct PartDurations {
     /// The wait for a worker.
     pub queue: Duration,
     /// The time from then to the first byte of the final response.
@@ -77,7 +77,7 @@ pub struct Parts {
     pub send: Duration,
 }
 
-impl Parts {
+impl PartDurations {
     /// Returns the times with their names for users.
     pub fn named(&self) -> [(&'static str, Duration); 4] {
         let Self { queue, first, app, send } = *self;

@@ -7,10 +7,10 @@
 //! No message stops the server: messages that cannot be written to a full disk, or to a pipe without a reader, are lost and
 //! counted.
 
+use super::date_cache::DateCache;
 use super::escape::Message;
 use super::messenger::{Composer, Failure, Messenger, Severity};
 use super::output::{self, Kind, has_room, reason};
-use super::stamp::Stamp;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use oribi_config::LogTarget;
 use oribi_io::process::environment;
@@ -112,13 +112,13 @@ thread_local! {
 /// The buffers in which a message is formatted.
 struct Paper {
     line: Vec<u8>,
-    stamp: Stamp,
+    date_cache: DateCache,
     composer: Composer,
 }
 
 impl Paper {
     fn new() -> Self {
-        Self { line: Vec::new(), stamp: Stamp::new(), composer: Composer::new() }
+        Self { line: Vec::new(), date_cache: DateCache::new(), composer: Composer::new() }
     }
 }
 
@@ -159,7 +159,7 @@ impl Sink {
         {
             return self.send(messenger, record, paper);
         }
-        let Paper { line, stamp, .. } = paper;
+        let Paper { line, date_cache, .. } = paper;
         let (process, time, to_journal) = (std::process::id(), SystemTime::now(), self.to_journal.load(Ordering::Relaxed));
         line.clear();
         if self.torn.load(Ordering::Relaxed) {
@@ -167,10 +167,10 @@ impl Sink {
         }
         let lost = self.lost_by(process);
         if lost > 0 {
-            let report = &mut |report: &Record<'_>| append_line(report, to_journal, process, time, stamp, line);
+            let report = &mut |report: &Record<'_>| append_line(report, to_journal, process, time, date_cache, line);
             self.report(lost, report);
         }
-        append_line(record, to_journal, process, time, stamp, line);
+        append_line(record, to_journal, process, time, date_cache, line);
         match self.put(line, lost == 0) {
             Ok(()) if lost > 0 => {
                 // Another thread may have lost more meanwhile.
@@ -284,13 +284,20 @@ fn is_remark(metadata: &Metadata<'_>) -> bool {
 
 /// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`,
 /// because it knows the time and reads the priority from the start (sd-daemon(3)).
-fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_line(
+    record: &Record<'_>,
+    to_journal: bool,
+    process: u32,
+    time: SystemTime,
+    date_cache: &mut DateCache,
+    line: &mut Vec<u8>,
+) {
     let (name, priority) = (name(record.level()), severity(record.level()) as u8);
     // Writing into memory does not fail; an argument whose `Display` fails has written a part of its text.
     if to_journal {
         let _ = write!(line, "<{priority}>");
     } else {
-        stamp.append_iso(time, line);
+        date_cache.append_iso(time, line);
         line.push(b' ');
     }
     let _ = write!(line, "[{name}] [{process}] ");
@@ -335,7 +342,7 @@ mod tests {
         let mut line = Vec::new();
         let arguments = format_args!("{text}");
         let record = Record::builder().level(level).args(arguments).build();
-        append_line(&record, to_journal, 4711, time, &mut Stamp::new(), &mut line);
+        append_line(&record, to_journal, 4711, time, &mut DateCache::new(), &mut line);
         String::from_utf8(line).expect("UTF-8")
     }
 

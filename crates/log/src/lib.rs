@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod date_cache;
 mod entry;
 mod error;
 mod escape;
@@ -13,10 +14,9 @@ mod output;
 mod pattern;
 mod sink;
 mod slow;
-mod stamp;
 
 pub use access::AccessLog;
-pub use entry::{AccessEntry, Ending, Noted, Parts, TraceIds};
+pub use entry::{AccessEntry, Ending, Noted, PartDurations, TraceIds};
 pub use escape::{append_json, append_quoted};
 pub use oribi_tls::is_plain;
 pub use slow::SlowLog;

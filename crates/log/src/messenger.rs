@@ -4,7 +4,7 @@
 //! of the daemon, which an edge in its sandbox could not do. A UDP socket is connected, because otherwise the kernel does
 //! not report that the port is closed.
 
-use super::stamp::Stamp;
+use super::date_cache::DateCache;
 use oribi_config::{LogPlace, MessageForm, SystemLog};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, sendto, socket_with, sockopt};
@@ -118,17 +118,17 @@ fn unix(path: &Path) -> Result<SocketAddrUnix, Errno> {
 /// Formats messages, all in the same buffer.
 #[derive(Debug)]
 pub(super) struct Composer {
-    stamp: Stamp,
+    date_cache: DateCache,
     message: Vec<u8>,
 }
 
 impl Composer {
     pub(super) fn new() -> Self {
-        Self { stamp: Stamp::new(), message: Vec::new() }
+        Self { date_cache: DateCache::new(), message: Vec::new() }
     }
 
     fn compose(&mut self, log: &SystemLog, host: &str, severity: Severity, text: &[u8]) -> &[u8] {
-        let Self { stamp, message } = self;
+        let Self { date_cache, message } = self;
         let (facility, severity, tag, process) = (log.facility, severity as u8, &log.tag, std::process::id());
         let (priority, now) = (u32::from(facility) << 3 | u32::from(severity), SystemTime::now());
         message.clear();
@@ -136,12 +136,12 @@ impl Composer {
         let _ = match log.form {
             MessageForm::Local => {
                 let _ = write!(message, "<{priority}>");
-                stamp.append_calendar(now, "%b %e %T", message);
+                date_cache.append_calendar(now, "%b %e %T", message);
                 write!(message, " {tag}[{process}]: ")
             }
             MessageForm::Network => {
                 let _ = write!(message, "<{priority}>1 ");
-                stamp.append_iso(now, message);
+                date_cache.append_iso(now, message);
                 write!(message, " {host} {tag} {process} - - ")
             }
             MessageForm::Journal => write!(

@@ -1,8 +1,8 @@
 //! Writes lines in a format defined by the user.
 
+use super::date_cache::DateCache;
 use super::entry::{AccessEntry, Ending, Noted};
 use super::escape::append_quoted;
-use super::stamp::Stamp;
 use oribi_config::{AccessItem, AccessPart, AccessPattern, Instant, Radix, TimeForm, Unit};
 use oribi_message::{FieldPair, KnownField, RequestHead};
 use std::io::Write as _;
@@ -15,17 +15,17 @@ pub(super) fn note<'a>(pattern: &AccessPattern, fields: &(impl Iterator<Item = F
     (!wanted.is_empty()).then(|| Box::new(Noted(wanted.iter().map(|name| value(name).unwrap_or_default().to_vec()).collect())))
 }
 
-pub(super) fn append_by(pattern: &AccessPattern, entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+pub(super) fn append_by(pattern: &AccessPattern, entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     for part in &pattern.parts {
         match part {
             AccessPart::Text(text) => line.extend_from_slice(text),
             AccessPart::Item(_, Some(statuses)) if !statuses.include(entry.status) => line.push(b'-'),
-            AccessPart::Item(item, _) => append_item(item, entry, stamp, line),
+            AccessPart::Item(item, _) => append_item(item, entry, date_cache, line),
         }
     }
 }
 
-fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     let head = entry.head;
     let text = match item {
         AccessItem::Client => Some(entry.remote.as_bytes()),
@@ -53,8 +53,8 @@ fn append_item(item: &AccessItem, entry: &AccessEntry<'_>, stamp: &mut Stamp, li
             let Some((_, time)) = part else { return line.push(b'-') };
             return append_number(whole(time, *unit), line);
         }
-        AccessItem::Time(Instant::Begin, form) => return append_time(entry.time, form, stamp, line),
-        AccessItem::Time(Instant::End, form) => return append_time(entry.time + entry.duration, form, stamp, line),
+        AccessItem::Time(Instant::Begin, form) => return append_time(entry.time, form, date_cache, line),
+        AccessItem::Time(Instant::End, form) => return append_time(entry.time + entry.duration, form, date_cache, line),
         AccessItem::RequestId => entry.id,
         AccessItem::Trace => entry.trace.map(|ids| ids.trace),
         AccessItem::Span => entry.trace.map(|ids| ids.span),
@@ -106,18 +106,18 @@ fn append_query(head: Option<RequestHead<'_>>, line: &mut Vec<u8>) {
     }
 }
 
-fn append_time(time: SystemTime, form: &TimeForm, stamp: &mut Stamp, line: &mut Vec<u8>) {
+fn append_time(time: SystemTime, form: &TimeForm, date_cache: &mut DateCache, line: &mut Vec<u8>) {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     // Writing into memory does not fail.
     let _ = match form {
         TimeForm::Common => {
             line.push(b'[');
-            stamp.append_common(time, line);
+            date_cache.append_common(time, line);
             line.push(b']');
             Ok(())
         }
         TimeForm::Calendar(form) => {
-            stamp.append_calendar(time, form, line);
+            date_cache.append_calendar(time, form, line);
             Ok(())
         }
         TimeForm::Since(unit) => write!(line, "{}", whole(since, *unit)),

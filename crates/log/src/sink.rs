@@ -362,9 +362,9 @@ mod tests {
     }
 
     /// A file that is removed when the value is dropped.
-    struct Place(PathBuf);
+    struct TempFile(PathBuf);
 
-    impl Place {
+    impl TempFile {
         fn new(name: &str) -> Self {
             Self(std::env::temp_dir().join(format!("oribi-access-{}-{name}", std::process::id())))
         }
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TempFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn lines_are_written_together_and_after_rotation_to_the_new_file() {
-        let (place, moved) = (Place::new("log"), Place::new("log.1"));
+        let (place, moved) = (TempFile::new("log"), TempFile::new("log.1"));
         let mut log = LineSink::open(&LogTarget::File(place.0.clone())).expect("opened");
         log.add(line);
         log.add(line);
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_missing_is_opened_when_it_can_be() {
-        let place = Place::new("missing");
+        let place = TempFile::new("missing");
         std::fs::create_dir(&place.0).expect("the folder is writable");
         let mut log = LineSink::open_or_wait(&LogTarget::File(place.0.clone()));
         log.add(line);
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_that_others_open_is_waited_for() {
-        let place = Place::new("given");
+        let place = TempFile::new("given");
         std::fs::create_dir(&place.0).expect("the folder is writable");
         let mut log = LineSink::open_or_wait(&LogTarget::File(place.0.clone()));
         log.expect_file();
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_torn_line_is_closed_before_the_next() {
-        let place = Place::new("torn");
+        let place = TempFile::new("torn");
         let mut log = LineSink::open(&LogTarget::File(place.0.clone())).expect("opened");
         log.add(line);
         log.lose(10, Errno::NOSPC);

@@ -1,6 +1,6 @@
 //! Slow requests in the error log (`--slow`): a line for each, with the parts of its time.
 
-use super::entry::{AccessEntry, Parts};
+use super::entry::{AccessEntry, PartDurations};
 use super::escape::append_quoted;
 use oribi_config::{Timeouts, counted};
 use std::fmt::Write as _;
@@ -98,7 +98,7 @@ fn seconds(time: Duration) -> String {
 
 /// Returns the line of a slow request: all data of the access log about it, and the worker.
 fn line(entry: &AccessEntry<'_>, worker: Option<u32>) -> String {
-    let Parts { queue, first, app, send } = entry.parts.unwrap_or_default();
+    let PartDurations { queue, first, app, send } = entry.parts.unwrap_or_default();
     let request =
         entry.head.map_or_else(|| "-".to_owned(), |head| format!("{} {}", quoted(head.method()), target(head.target())));
     let client = if entry.remote.is_empty() { "-".to_owned() } else { quoted(entry.remote.as_bytes()) };
@@ -165,7 +165,7 @@ mod tests {
             noted: None,
             time: SystemTime::UNIX_EPOCH,
             duration: milliseconds(2318),
-            parts: Some(Parts {
+            parts: Some(PartDurations {
                 queue: milliseconds(113),
                 first: milliseconds(20),
                 app: milliseconds(2104),

@@ -23,13 +23,13 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// Delivers records to a collector.
 #[derive(Debug)]
 pub struct Exporter {
-    desk: Arc<Desk>,
+    shared: Arc<SharedQueue>,
     courier: JoinHandle<()>,
 }
 
 /// The state that both threads share.
 #[derive(Debug, Default)]
-struct Desk {
+struct SharedQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -44,7 +44,7 @@ struct State {
     done: bool,
 }
 
-impl Desk {
+impl SharedQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,11 +63,11 @@ impl Exporter {
     /// # Errors
     /// The system cannot start a thread.
     pub fn start(collector: Collector, resource: Vec<(&'static str, String)>) -> Result<Self, String> {
-        let desk = Arc::new(Desk::default());
-        let courier = Courier { desk: Arc::clone(&desk), collector, resource };
+        let shared = Arc::new(SharedQueue::default());
+        let courier = Courier { shared: Arc::clone(&shared), collector, resource };
         let courier = Builder::new().name("courier".to_owned()).spawn(move || courier.work());
         let courier = courier.map_err(|error: io::Error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { desk, courier })
+        Ok(Self { shared, courier })
     }
 
     /// Queues the records of a message.
@@ -77,22 +77,22 @@ impl Exporter {
     pub fn take(&self, message: &[u8]) -> Result<(), String> {
         let Message { lost, records, is_broken } = Message::read(message);
         let now = Instant::now();
-        let mut state = self.desk.lock();
+        let mut state = self.shared.lock();
         let crowded = records.iter().filter(|record| !state.queue.add(record, now)).count();
         state.account.crowded(u64::from(lost) + crowded as u64);
         if is_broken {
             state.account.broken();
         }
         drop(state);
-        self.desk.changed.notify_all();
+        self.shared.changed.notify_all();
         if self.courier.is_finished() { Err("the thread that delivers spans has died".to_owned()) } else { Ok(()) }
     }
 
     /// Delivers the queued records as far as possible until `end_by`, and returns. No more records arrive.
     pub fn finish(self, end_by: Instant) {
-        let mut state = self.desk.lock();
+        let mut state = self.shared.lock();
         state.end_by = Some(end_by);
-        self.desk.changed.notify_all();
+        self.shared.changed.notify_all();
         while !state.done && !self.courier.is_finished() {
             let left = (end_by + SHORTEST).saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -101,7 +101,7 @@ impl Exporter {
                 state.account.undelivered(waiting);
                 break;
             }
-            state = self.desk.wait(state, Some(left.min(Duration::from_millis(250))));
+            state = self.shared.wait(state, Some(left.min(Duration::from_millis(250))));
         }
         if let Some(message) = state.account.message(Instant::now(), true) {
             log::warn!("{message}");
@@ -111,7 +111,7 @@ impl Exporter {
 
 /// The thread that sends to the collector.
 struct Courier {
-    desk: Arc<Desk>,
+    shared: Arc<SharedQueue>,
     collector: Collector,
     resource: Vec<(&'static str, String)>,
 }
@@ -121,13 +121,13 @@ impl Courier {
         while let Some(records) = self.next() {
             self.deliver(&records);
         }
-        self.desk.lock().done = true;
-        self.desk.changed.notify_all();
+        self.shared.lock().done = true;
+        self.shared.changed.notify_all();
     }
 
     /// Waits for the next records to deliver; `None` if there will be none.
     fn next(&self) -> Option<Vec<Box<[u8]>>> {
-        let mut state = self.desk.lock();
+        let mut state = self.shared.lock();
         loop {
             let now = Instant::now();
             if let Some(message) = state.account.message(now, false) {
@@ -135,11 +135,11 @@ impl Courier {
             }
             match (state.queue.wait(now), state.end_by) {
                 (None, Some(_)) => return None,
-                (Some(wait), None) if !wait.is_zero() => state = self.desk.wait(state, Some(wait)),
+                (Some(wait), None) if !wait.is_zero() => state = self.shared.wait(state, Some(wait)),
                 (Some(_), _) => return Some(state.queue.take(now)),
                 (None, None) => {
                     let wait = state.account.wait(now);
-                    state = self.desk.wait(state, wait);
+                    state = self.shared.wait(state, wait);
                 }
             }
         }
@@ -150,10 +150,10 @@ impl Courier {
         let message = request(&resource, records.iter().map(AsRef::as_ref));
         let (begun, mut tries) = (Instant::now(), 0);
         loop {
-            let ends = self.desk.lock().end_by;
+            let ends = self.shared.lock().end_by;
             let time = ends.map_or(TIME, |end_by| end_by.saturating_duration_since(Instant::now()).clamp(SHORTEST, TIME));
             let outcome = self.collector.send(&message, time);
-            let mut state = self.desk.lock();
+            let mut state = self.shared.lock();
             let (asked, why) = match outcome {
                 Outcome::Taken(partial) => {
                     if partial.spans > 0 || !partial.why.is_empty() {
@@ -185,7 +185,7 @@ impl Courier {
                     break;
                 }
                 let wait = state.account.wait(now).map_or(left, |wait| wait.min(left));
-                state = self.desk.wait(state, Some(wait));
+                state = self.shared.wait(state, Some(wait));
             }
         }
     }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn undelivered(exporter: &Exporter) -> Account {
-        std::mem::take(&mut exporter.desk.lock().account)
+        std::mem::take(&mut exporter.shared.lock().account)
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
     fn what_is_refused_is_not_sent_again() {
         let (url, thread) = collector(vec!["HTTP/1.1 400 Bad\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbad", TAKEN]);
         let exporter = exporter(&url);
-        exporter.desk.lock().account = {
+        exporter.shared.lock().account = {
             let mut account = Account::default();
             // The log has just got a message, so the account holds back the next one.
             account.broken();
@@ -296,7 +296,7 @@ mod tests {
             account
         };
         give(&exporter, 1);
-        while exporter.desk.lock().account.wait(Instant::now()).is_none() {
+        while exporter.shared.lock().account.wait(Instant::now()).is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let message = undelivered(&exporter).message(Instant::now(), true).expect("something has happened");
@@ -318,9 +318,9 @@ mod tests {
         };
         let exporter = exporter(&url);
         give(&exporter, 3000);
-        let desk = Arc::clone(&exporter.desk);
+        let shared = Arc::clone(&exporter.shared);
         exporter.finish(far());
-        assert!(desk.lock().done, "it has not waited");
+        assert!(shared.lock().done, "it has not waited");
         // A collector that accepts connections and never responds.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let exporter = self::exporter(&format!("http://{}/", listener.local_addr().expect("bound")));

@@ -1,6 +1,6 @@
 //! Tests in which a worker dies, or is overtaken by the edge, before every one of its writes to shared memory.
 
-use crate::{Edge, Event, Memory, Rest, Shape, Ticket, Wish, Worker, step};
+use crate::{DescriptorRequest, Edge, Event, Memory, Rest, Shape, Ticket, Worker, step};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -70,7 +70,7 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
                 outcomes.entry(ticket).or_default().said.extend(&bytes);
             }
             Event::Finished(ticket) => outcomes.entry(ticket).or_default().finished += 1,
-            Event::Wish(..) => {}
+            Event::DescriptorRequest(..) => {}
             Event::Lost(ticket) => outcomes.entry(ticket).or_default().lost += 1,
             other => panic!("{other:?}"),
         }
@@ -409,8 +409,8 @@ fn no_answer_is_slept_through(sleep: fn(&mut Edge) -> bool) {
     panic!("the worker has more steps than that");
 }
 
-fn is_rung(bell: BorrowedFd<'_>) -> bool {
-    rustix::io::read(bell, &mut [0; 8]).is_ok()
+fn is_rung(doorbell: BorrowedFd<'_>) -> bool {
+    rustix::io::read(doorbell, &mut [0; 8]).is_ok()
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     workers[1].flush(&taken);
     assert!(!is_rung(edge.descriptor()), "it can wait as long as a doze");
-    workers[1].wish(&mut taken, Wish::Socket).expect("room");
+    workers[1].wish(&mut taken, DescriptorRequest::Socket).expect("room");
     assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
 
@@ -477,13 +477,13 @@ fn an_edge_that_has_dozed_in_vain_sleeps_and_is_rung_for_each_answer() {
         collect(&mut edge, &mut HashMap::new());
         (edge.prepare_to_rest(), edge.descriptor().try_clone_to_owned().expect("a descriptor"))
     };
-    let (rests, bell) = rest();
+    let (rests, doorbell) = rest();
     assert_eq!(rests, Rest::Doze, "it tries again");
-    assert!(answer_whole(&mut worker, false) && !is_rung(bell.as_fd()));
+    assert!(answer_whole(&mut worker, false) && !is_rung(doorbell.as_fd()));
     assert_eq!(rest().0, Rest::Doze, "that was of use");
     // After two useless dozes the edge leaves out more of them.
     assert_eq!([rest().0, rest().0, rest().0, rest().0], [Rest::Sleep, Rest::Doze, Rest::Sleep, Rest::Sleep]);
-    assert!(answer_whole(&mut worker, false) && is_rung(bell.as_fd()));
+    assert!(answer_whole(&mut worker, false) && is_rung(doorbell.as_fd()));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Abandon = 6,
     Interim = 7,
     Message = 8,
-    Wish = 9,
+    DescriptorRequest = 9,
     /// A whole response: the entry of its exchange, the number of bytes of its head, the head, and the content. It ends the
     /// exchange.
     Whole = 10,
@@ -65,7 +65,7 @@ impl Kind {
             6 => Self::Abandon,
             7 => Self::Interim,
             8 => Self::Message,
-            9 => Self::Wish,
+            9 => Self::DescriptorRequest,
             10 => Self::Whole,
             11 => Self::Deadline,
             12 => Self::Trailers,

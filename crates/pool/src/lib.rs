@@ -24,7 +24,7 @@
 //! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, no process (queued), or a
 //! worker. States that only the edge decides on (free, being filled, withdrawn, forsaken by its client, quarantined) are
 //! kept in the edge's own memory. The edge also owns a request that it keeps out of the queue for a while
-//! ([`Edge::set_aside`]); the word of its slot marks it as waiting, for the survey. The worker's frames show how much of an
+//! ([`Edge::set_aside`]); the word of its slot marks it as waiting, for the inspection. The worker's frames show how much of an
 //! answer there is. Each use of a slot has a serial number, so a late process finds a word that does not match.
 //!
 //! The swap that takes a request writes the worker's number, so there is no claim without an owner, wherever a worker dies,
@@ -43,13 +43,14 @@
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients have lost their connections. It orders the workers to discard those that they are answering.
 //!
-//! # The survey
-//! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and
-//! stops no process: it copies the words that it needs, and reads them twice. The edge's notes for it are in `diary.rs`.
+//! # The inspection
+//! The process that made the memory may ask at any time which requests are in it ([`Memory::inspect`]). It maps nothing and
+//! stops no process: it copies the words that it needs, and reads them twice. The edge's notes for it are in
+//! `progress_note.rs`.
 //!
 //! # Sleeping and waking
 //! Both sides announce that they will sleep and check once more before they do ([`Edge::prepare_to_sleep`],
-//! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleeping ones. The bell of each side is
+//! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleeping ones. The doorbell of each side is
 //! an eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex
 //! costs as many system calls but cannot be watched together with descriptors, and a worker watches more than requests:
 //! commands of its supervisor, a waker, a timer, and the descriptors that its app watches.
@@ -57,25 +58,25 @@
 
 #[cfg(test)]
 mod deaths;
-mod diary;
 mod edge;
 mod frames;
+mod inspection;
 mod mapping;
 mod memory;
 mod orders;
 mod passing;
+mod progress_note;
 mod queue;
 mod shape;
 mod sleep;
 mod step;
-mod survey;
 mod words;
 mod worker;
 
 pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Waits, Withdrawal};
 pub use frames::HEAD_BYTES;
+pub use inspection::{PooledRequest, RequestState};
 pub use memory::Memory;
-pub use orders::{Orders, Wish};
+pub use orders::{DescriptorRequest, Orders};
 pub use shape::Shape;
-pub use survey::{Sighting, Stage};
 pub use worker::{Taken, Unfit, Worker};

@@ -3,7 +3,7 @@
 use crate::mapping::Shared;
 use crate::passing::line;
 use crate::shape::{Layout, Shape};
-use crate::sleep::Bell;
+use crate::sleep::Doorbell;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::io;
 use std::ops::Range;
@@ -21,14 +21,14 @@ pub struct Memory {
     pub(crate) file: OwnedFd,
     /// The file with the edge's notes; `None` in adopted memory, because workers do not use them.
     pub(crate) notes: Option<OwnedFd>,
-    pub(crate) edge_bell: Arc<Bell>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) edge_doorbell: Arc<Doorbell>,
+    pub(crate) places: Vec<WorkerDescriptors>,
 }
 
 /// The descriptors of a worker's place.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) bell: Arc<Bell>,
+pub(crate) struct WorkerDescriptors {
+    pub(crate) doorbell: Arc<Doorbell>,
     /// `None` in adopted memory, where no edge is made.
     pub(crate) edge_end: Option<Arc<OwnedFd>>,
     pub(crate) worker_end: Arc<OwnedFd>,
@@ -46,17 +46,21 @@ impl Memory {
         let notes = Some(sealed_file("oribi-notes", layout.notes_size())?);
         let place = |_| {
             let (edge_end, worker_end) = line()?;
-            Ok(Place { bell: Arc::new(Bell::new()?), edge_end: Some(Arc::new(edge_end)), worker_end: Arc::new(worker_end) })
+            Ok(WorkerDescriptors {
+                doorbell: Arc::new(Doorbell::new()?),
+                edge_end: Some(Arc::new(edge_end)),
+                worker_end: Arc::new(worker_end),
+            })
         };
         let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
-        Ok(Self { layout, file, notes, edge_bell: Arc::new(Bell::new()?), places })
+        Ok(Self { layout, file, notes, edge_doorbell: Arc::new(Doorbell::new()?), places })
     }
 
     /// The descriptors for a program whose processes become workers of this memory: it [adopts](Memory::adopt) them, in this
     /// order.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let places = self.places.iter().flat_map(|place| [place.bell.as_fd(), place.worker_end.as_fd()]);
-        [self.file.as_fd(), self.edge_bell.as_fd()].into_iter().chain(places)
+        let places = self.places.iter().flat_map(|place| [place.doorbell.as_fd(), place.worker_end.as_fd()]);
+        [self.file.as_fd(), self.edge_doorbell.as_fd()].into_iter().chain(places)
     }
 
     /// Opens the memory of another process for its workers; an edge cannot be created from it.
@@ -72,11 +76,13 @@ impl Memory {
         if u64::try_from(size).ok() != Some(layout.size() as u64) || !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
             return Err(misfit("the file is not memory of that shape"));
         }
-        let edge_bell = Arc::new(Bell::from(next()?));
-        let place = |_| Ok(Place { bell: Arc::new(Bell::from(next()?)), edge_end: None, worker_end: Arc::new(next()?) });
+        let edge_doorbell = Arc::new(Doorbell::from(next()?));
+        let place = |_| {
+            Ok(WorkerDescriptors { doorbell: Arc::new(Doorbell::from(next()?)), edge_end: None, worker_end: Arc::new(next()?) })
+        };
         let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
         match descriptors.next() {
-            None => Ok(Self { layout, file, notes: None, edge_bell, places }),
+            None => Ok(Self { layout, file, notes: None, edge_doorbell, places }),
             Some(_) => Err(misfit("there are too many descriptors")),
         }
     }
@@ -102,7 +108,7 @@ impl Memory {
         }
         // The count of arrivals makes the edge check all places.
         Shared::map(self.as_fd(), self.layout.claims())?.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
-        self.edge_bell.ring();
+        self.edge_doorbell.ring();
         Ok(())
     }
 

@@ -46,7 +46,7 @@ impl Orders {
 
 /// The descriptor that a worker asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum DescriptorRequest {
     /// The file with the content of the request.
     Content,
     /// The client's socket, for an app that hijacks it.
@@ -55,7 +55,7 @@ pub enum Wish {
     Data,
 }
 
-impl Wish {
+impl DescriptorRequest {
     pub(crate) const fn bits(self) -> u64 {
         match self {
             Self::Content => 1,
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn wishes_are_understood() {
-        for wish in [Wish::Content, Wish::Socket, Wish::Data] {
-            assert_eq!(Wish::from_bits(wish.bits()), Some(wish));
+        for wish in [DescriptorRequest::Content, DescriptorRequest::Socket, DescriptorRequest::Data] {
+            assert_eq!(DescriptorRequest::from_bits(wish.bits()), Some(wish));
         }
-        assert_eq!(Wish::from_bits(0), None);
+        assert_eq!(DescriptorRequest::from_bits(0), None);
     }
 }

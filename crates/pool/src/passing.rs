@@ -27,7 +27,7 @@ pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// One end of a line.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct DescriptorChannel {
     socket: Arc<OwnedFd>,
     kept: Vec<(u64, Passed)>,
 }
@@ -49,7 +49,7 @@ impl Passed {
     }
 }
 
-impl Line {
+impl DescriptorChannel {
     pub(crate) fn new(socket: Arc<OwnedFd>) -> Self {
         Self { socket, kept: Vec::new() }
     }
@@ -95,7 +95,7 @@ impl Line {
         Ok(None)
     }
 
-    /// Like [`Line::take`], but drops all descriptors that arrived earlier.
+    /// Like [`DescriptorChannel::take`], but drops all descriptors that arrived earlier.
     pub(crate) fn take_only(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         while let Some((found, passed)) = self.receive()? {
             if let Some(passed) = passed.filter(|_| found == tag) {
@@ -145,7 +145,7 @@ impl Line {
     }
 }
 
-impl AsFd for Line {
+impl AsFd for DescriptorChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn descriptors_are_found_by_their_tags_in_any_order() {
         let (one, other) = line().expect("a line");
-        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        let (sender, mut receiver) = (DescriptorChannel::new(Arc::new(one)), DescriptorChannel::new(Arc::new(other)));
         let files: Vec<_> = (0..3).map(|_| line().expect("something to send").0).collect();
         assert!(receiver.take(0).expect("an empty line").is_none());
         for (tag, file) in files.iter().enumerate() {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn who_waits_for_one_descriptor_keeps_no_other() {
         let (one, other) = line().expect("a line");
-        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        let (sender, mut receiver) = (DescriptorChannel::new(Arc::new(one)), DescriptorChannel::new(Arc::new(other)));
         // More than may be kept, one after the other: each of them arrives too late.
         for tag in 0..2 * MOST_KEPT as u64 {
             sender.pass(tag, sender.as_fd()).expect("room");
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_peer_that_floods_is_found_out() {
         let (one, other) = line().expect("a line");
-        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        let (sender, mut receiver) = (DescriptorChannel::new(Arc::new(one)), DescriptorChannel::new(Arc::new(other)));
         for tag in 0..=MOST_KEPT as u64 {
             // The line itself may hold fewer.
             while sender.pass(tag, sender.as_fd()).is_err() {

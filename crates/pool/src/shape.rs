@@ -156,7 +156,7 @@ impl Layout {
     }
 }
 
-/// The edge's notes for the process that created the memory, in a separate file: see [`crate::diary`].
+/// The edge's notes for the process that created the memory, in a separate file: see [`crate::progress_note`].
 impl Layout {
     /// The arrival of the request in a slot, in nanoseconds.
     #[inline]
@@ -164,9 +164,9 @@ impl Layout {
         slot as usize * 2
     }
 
-    /// The progress of the request in a slot: see [`crate::diary`].
+    /// The progress of the request in a slot: see [`crate::progress_note`].
     #[inline]
-    pub(crate) fn diary(slot: u32) -> usize {
+    pub(crate) fn progress_note(slot: u32) -> usize {
         slot as usize * 2 + 1
     }
 

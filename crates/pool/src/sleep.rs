@@ -92,9 +92,9 @@ impl Sleep {
 /// The doorbell of a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not
 /// be read, because each ring is a new event.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct Doorbell(OwnedFd);
 
-impl Bell {
+impl Doorbell {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
@@ -105,13 +105,13 @@ impl Bell {
     }
 }
 
-impl From<OwnedFd> for Bell {
+impl From<OwnedFd> for Doorbell {
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -5,11 +5,11 @@ mod sleeping;
 use crate::frames::{Circle, HEAD_BYTES, Header, Kind, RESERVE, ROOM_TO_BEGIN};
 use crate::mapping::{Readable, Shared};
 use crate::memory::Memory;
-use crate::orders::{NO_DEADLINE, Orders, Wish};
-use crate::passing::Line;
+use crate::orders::{DescriptorRequest, NO_DEADLINE, Orders};
+use crate::passing::DescriptorChannel;
 use crate::queue::Queue;
 use crate::shape::{Layout, NEWS_BITS, Shape, WORD};
-use crate::sleep::{Bell, Sleep, Waits};
+use crate::sleep::{Doorbell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,9 +65,9 @@ pub struct Worker {
     requests: Readable,
     claims: Shared,
     answers: Shared,
-    bell: Arc<Bell>,
-    edge_bell: Arc<Bell>,
-    line: Line,
+    doorbell: Arc<Doorbell>,
+    edge_doorbell: Arc<Doorbell>,
+    line: DescriptorChannel,
     areas: Vec<Area>,
     /// The number of areas that have an exchange.
     busy: u32,
@@ -132,18 +132,18 @@ impl Worker {
         let areas = (0..layout.shape.areas).map(area).collect();
         // The edge must watch this process from now on, even if it is idle.
         claims.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
-        memory.edge_bell.ring();
-        let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
+        memory.edge_doorbell.ring();
+        let (edge_doorbell, line) = (Arc::clone(&memory.edge_doorbell), DescriptorChannel::new(place.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
-        let bell = place.bell;
+        let doorbell = place.doorbell;
         Ok(Self {
             number,
             layout,
             requests,
             claims,
             answers,
-            bell,
-            edge_bell,
+            doorbell,
+            edge_doorbell,
             line,
             areas,
             busy: 0,
@@ -365,8 +365,8 @@ impl Worker {
     ///
     /// # Errors
     /// There is no room.
-    pub fn wish(&mut self, taken: &mut Taken, wish: Wish) -> Result<(), Unfit> {
-        self.write_whole(taken, Kind::Wish, &wish.bits().to_ne_bytes())?;
+    pub fn wish(&mut self, taken: &mut Taken, wish: DescriptorRequest) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::DescriptorRequest, &wish.bits().to_ne_bytes())?;
         self.flush_before_waiting(taken);
         Ok(())
     }
@@ -525,7 +525,7 @@ impl Worker {
         } else {
             (self.rung, self.unrung) = (edge, 0);
             step();
-            self.edge_bell.ring();
+            self.edge_doorbell.ring();
         }
     }
 
@@ -560,7 +560,7 @@ impl Worker {
 #[cfg(test)]
 impl Worker {
     /// The line, for tests that send messages that a correct worker never sends.
-    pub(crate) fn passing(&self) -> &Line {
+    pub(crate) fn passing(&self) -> &DescriptorChannel {
         &self.line
     }
 }

@@ -73,8 +73,8 @@ fn rest(edge: &mut Edge) -> bool {
         Rest::Doze => Timespec { tv_sec: 0, tv_nsec: DOZE.as_nanos() as i64 },
         Rest::Sleep => Timespec { tv_sec: 20, tv_nsec: 0 },
     };
-    let mut bell = [PollFd::from_borrowed_fd(edge.descriptor(), PollFlags::IN)];
-    let rung = poll(&mut bell, Some(&most)).expect("poll") == 1;
+    let mut doorbell = [PollFd::from_borrowed_fd(edge.descriptor(), PollFlags::IN)];
+    let rung = poll(&mut doorbell, Some(&most)).expect("poll") == 1;
     let _ = rustix::io::read(edge.descriptor(), &mut [0; 8]);
     edge.awake();
     rung || most.tv_sec == 0

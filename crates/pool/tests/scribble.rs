@@ -5,7 +5,7 @@
 mod pool_scribble;
 
 use oribi_pool::{Edge, Event, Memory, Shape, Worker};
-use pool_scribble::Seen;
+use pool_scribble::ScribbleCounts;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -25,9 +25,9 @@ impl Numbers {
 }
 
 /// Plays at random, in a pool to which strangers write according to `options`.
-fn play(options: u8) -> Seen {
+fn play(options: u8) -> ScribbleCounts {
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15 + u64::from(options));
-    let mut all = Seen::default();
+    let mut all = ScribbleCounts::default();
     for round in 0..ROUNDS {
         let mut data = vec![options];
         let length = numbers.next() as usize % 600;

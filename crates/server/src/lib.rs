@@ -4,7 +4,7 @@
 pub use oribi_config::directory;
 pub use oribi_io::break_off;
 pub use oribi_stats::totals::{COUNTER_ROWS, CounterRow};
-pub use oribi_stats::{backtrace, figures};
+pub use oribi_stats::{app_metrics, backtrace};
 
 /// The settings of the server, and the origin of each value.
 pub mod config {
@@ -17,7 +17,7 @@ pub mod config {
 
 /// The messages between a worker and its supervisor.
 pub mod scoreboard {
-    pub use oribi_stats::scoreboard::{Bell, Presence, WorkerCommand, WorkerSlot};
+    pub use oribi_stats::scoreboard::{Presence, SharedDoorbell, WorkerCommand, WorkerSlot};
 }
 
 /// Listening sockets, and their addresses.
@@ -32,7 +32,7 @@ pub mod log {
 
 /// The channel to the exporter of spans.
 pub mod spans {
-    pub use oribi_ipc::spans::Way;
+    pub use oribi_ipc::spans::SpanSender;
 }
 
 /// The interface between a lane and its source of requests.
@@ -42,7 +42,7 @@ pub mod source {
 
 /// Connections, their deadlines and one backend, owned by one lane.
 pub mod engine {
-    pub use oribi_engine::{Census, Engine};
+    pub use oribi_engine::{ConnectionCounts, Engine};
 }
 
 /// The control socket of a running server.

@@ -2,9 +2,9 @@
 
 use super::certifier::Certifier;
 use super::edges::Edges;
-use oribi_stats::figures::{self, Contexts, FigureTotals, Figures};
+use oribi_stats::app_metrics::{self, AppMetricTotals, AppMetrics, Contexts};
 use oribi_stats::scoreboard::{Board, Scoreboard};
-use oribi_stats::totals::{Counter, Counts, Seen, Totals};
+use oribi_stats::totals::{Counter, Counts, SeenCounts, Totals};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ const MOST_ORPHANED: usize = 8;
 #[derive(Debug)]
 struct Orphaned {
     board: Board,
-    seen: Seen,
-    seen_figures: figures::Seen,
+    seen: SeenCounts,
+    seen_figures: app_metrics::SeenMetrics,
     /// Whether they have connections, and thus the counters that edges would have otherwise.
     own_connections: bool,
     /// The time when they have ended at the latest; `None`: never.
@@ -31,23 +31,23 @@ struct Orphaned {
 pub(super) struct Books {
     totals: Totals,
     /// The totals of app metrics; `None`: metrics are off.
-    figures: Option<FigureTotals>,
-    of_edges: Seen,
-    of_workers: Seen,
-    of_certifier: Seen,
-    figures_of_workers: figures::Seen,
+    app_metrics: Option<AppMetricTotals>,
+    of_edges: SeenCounts,
+    of_workers: SeenCounts,
+    of_certifier: SeenCounts,
+    figures_of_workers: app_metrics::SeenMetrics,
     orphaned: RefCell<Vec<Orphaned>>,
 }
 
 impl Books {
-    pub(super) fn new(totals: Totals, figures: Option<FigureTotals>) -> Self {
+    pub(super) fn new(totals: Totals, app_metrics: Option<AppMetricTotals>) -> Self {
         Self {
             totals,
-            figures,
-            of_edges: Seen::default(),
-            of_workers: Seen::default(),
-            of_certifier: Seen::default(),
-            figures_of_workers: figures::Seen::default(),
+            app_metrics,
+            of_edges: SeenCounts::default(),
+            of_workers: SeenCounts::default(),
+            of_certifier: SeenCounts::default(),
+            figures_of_workers: app_metrics::SeenMetrics::default(),
             orphaned: RefCell::default(),
         }
     }
@@ -58,8 +58,8 @@ impl Books {
     }
 
     /// Returns the totals of app metrics, for a process that continues with them.
-    pub(super) fn figure_totals(&self) -> Option<&FigureTotals> {
-        self.figures.as_ref()
+    pub(super) fn figure_totals(&self) -> Option<&AppMetricTotals> {
+        self.app_metrics.as_ref()
     }
 
     /// Counts an event of this process.
@@ -84,20 +84,20 @@ impl Books {
     /// Adds the counters of all workers of this process.
     pub(super) fn enter_workers(&self, counts: &Counts, scoreboard: &Scoreboard) {
         self.totals.fold(&self.of_workers, counts);
-        if let Some(figures) = &self.figures {
-            figures.fold(&self.figures_of_workers, scoreboard.figures());
+        if let Some(app_metrics) = &self.app_metrics {
+            app_metrics.fold(&self.figures_of_workers, scoreboard.app_metrics());
         }
     }
 
     /// Adds the counters of some workers, of which `seen` have been added before.
-    pub(super) fn enter(&self, seen: &Seen, counts: &Counts) {
+    pub(super) fn enter(&self, seen: &SeenCounts, counts: &Counts) {
         self.totals.fold(seen, counts);
     }
 
     /// Adds the app metrics of a generation, of which `seen` have been added before.
-    pub(super) fn enter_figures(&self, seen: &figures::Seen, board: &Board) {
-        if let Some(figures) = &self.figures {
-            figures.fold(seen, board.figures());
+    pub(super) fn enter_figures(&self, seen: &app_metrics::SeenMetrics, board: &Board) {
+        if let Some(app_metrics) = &self.app_metrics {
+            app_metrics.fold(seen, board.app_metrics());
         }
     }
 
@@ -106,7 +106,7 @@ impl Books {
     pub(super) fn keep_orphaned(
         &self,
         board: Board,
-        (seen, seen_figures): (Seen, figures::Seen),
+        (seen, seen_figures): (SeenCounts, app_metrics::SeenMetrics),
         own_connections: bool,
         patience: Duration,
     ) {
@@ -131,8 +131,8 @@ impl Books {
     }
 
     /// Returns the app metrics, with the present contexts of languages.
-    pub(super) fn figures(&self, contexts: impl Iterator<Item = Contexts>) -> Figures {
-        self.figures.as_ref().map(|figures| figures.read(Contexts::of_all(contexts))).unwrap_or_default()
+    pub(super) fn app_metrics(&self, contexts: impl Iterator<Item = Contexts>) -> AppMetrics {
+        self.app_metrics.as_ref().map(|app_metrics| app_metrics.read(Contexts::of_all(contexts))).unwrap_or_default()
     }
 
     /// Returns the counters, and the time since they began.
@@ -143,7 +143,7 @@ impl Books {
     /// Unmaps the totals in a new edge or worker.
     pub(super) fn leave(&mut self) {
         self.orphaned.borrow_mut().clear();
-        let left = self.totals.leave().and(self.figures.take().map_or(Ok(()), |mut figures| figures.leave()));
+        let left = self.totals.leave().and(self.app_metrics.take().map_or(Ok(()), |mut app_metrics| app_metrics.leave()));
         if let Err(error) = left {
             log::error!("this process keeps the memory with the counters of the server, which it does not need: {error}");
         }

@@ -10,9 +10,9 @@ use oribi_source::{Next, Source};
 use oribi_stats::scoreboard::WorkerState;
 use oribi_tls::Tls;
 use oribi_worker::boot::Boot;
-use oribi_worker::crew::Roster;
 use oribi_worker::intake::Intake;
 use oribi_worker::lane::{Lane, LaneSetup};
+use oribi_worker::threads::ThreadPool;
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,26 +99,26 @@ impl<'a, S: Source> SharedLane<'a, S> {
     /// # Errors
     /// The app cannot serve, or its threads could not continue.
     pub(super) fn work(self, boot: Option<Boot<'a>>) -> Result<(), String> {
-        let Some(roster) = self.lane.roster() else { return Err("its lane is not shared".to_owned()) };
-        self.lock.begin(&self, roster.most());
+        let Some(thread_pool) = self.lane.thread_pool() else { return Err("its lane is not shared".to_owned()) };
+        self.lock.begin(&self, thread_pool.most());
         if let Err(message) = self.boot(boot.as_ref()) {
             self.lock.end();
             return Err(message);
         }
         self.reporter.report(WorkerState::Ready);
-        if roster.most() == 1 {
+        if thread_pool.most() == 1 {
             // Apps and their libraries may expect to run on the main thread.
-            roster.take_in();
+            thread_pool.take_in();
             self.serve();
         } else {
-            roster.fill_up();
+            thread_pool.fill_up();
         }
-        while !roster.is_empty() {
-            if !roster.rest_main() {
+        while !thread_pool.is_empty() {
+            if !thread_pool.rest_main() {
                 // The app has ended the main thread, so the process must end.
                 self.retire();
             }
-            roster.fill_up();
+            thread_pool.fill_up();
         }
         // Gives up the exchanges that the threads have left unanswered.
         self.lane.source().abandon_all();
@@ -138,7 +138,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
         Ok(())
     }
 
-    fn take_turns(&self, roster: &Roster<'_>, host: &mut dyn Host) {
+    fn take_turns(&self, thread_pool: &ThreadPool<'_>, host: &mut dyn Host) {
         loop {
             // A panic concerns one request; the next turn may succeed.
             match catch_unwind(AssertUnwindSafe(|| self.turn(host))).unwrap_or(Turn::Answered) {
@@ -149,12 +149,12 @@ impl<'a, S: Source> SharedLane<'a, S> {
                     }
                 }
                 Turn::End => {
-                    roster.end();
+                    thread_pool.end();
                     return;
                 }
             }
             if !self.lock.see_to_interrupts() {
-                if roster.most() > 1 {
+                if thread_pool.most() > 1 {
                     return;
                 }
                 // No thread could replace the main thread. The process ends after it has answered the accepted requests.
@@ -216,8 +216,8 @@ impl<'a, S: Source> SharedLane<'a, S> {
         self.tell_of_stop();
         self.be_replaced();
         // The waiting thread does not know that idle connections end now.
-        if let Some(roster) = self.lane.roster() {
-            roster.wake_watch();
+        if let Some(thread_pool) = self.lane.thread_pool() {
+            thread_pool.wake_watch();
         }
     }
 
@@ -242,26 +242,26 @@ impl<'a, S: Source> SharedLane<'a, S> {
 
 impl<S: Source> Crew for SharedLane<'_, S> {
     fn serve(&self) {
-        let Some(roster) = self.lane.roster() else { return };
-        let _place = roster.arrive();
+        let Some(thread_pool) = self.lane.thread_pool() else { return };
+        let _place = thread_pool.arrive();
         match self.lock.open() {
             Ok(mut host) => {
                 host.enter();
-                self.take_turns(roster, &mut *host);
+                self.take_turns(thread_pool, &mut *host);
                 host.leave();
             }
             Err(message) => {
                 log::error!("{message}");
                 self.failed.set(true);
                 self.ended.set(true);
-                roster.end();
+                thread_pool.end();
             }
         }
     }
 
     fn before_unlocking(&self) {
-        if let Some(roster) = self.lane.roster().filter(|_| self.booted.get()) {
-            roster.before_unlocking();
+        if let Some(thread_pool) = self.lane.thread_pool().filter(|_| self.booted.get()) {
+            thread_pool.before_unlocking();
         }
     }
 }

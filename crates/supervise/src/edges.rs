@@ -16,7 +16,7 @@ use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
 use oribi_config::{LogTarget, SandboxChoice, Settings, counted};
-use oribi_edge::keeper::{self, Plea, Pleas};
+use oribi_edge::parent_link::{self, EdgeLink, WorkerRequest};
 use oribi_engine::shortage::explain;
 use oribi_io::process::{Fork, Heirs};
 use oribi_ipc::handover::{self, Sender};
@@ -24,7 +24,7 @@ use oribi_listen::Vault;
 use oribi_listen::{Listener, is_any_lent};
 use oribi_log as log_file;
 use oribi_pool::Memory;
-use oribi_stats::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use oribi_stats::scoreboard::{DrainState, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_stats::totals::{Counter, Counts};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -72,7 +72,7 @@ struct Process {
     process: Option<OwnedFd>,
     waker: OwnedFd,
     /// The requests of the edge to its parent.
-    pleas: Pleas,
+    pleas: EdgeLink,
     born: Instant,
     /// The destination for connections of the previous server; taken when it is announced.
     successor: Option<Sender>,
@@ -196,7 +196,7 @@ impl<'a> Edges<'a> {
         fork: impl Fn() -> io::Result<Fork>,
     ) -> io::Result<Option<Birth>> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let (pleas, keeper) = keeper::socket()?;
+        let (pleas, parent_link) = parent_link::socket()?;
         let (successor, handed) = if self.succeeds {
             handover::pair().map(|(sender, receiver)| (Some(sender), Some(receiver)))?
         } else {
@@ -218,7 +218,7 @@ impl<'a> Edges<'a> {
                 let process = Process { pid, process, waker, pleas, born, successor };
                 self.pace.started(born);
                 self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
-                slot.keeper.count(Counter::EdgesStarted);
+                slot.parent_account.count(Counter::EdgesStarted);
                 let level = if self.pace.leaves_lines_out() { log::Level::Debug } else { log::Level::Info };
                 log::log!(level, "{} started (pid {pid})", self.name(number));
                 Ok(None)
@@ -226,7 +226,7 @@ impl<'a> Edges<'a> {
             Ok(Fork::Child) => {
                 leave_report();
                 self.places.clear();
-                Ok(Some(Birth { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs }))
+                Ok(Some(Birth { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs }))
             }
         }
     }
@@ -264,13 +264,13 @@ impl<'a> Edges<'a> {
         let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
         if let Stage::Draining { cut, .. } = &mut self.stage {
             if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
-                slot.keeper.count(Counter::EdgesFailed);
+                slot.parent_account.count(Counter::EdgesFailed);
                 log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
                 *cut |= connections > 0;
             }
             return End::Usual;
         }
-        slot.keeper.count(Counter::EdgesFailed);
+        slot.parent_account.count(Counter::EdgesFailed);
         let (now, connections) = (Instant::now(), counted(connections as usize, "connection"));
         match self.pace.end_of_line(now) {
             Some(rest) => log::error!("{name} (pid {pid}) {end}, with {connections} open; another one starts{rest}"),
@@ -293,8 +293,8 @@ impl<'a> Edges<'a> {
         End::Usual
     }
 
-    /// Returns the requests of edges about workers: see [`keeper::Reason`]. The process ids in them have not been checked.
-    pub(super) fn pleas(&self) -> Vec<Plea> {
+    /// Returns the requests of edges about workers: see [`parent_link::Reason`]. The process ids in them have not been checked.
+    pub(super) fn pleas(&self) -> Vec<WorkerRequest> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
         processes.flat_map(|process| std::iter::from_fn(|| process.pleas.next())).collect()
     }
@@ -359,10 +359,10 @@ impl<'a> Edges<'a> {
     }
 
     /// Announces to the edges whether the server is about to end.
-    pub(super) fn foresee(&self, prospect: Prospect) {
+    pub(super) fn set_drain_state(&self, drain_state: DrainState) {
         // All slots share this value.
         if let Some(slot) = self.slots().first() {
-            slot.foresee(prospect);
+            slot.set_drain_state(drain_state);
         }
         for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
@@ -382,7 +382,7 @@ impl<'a> Edges<'a> {
         }
         let awaits_clients = closing.awaits_clients();
         self.stage = Stage::Draining { deadline, closing, command, cut: false };
-        if awaits_clients { self.foresee(Prospect::Parts) } else { self.tell(command) }
+        if awaits_clients { self.set_drain_state(DrainState::Closing) } else { self.tell(command) }
     }
 
     /// Records that edges of a previous server will hand their connections over to these, which have not been started yet.

@@ -9,7 +9,7 @@ use super::privileges::Privileges;
 use super::signals::Signals;
 use oribi_config::Settings;
 use oribi_io::process::{Fork, environment};
-use oribi_ipc::spans::Way;
+use oribi_ipc::spans::SpanSender;
 use oribi_otlp::{Exporter as Deliverer, LARGEST_MESSAGE};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -52,7 +52,7 @@ impl Exporter {
     /// The system has no socket.
     pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Some(url) = settings.trace_export.endpoint.as_ref().filter(|_| settings.traces) else { return Ok(None) };
-        let receiver = Way::open().map_err(|error| format!("cannot open a socket for spans: {error}"))?;
+        let receiver = SpanSender::open().map_err(|error| format!("cannot open a socket for spans: {error}"))?;
         log::info!("spans of sampled requests go to {url}");
         Ok(Some(Self { companion: Companion::new("the process that exports spans", PAUSE), receiver }))
     }

@@ -8,7 +8,7 @@
 //! close that crosses a request.
 
 use super::signals::{self, Wish, Wishes};
-use oribi_stats::scoreboard::Prospect;
+use oribi_stats::scoreboard::DrainState;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -49,14 +49,14 @@ pub(super) struct Farewell {
     parting: Instant,
     end: Instant,
     /// The last announcement to the other processes.
-    told: Prospect,
+    told: DrainState,
 }
 
 impl Farewell {
     /// Begins a drain period of `delay`.
     pub(super) fn begin(now: Instant, delay: Duration) -> Self {
         log::info!("stopping in {} s, and serving until then (--shutdown-delay)", delay.as_secs_f64());
-        Self { parting: now + delay / 2, end: now + delay, told: Prospect::Stays }
+        Self { parting: now + delay / 2, end: now + delay, told: DrainState::Serving }
     }
 
     /// Whether it is over: then the server stops.
@@ -65,16 +65,16 @@ impl Farewell {
     }
 
     /// Returns the next announcement to the other processes; `None`: there is none now.
-    pub(super) fn news(&mut self, now: Instant) -> Option<Prospect> {
-        let prospect = if now >= self.parting { Prospect::Parts } else { Prospect::Ends };
-        (prospect != self.told).then(|| {
-            self.told = prospect;
-            prospect
+    pub(super) fn news(&mut self, now: Instant) -> Option<DrainState> {
+        let drain_state = if now >= self.parting { DrainState::Closing } else { DrainState::Announced };
+        (drain_state != self.told).then(|| {
+            self.told = drain_state;
+            drain_state
         })
     }
 
     /// Returns the last announcement.
-    pub(super) fn told(&self) -> Prospect {
+    pub(super) fn told(&self) -> DrainState {
         self.told
     }
 
@@ -93,9 +93,9 @@ mod tests {
     fn it_is_announced_then_clients_part_then_it_is_over() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let mut farewell = Farewell::begin(start, second * 10);
-        assert_eq!(farewell.news(start), Some(Prospect::Ends));
+        assert_eq!(farewell.news(start), Some(DrainState::Announced));
         assert_eq!((farewell.news(start + second * 4), farewell.wait(start + second * 4)), (None, second));
-        assert_eq!(farewell.news(start + second * 5), Some(Prospect::Parts));
+        assert_eq!(farewell.news(start + second * 5), Some(DrainState::Closing));
         assert_eq!((farewell.news(start + second * 9), farewell.wait(start + second * 9)), (None, second));
         assert!(!farewell.is_over(start + second * 9) && farewell.is_over(start + second * 10));
     }

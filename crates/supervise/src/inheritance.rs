@@ -21,13 +21,13 @@
 use super::described::{Entry, parse};
 pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use oribi_admin::metrics::Line;
-use oribi_edge::keeper::Plea;
+use oribi_admin::metrics::MetricsClient;
+use oribi_edge::parent_link::WorkerRequest;
 use oribi_io::process::environment::{self, variable};
 use oribi_io::process::{
     adopt, claim, exit_now, has_hung_up, peer, survive_failing_writes_while_loading, survive_own_signals, tell,
 };
-use oribi_ipc::spans::Way;
+use oribi_ipc::spans::SpanSender;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -171,7 +171,7 @@ const DIGITS: usize = 12;
 pub(super) enum News {
     Word(Word),
     /// Master to mold: the request of an edge about this process, which may be one of the mold's workers.
-    Plea(Plea),
+    WorkerRequest(WorkerRequest),
     /// Mold to master: the reason why this generation cannot serve.
     Trouble(String),
     /// Master to mold: the time left for the stop that follows.
@@ -208,10 +208,10 @@ impl Link {
                 Err(_) => return News::End,
             };
             if word == PLEA {
-                let mut bytes = [0; Plea::SIZE];
+                let mut bytes = [0; WorkerRequest::SIZE];
                 // It was sent together with the byte before.
-                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| Plea::from_bytes(bytes)) {
-                    Ok(Some(plea)) => return News::Plea(plea),
+                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| WorkerRequest::from_bytes(bytes)) {
+                    Ok(Some(plea)) => return News::WorkerRequest(plea),
                     Ok(None) | Err(_) => continue,
                 }
             }
@@ -271,8 +271,8 @@ impl Link {
     }
 
     /// Passes on the request of an edge.
-    pub(super) fn pass_on(&self, plea: Plea) {
-        let mut bytes = [PLEA; 1 + Plea::SIZE];
+    pub(super) fn pass_on(&self, plea: WorkerRequest) {
+        let mut bytes = [PLEA; 1 + WorkerRequest::SIZE];
         bytes[1..].copy_from_slice(&plea.to_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
@@ -420,8 +420,8 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let vault = inherit_vault();
     let proof = number_of_proof().and_then(|number| adopt(number).ok());
     let line = |variable| number_of_line(variable).and_then(|number| adopt(number).ok());
-    line(SPANS).into_iter().for_each(Way::adopt);
-    line(INQUIRIES).into_iter().for_each(Line::adopt);
+    line(SPANS).into_iter().for_each(SpanSender::adopt);
+    line(INQUIRIES).into_iter().for_each(MetricsClient::adopt);
     // The app is loaded. From now on the end of the socket shows that the master has died, and running requests are finished
     // then.
     let _ = set_parent_process_death_signal(None);
@@ -529,7 +529,7 @@ fn socket_of_master(value: &str) -> Option<(i32, i32)> {
 mod tests {
     use super::*;
     use oribi_config::Protocol;
-    use oribi_edge::keeper::Reason;
+    use oribi_edge::parent_link::Reason;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::{AsRawFd, IntoRawFd};
 
@@ -551,14 +551,14 @@ mod tests {
         one.say(Word::Quit);
         assert_eq!(other.hear(), News::Word(Word::Stop));
         assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
-        let plea = Plea { process: 0x7273_7871, reason: Reason::Broken };
+        let plea = WorkerRequest { process: 0x7273_7871, reason: Reason::Broken };
         one.pass_on(plea);
         one.tell_trouble("syntax error\nnear é");
         one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
         one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
         one.say_settled(0x6e6e_6e3d);
         one.say(Word::Told);
-        assert_eq!(other.hear(), News::Plea(plea));
+        assert_eq!(other.hear(), News::WorkerRequest(plea));
         assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
         assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
         assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });

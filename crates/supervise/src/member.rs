@@ -1,6 +1,6 @@
 //! A worker, in its supervisor.
 
-use oribi_stats::scoreboard::running::Sighting;
+use oribi_stats::scoreboard::running::ProgressWatch;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_stats::totals::Counter;
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,7 +42,7 @@ pub(super) struct Member {
     /// Whether it was killed because it took too long to start.
     pub(super) late: bool,
     /// The last observations of its threads.
-    pub(super) sightings: Vec<Sighting>,
+    pub(super) sightings: Vec<ProgressWatch>,
     /// The number of stuck threads: if there is any, the worker ends when the others have finished.
     pub(super) stuck: usize,
 }
@@ -57,7 +57,7 @@ impl Member {
         process: Option<OwnedFd>,
         born: Instant,
     ) -> Self {
-        let sightings = vec![Sighting::default(); slot.running.len()];
+        let sightings = vec![ProgressWatch::default(); slot.running.len()];
         Self {
             slot,
             number,

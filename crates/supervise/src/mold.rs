@@ -7,7 +7,7 @@ use super::wait::{until, wake_by};
 use super::workers::Workers;
 use super::workforce::Workforce;
 use oribi_listen::Listener;
-use oribi_stats::scoreboard::{Prospect, WorkerCommand};
+use oribi_stats::scoreboard::{DrainState, WorkerCommand};
 use oribi_stats::totals::Counter;
 use rustix::process::Signal;
 use std::time::Instant;
@@ -84,8 +84,8 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
                 workers.ends_for = Counter::EndedByReload;
                 workers.stop_workers(server, WorkerCommand::Retire);
             }
-            News::Word(Word::Announce) => workers.foresee(Prospect::Ends),
-            News::Word(Word::Part) => workers.foresee(Prospect::Parts),
+            News::Word(Word::Announce) => workers.set_drain_state(DrainState::Announced),
+            News::Word(Word::Part) => workers.set_drain_state(DrainState::Closing),
             News::Word(Word::Complete) => workers.is_to_be_complete = true,
             News::Word(Word::Quit) => workers.end_now(server, "told to end at once"),
             News::Word(Word::Reopen) => reopen_logs(server, workers),
@@ -94,7 +94,7 @@ fn obey_master(server: &mut Server<'_>, workers: &mut Workers<'_>) {
             News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told)
             | News::Settled { .. }
             | News::Trouble(_) => {}
-            News::Plea(plea) => workers.hear_plea(server, plea),
+            News::WorkerRequest(plea) => workers.hear_plea(server, plea),
             News::TimeLeft(left) => server.stop_by = Some(Instant::now() + left),
             News::Scale { workers: wanted, order } => workers.obey_scale(server, wanted, order),
             News::None => return,

@@ -22,9 +22,9 @@ use generation::Generation;
 use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
-use oribi_edge::keeper::Plea;
-use oribi_stats::figures::Contexts;
-use oribi_stats::scoreboard::{Prospect, Shown};
+use oribi_edge::parent_link::WorkerRequest;
+use oribi_stats::app_metrics::Contexts;
+use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rolling::Rolling;
 use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
@@ -180,12 +180,12 @@ impl Workforce for Molds<'_> {
         self.generations.is_empty()
     }
 
-    fn foresee(&self, prospect: Prospect) {
-        self.generations.iter().for_each(|generation| generation.foretell(prospect));
+    fn set_drain_state(&self, drain_state: DrainState) {
+        self.generations.iter().for_each(|generation| generation.foretell(drain_state));
     }
 
     /// Forwards it to all molds. Each one ignores the workers of others.
-    fn hear_plea(&mut self, _: &Server<'_>, plea: Plea) {
+    fn hear_plea(&mut self, _: &Server<'_>, plea: WorkerRequest) {
         self.generations.iter().for_each(|generation| generation.link.pass_on(plea));
     }
 
@@ -226,11 +226,11 @@ impl Workforce for Molds<'_> {
         self.generations.iter().flat_map(reports::of_workers).collect()
     }
 
-    fn running(&self) -> Vec<Shown> {
-        self.generations.iter().flat_map(|generation| generation.board.shown()).collect()
+    fn running(&self) -> Vec<RunningRequest> {
+        self.generations.iter().flat_map(|generation| generation.board.running_requests()).collect()
     }
 
-    fn keeper(&self, generation: Option<u64>) -> Option<u32> {
+    fn parent_process(&self, generation: Option<u64>) -> Option<u32> {
         self.generation(generation?).map(|generation| generation.pid.as_raw_nonzero().get().unsigned_abs())
     }
 

@@ -5,9 +5,9 @@
 use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
 use oribi_admin::metrics::Traffic;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
-use oribi_ipc::slot::{Malformed, glance, size_for_glance};
-use oribi_pool::{Memory, Sighting, Stage};
-use oribi_stats::scoreboard::Shown;
+use oribi_ipc::slot::{Malformed, size_for_summary, summarize};
+use oribi_pool::{Memory, PooledRequest, RequestState};
+use oribi_stats::scoreboard::RunningRequest;
 use oribi_stats::scoreboard::running::OwnDeadline;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -28,69 +28,73 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
     let failed = |error: io::Error| format!("the memory of an edge cannot be read: {error}");
     let mut seen = Vec::new();
     for (edge, memory) in pools.iter().enumerate() {
-        seen.extend(memory.survey().map_err(failed)?.into_iter().map(|sighting| (edge, sighting)));
+        seen.extend(memory.inspect().map_err(failed)?.into_iter().map(|sighting| (edge, sighting)));
     }
     seen.sort_by_key(|(_, sighting)| (sighting.since, position(sighting)));
     let now = clock();
-    let (mut shown, mut ended) = (Vec::new(), 0);
+    let (mut listed, mut ended) = (Vec::new(), 0);
     for (edge, sighting) in &seen {
-        if shown.len() == MOST_REQUESTS {
+        if listed.len() == MOST_REQUESTS {
             break;
         }
         match about(&pools[*edge], sighting).map_err(failed)? {
-            Some(about) => shown.push(report(sighting, *edge, about, settings, processes, now)),
+            Some(about) => listed.push(report(sighting, *edge, about, settings, processes, now)),
             // It has ended in the meantime, or the memory contains no valid request.
             None => ended += 1,
         }
     }
-    let more = seen.len() - shown.len() - ended;
-    Ok(Requests { shown, more })
+    let more = seen.len() - listed.len() - ended;
+    Ok(Requests { listed, more })
 }
 
 /// Returns the requests that `processes` run, where workers have connections of their own.
 ///
 /// # Errors
 /// Their apps are not watched.
-pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
+pub(super) fn in_workers(
+    running: &[RunningRequest],
+    settings: &Settings,
+    processes: &[ProcessReport],
+) -> Result<Requests, String> {
     if settings.watched_threads() == 0 {
         return Err(UNKNOWN.to_owned());
     }
-    let mut running: Vec<&Shown> = running.iter().collect();
-    running.sort_by_key(|shown| std::cmp::Reverse(shown.age));
+    let mut running: Vec<&RunningRequest> = running.iter().collect();
+    running.sort_by_key(|listed| std::cmp::Reverse(listed.age));
     let all = AppDeadlines::of(settings);
-    let report = |shown: &&Shown| {
-        let asked = match shown.deadline {
+    let report = |listed: &&RunningRequest| {
+        let asked = match listed.deadline {
             OwnDeadline::None => all,
             OwnDeadline::Never => all.moved(None),
             OwnDeadline::After(time) => all.moved(Some(time)),
         };
-        let interrupted = shown.quiet.is_some_and(|quiet| quiet >= asked.timeout);
+        let interrupted = listed.quiet.is_some_and(|quiet| quiet >= asked.timeout);
         let next = if interrupted { asked.kill } else { asked.timeout };
         RequestReport {
-            state: match (shown.quiet, interrupted) {
+            state: match (listed.quiet, interrupted) {
                 (None, _) => "sending",
                 (Some(_), true) => "interrupted",
                 (Some(_), false) => "running",
             },
             edge: None,
             position: None,
-            about: About::of_text(&shown.text.0, shown.text.1),
-            age: shown.age,
-            quiet: shown.quiet,
-            deadline: shown.quiet.and_then(|quiet| after(next, quiet)),
-            worker: Some(worker(shown.pid, processes)),
+            about: About::of_text(&listed.text.0, listed.text.1),
+            age: listed.age,
+            quiet: listed.quiet,
+            deadline: listed.quiet.and_then(|quiet| after(next, quiet)),
+            worker: Some(worker(listed.pid, processes)),
         }
     };
-    let shown: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
-    let more = running.len() - shown.len();
-    Ok(Requests { shown, more })
+    let listed: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
+    let more = running.len() - listed.len();
+    Ok(Requests { listed, more })
 }
 
 /// Returns the number of requests in the pools of all edges. Pools that cannot be read are not counted.
 pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
     let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
-    for sighting in pools.iter().filter_map(|memory| memory.survey().ok()).flatten() {
-        if matches!(sighting.stage, Stage::Queued(_)) {
+    for sighting in pools.iter().filter_map(|memory| memory.inspect().ok()).flatten() {
+        if matches!(sighting.stage, RequestState::Queued(_)) {
             queued += 1;
             oldest = Some(oldest.map_or(sighting.since, |before| before.min(sighting.since)));
         } else {
@@ -112,14 +116,14 @@ fn clock() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-fn position(sighting: &Sighting) -> Option<usize> {
-    if let Stage::Queued(before) = sighting.stage { Some(before + 1) } else { None }
+fn position(sighting: &PooledRequest) -> Option<usize> {
+    if let RequestState::Queued(before) = sighting.stage { Some(before + 1) } else { None }
 }
 
 /// Returns the summary of a request; `None`: it has ended.
-fn about(memory: &Memory, sighting: &Sighting) -> io::Result<Option<About>> {
+fn about(memory: &Memory, sighting: &PooledRequest) -> io::Result<Option<About>> {
     let Some(mut bytes) = memory.look_at(sighting, FIRST_LOOK)? else { return Ok(None) };
-    match size_for_glance(&bytes) {
+    match size_for_summary(&bytes) {
         Ok(size) if size > bytes.len() => match memory.look_at(sighting, size)? {
             Some(more) => bytes = more,
             None => return Ok(None),
@@ -127,11 +131,11 @@ fn about(memory: &Memory, sighting: &Sighting) -> io::Result<Option<About>> {
         Ok(_) => {}
         Err(Malformed) => return Ok(None),
     }
-    Ok(glance(&bytes).ok().map(|glance| About::of(&glance)))
+    Ok(summarize(&bytes).ok().map(|summary| About::of(&summary)))
 }
 
 fn report(
-    sighting: &Sighting,
+    sighting: &PooledRequest,
     edge: usize,
     about: About,
     settings: &Settings,
@@ -140,8 +144,8 @@ fn report(
 ) -> RequestReport {
     let age = now.saturating_sub(sighting.since);
     let (state, worker) = match sighting.stage {
-        Stage::Queued(_) => ("queued", None),
-        Stage::Taken { process, begun, paused, .. } => {
+        RequestState::Queued(_) => ("queued", None),
+        RequestState::Taken { process, begun, paused, .. } => {
             let state = match (sighting.orders.gone, sighting.orders.interrupted, paused, begun) {
                 (true, ..) => "abandoned",
                 (_, true, ..) => "interrupted",
@@ -152,7 +156,7 @@ fn report(
             (state, process.map(|pid| worker(pid, processes)))
         }
     };
-    let taken = matches!(sighting.stage, Stage::Taken { .. });
+    let taken = matches!(sighting.stage, RequestState::Taken { .. });
     let quiet = taken.then(|| now.saturating_sub(sighting.progress.unwrap_or(sighting.since)).min(age));
     let deadline = match state {
         "queued" => after(settings.queue_timeout, age),
@@ -232,21 +236,21 @@ mod tests {
             submit(&mut edge, &format!("/{number}"), 1);
         }
         let own = std::process::id();
-        let standing = Connections::default();
+        let gauges = Connections::default();
         let age = Duration::ZERO;
-        let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, standing };
+        let row = Row { number: 5, pid: own, state: "ready", age, connections: 0, idle: 0, requests: 0, gauges };
         let processes = [ProcessReport { kind: "worker", generation: Some(3), row }];
         let settings = Settings::default();
         let pools = [memory];
         let found = in_pools(&pools, &settings, &processes).expect("it can be read");
-        assert_eq!((found.shown.len(), found.more), (MOST_REQUESTS, 5));
-        let first = &found.shown[0];
+        assert_eq!((found.listed.len(), found.more), (MOST_REQUESTS, 5));
+        let first = &found.listed[0];
         assert_eq!((first.state, &first.about.target[..], &first.about.client[..]), ("running", "/long", "192.0.2.7:4711"));
         assert_eq!(first.worker, Some(WorkerOfRequest { pid: own, number: Some(5), generation: Some(3) }));
-        assert_eq!(found.shown[1].position, Some(1));
-        assert_eq!((&found.shown[9].about.target[..], found.shown[9].position), ("/8", Some(9)));
+        assert_eq!(found.listed[1].position, Some(1));
+        assert_eq!((&found.listed[9].about.target[..], found.listed[9].position), ("/8", Some(9)));
         assert!(first.age < Duration::from_secs(600) && first.quiet <= Some(first.age) && first.deadline.is_none());
-        let unknown = in_pools(&pools, &settings, &[]).expect("it can be read").shown[0].worker;
+        let unknown = in_pools(&pools, &settings, &[]).expect("it can be read").listed[0].worker;
         assert_eq!(unknown, Some(WorkerOfRequest { pid: own, number: None, generation: None }));
         taker.finish(taken);
     }
@@ -262,7 +266,7 @@ mod tests {
         let pools = [memory];
         let left = |settings: &Settings| {
             let found = in_pools(&pools, settings, &[]).expect("it can be read");
-            found.shown[0].deadline.map(|left| left.as_secs_f64().ceil() as u64 / 100 * 100)
+            found.listed[0].deadline.map(|left| left.as_secs_f64().ceil() as u64 / 100 * 100)
         };
         tell_time(&mut edge);
         submit(&mut edge, "/", 1);
@@ -292,6 +296,6 @@ mod tests {
             let _ = edge.submit(reserved, bytes.len());
         }
         let found = in_pools(&[memory], &Settings::default(), &[]).expect("it can be read");
-        assert_eq!((found.shown.len(), found.more), (0, 0), "{:?}", found.shown);
+        assert_eq!((found.listed.len(), found.more), (0, 0), "{:?}", found.listed);
     }
 }

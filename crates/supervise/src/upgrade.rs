@@ -24,7 +24,7 @@ mod program;
 mod succession;
 mod successor;
 
-pub(super) use predecessor::{figures, metrics, totals};
+pub(super) use predecessor::{app_metrics, metrics, totals};
 pub(super) use succession::{Ended, Succession, exit_status};
 pub(super) use successor::Progress;
 

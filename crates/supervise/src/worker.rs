@@ -12,8 +12,8 @@ use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
 use oribi_listen::{Door, Listener, Seat, doors};
 use oribi_pool::Worker;
+use oribi_stats::app_metrics;
 use oribi_stats::backtrace;
-use oribi_stats::figures;
 use oribi_stats::scoreboard::running::RunningLine;
 use oribi_stats::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_worker::boot::Boot;
@@ -108,7 +108,7 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
     if post.settings.tells_metrics() {
-        figures::begin(post.slot.figures);
+        app_metrics::begin(post.slot.app_metrics);
     }
     post.runtime.worker_started(post.number);
     // A hook may have changed the user, and then the system cancels the signal (prctl(2), PR_SET_PDEATHSIG).

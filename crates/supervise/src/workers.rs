@@ -24,10 +24,10 @@ use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, failed_to, scaling};
 use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
-use oribi_edge::keeper::Plea;
+use oribi_edge::parent_link::WorkerRequest;
 use oribi_host::Runtime;
-use oribi_stats::figures::Contexts;
-use oribi_stats::scoreboard::{Prospect, Scoreboard, Shown, WorkerCommand};
+use oribi_stats::app_metrics::Contexts;
+use oribi_stats::scoreboard::{DrainState, RunningRequest, Scoreboard, WorkerCommand};
 use oribi_stats::totals::Counter;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitStatus};
@@ -132,10 +132,10 @@ impl<'a> Workers<'a> {
     }
 
     /// Announces to the workers whether the server is about to end.
-    fn announce_prospect(&self, prospect: Prospect) {
+    fn announce_prospect(&self, drain_state: DrainState) {
         // All slots share this value, and workers that start later read it, too.
         if let Some(slot) = self.scoreboard.slots().first() {
-            slot.foresee(prospect);
+            slot.set_drain_state(drain_state);
         }
         self.members.iter().for_each(Member::wake);
     }
@@ -249,11 +249,11 @@ impl Workforce for Workers<'_> {
         self.members.is_empty()
     }
 
-    fn foresee(&self, prospect: Prospect) {
-        self.announce_prospect(prospect);
+    fn set_drain_state(&self, drain_state: DrainState) {
+        self.announce_prospect(drain_state);
     }
 
-    fn hear_plea(&mut self, _: &Server<'_>, plea: Plea) {
+    fn hear_plea(&mut self, _: &Server<'_>, plea: WorkerRequest) {
         self.obey_plea(plea);
     }
 
@@ -317,11 +317,11 @@ impl Workforce for Workers<'_> {
         rows.map(|row| ProcessReport { kind: "worker", generation: None, row }).collect()
     }
 
-    fn running(&self) -> Vec<Shown> {
-        self.scoreboard.shown()
+    fn running(&self) -> Vec<RunningRequest> {
+        self.scoreboard.running_requests()
     }
 
-    fn keeper(&self, _: Option<u64>) -> Option<u32> {
+    fn parent_process(&self, _: Option<u64>) -> Option<u32> {
         Some(std::process::id())
     }
 

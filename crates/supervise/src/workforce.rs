@@ -4,9 +4,9 @@
 use super::books::Books;
 use super::server::Server;
 use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
-use oribi_edge::keeper::Plea;
-use oribi_stats::figures::Contexts;
-use oribi_stats::scoreboard::{Prospect, Shown};
+use oribi_edge::parent_link::WorkerRequest;
+use oribi_stats::app_metrics::Contexts;
+use oribi_stats::scoreboard::{DrainState, RunningRequest};
 use rustix::event::PollFd;
 use rustix::process::{Pid, WaitStatus};
 use std::time::{Duration, Instant};
@@ -97,10 +97,10 @@ pub(super) trait Workforce {
     fn is_gone(&self) -> bool;
 
     /// Announces whether the server is about to end.
-    fn foresee(&self, prospect: Prospect);
+    fn set_drain_state(&self, drain_state: DrainState);
 
     /// Handles the request of an edge about a process, which may be none of these.
-    fn hear_plea(&mut self, server: &Server<'_>, plea: Plea);
+    fn hear_plea(&mut self, server: &Server<'_>, plea: WorkerRequest);
 
     /// Makes its processes reopen their logs.
     fn reopen_logs(&self);
@@ -128,10 +128,10 @@ pub(super) trait Workforce {
     fn processes(&self) -> Vec<ProcessReport>;
 
     /// Returns the requests that workers are running, if these have connections.
-    fn running(&self) -> Vec<Shown>;
+    fn running(&self) -> Vec<RunningRequest>;
 
     /// Returns the process that has forked the workers of a generation.
-    fn keeper(&self, generation: Option<u64>) -> Option<u32>;
+    fn parent_process(&self, generation: Option<u64>) -> Option<u32>;
 
     /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.
     fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;

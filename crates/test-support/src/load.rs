@@ -219,14 +219,14 @@ impl Load {
 /// Connections that wait for the requests of a load.
 pub struct Opened {
     address: SocketAddr,
-    lines: Vec<Line>,
+    lines: Vec<LoadConnection>,
     manner: Manner,
 }
 
 impl Opened {
     /// Connections on which nothing was asked yet.
     pub fn idle(address: SocketAddr, connections: usize) -> Self {
-        Self { address, lines: (0..connections).map(|_| Line::open(address)).collect(), manner: Manner::Kept }
+        Self { address, lines: (0..connections).map(|_| LoadConnection::open(address)).collect(), manner: Manner::Kept }
     }
 
     /// Connections that have been answered once.
@@ -257,7 +257,7 @@ impl Opened {
 static NEXT: AtomicU64 = AtomicU64::new(1_000_000);
 
 /// One connection.
-struct Line {
+struct LoadConnection {
     stream: Wire,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
@@ -273,7 +273,7 @@ struct Waiting {
     too_late: bool,
 }
 
-impl Line {
+impl LoadConnection {
     fn open(address: SocketAddr) -> Self {
         Self::try_to_open(address).expect("the server listens")
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 /// The address of the metrics.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum MetricsAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-impl Place {
+impl MetricsAddress {
     /// The port that a server names in its log.
     pub fn said_in(log: &str) -> Self {
         let said = log.split("metrics are at http://").nth(1).unwrap_or_else(|| panic!("it names no port:\n{log}"));
@@ -68,12 +68,12 @@ pub struct Scrape(BTreeMap<String, f64>);
 
 impl Scrape {
     /// The metrics from an address that must answer.
-    pub fn of(place: &Place) -> Self {
+    pub fn of(place: &MetricsAddress) -> Self {
         Self::ask(place).expect("it answers")
     }
 
     /// The same; `None` without an answer.
-    pub fn ask(place: &Place) -> Option<Self> {
+    pub fn ask(place: &MetricsAddress) -> Option<Self> {
         place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n").map(|answer| Self::read(&answer))
     }
 

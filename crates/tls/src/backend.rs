@@ -67,13 +67,13 @@ pub struct Secure<S> {
     socket: S,
     token: Option<Token>,
     opened: bool,
-    stage: Stage,
+    stage: SecureState,
     /// Whether the connection is in the list `stalled` of [`Tls`].
     stalled: bool,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly every encrypted connection is in the large one")]
-enum Stage {
+enum SecureState {
     /// Still in clear text, at the listener with this number.
     Clear(usize),
     Session(Session),
@@ -120,8 +120,8 @@ impl<B: Backend> Tls<B> {
     }
 
     /// Records the handshake as failed, if it has begun and is not done: the connection is about to be closed.
-    fn give_up_handshake(&self, stage: &mut Stage) {
-        if let Stage::Session(session) = stage {
+    fn give_up_handshake(&self, stage: &mut SecureState) {
+        if let SecureState::Session(session) = stage {
             session.give_up_handshake();
             self.tell_outcome(session);
         }
@@ -131,7 +131,7 @@ impl<B: Backend> Tls<B> {
         match accepted {
             Accepted::Connection(socket, peer) => {
                 let stage = match self.speakers.get_mut(listener) {
-                    Some(Some((_, Start::WhenAsked))) => Stage::Clear(listener),
+                    Some(Some((_, Start::WhenAsked))) => SecureState::Clear(listener),
                     Some(Some((speaker, Start::AtOnce))) => begin(speaker),
                     Some(None) | None => return Accepted::Connection(Socket::Plain(socket), peer),
                 };
@@ -148,9 +148,9 @@ impl<B: Backend> Tls<B> {
     fn receive_secure(&mut self, secure: &mut Secure<B::Socket>, buffer: &mut [u8]) -> Attempt {
         let Secure { socket, token, opened, stage, stalled } = secure;
         let session = match stage {
-            Stage::Session(session) => session,
-            Stage::Clear(_) => return self.backend.receive(socket, buffer),
-            Stage::Given(_) | Stage::Aborted => return Attempt::Broken,
+            SecureState::Session(session) => session,
+            SecureState::Clear(_) => return self.backend.receive(socket, buffer),
+            SecureState::Given(_) | SecureState::Aborted => return Attempt::Broken,
         };
         let shakes_hands = session.facts().is_none();
         let mut filled = session.take(buffer);
@@ -209,16 +209,16 @@ impl<B: Backend> Tls<B> {
     #[inline(never)]
     fn send_secure(&mut self, secure: &mut Secure<B::Socket>, pieces: &[IoSlice<'_>], haste: Haste) -> Attempt {
         match &mut secure.stage {
-            Stage::Session(session) => self.outgoing.send(&mut self.backend, &mut secure.socket, session, pieces, haste),
-            Stage::Clear(_) => self.backend.send_gathered(&mut secure.socket, pieces),
-            Stage::Given(given) => given.send(pieces),
-            Stage::Aborted => Attempt::Broken,
+            SecureState::Session(session) => self.outgoing.send(&mut self.backend, &mut secure.socket, session, pieces, haste),
+            SecureState::Clear(_) => self.backend.send_gathered(&mut secure.socket, pieces),
+            SecureState::Given(given) => given.send(pieces),
+            SecureState::Aborted => Attempt::Broken,
         }
     }
 
     /// Sends close_notify, if there is room for it.
     fn say_goodbye(&mut self, secure: &mut Secure<B::Socket>) {
-        if let Stage::Session(session) = &mut secure.stage
+        if let SecureState::Session(session) = &mut secure.stage
             && session.over != Some(Over::Broken)
             && session.owed == 0
         {
@@ -243,13 +243,13 @@ impl<B: Backend> Tls<B> {
 }
 
 /// Begins a session. If it cannot begin, only its connection ends.
-fn begin(speaker: &mut Speaker) -> Stage {
+fn begin(speaker: &mut Speaker) -> SecureState {
     let (config, witness) = speaker.present();
     match Session::new(config, witness) {
-        Ok(session) => Stage::Session(session),
+        Ok(session) => SecureState::Session(session),
         Err(error) => {
             log::error!("cannot begin a TLS session: {error}");
-            Stage::Aborted
+            SecureState::Aborted
         }
     }
 }
@@ -305,8 +305,8 @@ impl<B: Backend> Backend for Tls<B> {
         self.backend.watch(pipe)
     }
 
-    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        self.backend.watch_bell(bell)
+    fn watch_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch_doorbell(doorbell)
     }
 
     fn accept_ahead(&mut self, listener: usize, most: usize) -> bool {
@@ -337,7 +337,7 @@ impl<B: Backend> Backend for Tls<B> {
             Socket::Secure(secure) => {
                 secure.token = Some(token);
                 secure.opened = true;
-                if let Stage::Session(session) = &secure.stage
+                if let SecureState::Session(session) = &secure.stage
                     && (session.over.is_some() || session.has_decrypted())
                 {
                     self.news.push(news(token, session.over.is_some()));
@@ -430,7 +430,7 @@ impl<B: Backend> Backend for Tls<B> {
         match (socket, direction) {
             (Socket::Plain(socket), _) => self.backend.shutdown(socket, direction),
             (Socket::Secure(secure), Direction::Send) => {
-                if let Stage::Given(given) = &secure.stage {
+                if let SecureState::Given(given) = &secure.stage {
                     return given.end();
                 }
                 self.say_goodbye(secure);
@@ -438,7 +438,7 @@ impl<B: Backend> Backend for Tls<B> {
             }
             (Socket::Secure(secure), Direction::Abort) => {
                 self.give_up_handshake(&mut secure.stage);
-                secure.stage = Stage::Aborted;
+                secure.stage = SecureState::Aborted;
                 self.backend.shutdown(&mut secure.socket, direction);
             }
         }
@@ -464,16 +464,16 @@ impl<B: Backend> Backend for Tls<B> {
             Socket::Plain(socket) => return self.backend.give_away(socket),
             Socket::Secure(secure) => secure,
         };
-        let Stage::Session(session) = &mut secure.stage else { return Err(io::ErrorKind::NotConnected.into()) };
+        let SecureState::Session(session) = &mut secure.stage else { return Err(io::ErrorKind::NotConnected.into()) };
         if session.owed > 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let (connection, received) = self.backend.give_away(&mut secure.socket)?;
-        let Stage::Session(session) = std::mem::replace(&mut secure.stage, Stage::Aborted) else {
+        let SecureState::Session(session) = std::mem::replace(&mut secure.stage, SecureState::Aborted) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let (given, descriptor) = self.passages.pass(session, connection, received)?;
-        secure.stage = Stage::Given(given);
+        secure.stage = SecureState::Given(given);
         Ok((descriptor, Vec::new()))
     }
 
@@ -486,8 +486,8 @@ impl<B: Backend> Backend for Tls<B> {
         match socket {
             Socket::Plain(_) => None,
             Socket::Secure(secure) => match &secure.stage {
-                Stage::Session(session) => session.facts(),
-                Stage::Clear(_) | Stage::Given(_) | Stage::Aborted => None,
+                SecureState::Session(session) => session.facts(),
+                SecureState::Clear(_) | SecureState::Given(_) | SecureState::Aborted => None,
             },
         }
     }
@@ -495,16 +495,16 @@ impl<B: Backend> Backend for Tls<B> {
     fn is_misdirected(&self, socket: &Self::Socket, host: &[u8]) -> bool {
         match socket {
             Socket::Plain(_) => false,
-            Socket::Secure(secure) => matches!(&secure.stage, Stage::Session(session) if session.is_misdirected(host)),
+            Socket::Secure(secure) => matches!(&secure.stage, SecureState::Session(session) if session.is_misdirected(host)),
         }
     }
 
     fn encrypt(&mut self, socket: &mut Self::Socket, received: &[u8]) -> bool {
         let Socket::Secure(secure) = socket else { return false };
-        let Stage::Clear(listener) = secure.stage else { return false };
+        let SecureState::Clear(listener) = secure.stage else { return false };
         let Some(Some((speaker, _))) = self.speakers.get_mut(listener) else { return false };
         secure.stage = begin(speaker);
-        if let (Stage::Session(session), false) = (&mut secure.stage, received.is_empty()) {
+        if let (SecureState::Session(session), false) = (&mut secure.stage, received.is_empty()) {
             session.handle(&mut received.to_vec());
             self.tell_outcome(session);
         }

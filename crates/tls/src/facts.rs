@@ -2,7 +2,7 @@
 //! frameworks and apps in every language know.
 
 use crate::clients::describe;
-use crate::server::{HTTP_2, Told};
+use crate::server::{HTTP_2, HelloChoices};
 use crate::suites::name_and_bits;
 use oribi_io::Encryption;
 use rustls::server::UnbufferedServerConnection;
@@ -10,7 +10,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 /// The facts about a connection whose handshake is done. `told` is the client's hello; `asked` is whether the client was
 /// asked for a certificate.
-pub(crate) fn facts(connection: &UnbufferedServerConnection, told: Option<Told>, asked: bool) -> Encryption {
+pub(crate) fn facts(connection: &UnbufferedServerConnection, told: Option<HelloChoices>, asked: bool) -> Encryption {
     let protocol = match connection.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
         _ => "TLSv1.2",

@@ -144,7 +144,7 @@ impl std::fmt::Display for Server {
 
 /// The requests in a client's hello.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct HelloChoices {
     /// The server name (SNI).
     pub(crate) name: Option<String>,
     /// The index of the certificate that the client gets.
@@ -158,7 +158,7 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     pub(crate) certificates: Arc<Certificates>,
-    told: Mutex<Option<Told>>,
+    told: Mutex<Option<HelloChoices>>,
     clients: Verify,
     challenges: Option<Arc<Challenges>>,
     /// The other protocols that clients may choose.
@@ -171,11 +171,11 @@ impl Witness {
         self.clients != Verify::None
     }
 
-    pub(crate) fn take(&self) -> Option<Told> {
+    pub(crate) fn take(&self) -> Option<HelloChoices> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn note(&self, told: Told) {
+    fn note(&self, told: HelloChoices) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
     }
 }
@@ -187,11 +187,11 @@ impl ResolvesServerCert for Witness {
             && is_asked(&hello, self.protocols)
         {
             let proof = challenges.proof(&hello);
-            self.note(Told { name, place: None, is_refused: proof.is_none() });
+            self.note(HelloChoices { name, place: None, is_refused: proof.is_none() });
             return proof;
         }
         let place = self.certificates.choose(&hello);
-        self.note(Told { name, place, is_refused: false });
+        self.note(HelloChoices { name, place, is_refused: false });
         Some(self.certificates.at(place?))
     }
 }

@@ -9,7 +9,7 @@ use crate::challenges::ACME;
 use crate::clients::{has_expired, words};
 use crate::facts::facts;
 use crate::outcome::{Failure, Outcome};
-use crate::server::{Told, Version, Witness};
+use crate::server::{HelloChoices, Version, Witness};
 use oribi_io::Encryption;
 use rustls::pki_types::UnixTime;
 use rustls::server::UnbufferedServerConnection;
@@ -55,7 +55,7 @@ pub(crate) struct Session {
     connection: UnbufferedServerConnection,
     witness: Arc<Witness>,
     /// The requests in the client's hello, until the handshake is done.
-    told: Option<Told>,
+    told: Option<HelloChoices>,
     /// Received bytes that are not a whole record yet.
     incomplete: Vec<u8>,
     /// Decrypted bytes; those from `taken` on have not been returned yet.
@@ -232,7 +232,7 @@ impl Session {
                 let resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
                 self.conclude(Some(Outcome::Done { version, resumed }));
                 let told = self.told.take();
-                if let Some(Told { name: Some(name), place: Some(place), .. }) = &told {
+                if let Some(HelloChoices { name: Some(name), place: Some(place), .. }) = &told {
                     self.aim = self.witness.certificates.aim(name, *place).map(Box::new);
                 }
                 self.facts = Some(Arc::new(facts(&self.connection, told, self.witness.asks_clients())));

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The worker's pipe, which makes the lane read its command.
 const COMMAND: u64 = 0;
 /// The waker's eventfd.
-const BELL: u64 = 1;
+const DOORBELL: u64 = 1;
 /// The sources that cause a call of the host: the timer and the watched descriptors.
 const APP: u64 = 2;
 /// The eventfd of a pool, readable when there are requests, or room for answers.
@@ -81,13 +81,17 @@ impl Sources {
         if is(APP) {
             self.news.store(true, SeqCst);
         }
-        Ok(Found { other: [APP, BELL, COMMAND, ANSWER].into_iter().any(is), line: is(LINE), more: reported.len() == EVENTS })
+        Ok(Found {
+            other: [APP, DOORBELL, COMMAND, ANSWER].into_iter().any(is),
+            line: is(LINE),
+            more: reported.len() == EVENTS,
+        })
     }
 }
 
 #[derive(Debug)]
 struct LaneWaker {
-    bell: OwnedFd,
+    doorbell: OwnedFd,
     /// Whether it has been woken, and the lane has not handled that yet.
     rung: AtomicBool,
 }
@@ -101,7 +105,7 @@ impl Wake for LaneWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, SeqCst) {
             // It never blocks, because the counter goes up to 2^64 - 2; beyond that a lost wake-up would not matter.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         }
     }
 }
@@ -113,7 +117,7 @@ pub(crate) struct Nudge(Arc<LaneWaker>);
 impl Nudge {
     pub(crate) fn nudge(&self) {
         // Does not block: see `wake_by_ref`.
-        let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.0.doorbell, &1u64.to_ne_bytes());
     }
 }
 
@@ -124,11 +128,11 @@ impl Attention {
     /// The operating system refused a call.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
         let sources = Arc::new(Sources { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let attention =
-            Self { sources, waker: Arc::new(LaneWaker { bell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
+            Self { sources, waker: Arc::new(LaneWaker { doorbell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
         attention.add(command, COMMAND)?;
-        attention.add(attention.waker.bell.as_fd(), BELL)?;
+        attention.add(attention.waker.doorbell.as_fd(), DOORBELL)?;
         Ok(attention)
     }
 
@@ -136,8 +140,8 @@ impl Attention {
     ///
     /// # Errors
     /// The operating system refused a call.
-    pub(crate) fn listen_to_pool(&self, bell: BorrowedFd<'_>, line: BorrowedFd<'_>) -> io::Result<()> {
-        self.add(bell, POOL)?;
+    pub(crate) fn listen_to_pool(&self, doorbell: BorrowedFd<'_>, line: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(doorbell, POOL)?;
         self.add(line, LINE)
     }
 

@@ -9,8 +9,8 @@ mod news;
 mod outlet;
 
 use crate::attention::{Attention, Nudge};
-use crate::crew::Roster;
 use crate::intake::Intake;
+use crate::threads::ThreadPool;
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use front::Front;
@@ -18,7 +18,7 @@ pub use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
 use oribi_config::{IoModel, ProxyProtocol, Settings};
-use oribi_engine::{Census, Engine};
+use oribi_engine::{ConnectionCounts, Engine};
 use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]
@@ -30,7 +30,7 @@ use oribi_message::ResponseHead;
 use oribi_pool::Worker;
 use oribi_source::{LentRequest, Source};
 use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
-use oribi_stats::scoreboard::{Prospect, WorkerSlot};
+use oribi_stats::scoreboard::{DrainState, WorkerSlot};
 use oribi_stats::totals::counter_of;
 use oribi_tls::{Start, Tls};
 use std::cell::{Cell, RefCell, RefMut};
@@ -81,17 +81,17 @@ impl<'a> LaneSetup<'a> {
         let attention = Attention::new(self.wake)?;
         let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
         let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log)?;
-        engine.take_part_in(Census {
+        engine.take_part_in(ConnectionCounts {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,
             lanes,
             lanes_each: lanes / self.settings.workers.max(1),
             idle: self.slot.idle,
             workers: self.slot.workers,
-            bell: self.slot.bell,
+            doorbell: self.slot.doorbell,
         })?;
         engine.count_in(account, lanes <= settings.workers.max(1));
-        engine.show_states_in(self.slot.standing);
+        engine.report_states_to(self.slot.gauges);
         Ok((engine, attention))
     }
 
@@ -256,7 +256,7 @@ pub struct Lane<'a, S: Source> {
 struct Aside<'a, S: Source> {
     /// Locked by the thread that is waiting.
     waiter: Mutex<S::Waiter>,
-    roster: Roster<'a>,
+    thread_pool: ThreadPool<'a>,
     nudge: Nudge,
     /// The number of threads that run an app.
     busy: Cell<usize>,
@@ -319,7 +319,7 @@ impl<'a, S: Source> Lane<'a, S> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
             waiter: Mutex::new(self.source().waiter()?),
-            roster: Roster::new(lock, least, most, nudge.clone()),
+            thread_pool: ThreadPool::new(lock, least, most, nudge.clone()),
             nudge,
             busy: Cell::new(0),
             called: RefCell::default(),
@@ -330,13 +330,13 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Returns the thread pool, if threads share the lane.
-    pub fn roster(&self) -> Option<&Roster<'a>> {
-        self.aside.as_ref().map(|aside| &aside.roster)
+    pub fn thread_pool(&self) -> Option<&ThreadPool<'a>> {
+        self.aside.as_ref().map(|aside| &aside.thread_pool)
     }
 
     /// Makes the calling thread, which is idle, wait or rest. `false` if it is no longer needed.
     pub fn idle(&self, timeout: Option<Duration>) -> bool {
-        self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
+        self.aside.as_ref().is_none_or(|aside| aside.thread_pool.idle(timeout, |timeout| self.news(aside, timeout)))
     }
 
     fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
@@ -433,7 +433,7 @@ impl<'a, S: Source> Lane<'a, S> {
         let wanted = source.has_more() || sooner();
         drop(source);
         if wanted {
-            aside.roster.summon();
+            aside.thread_pool.wake_another();
         }
     }
 
@@ -471,7 +471,7 @@ impl<'a, S: Source> Lane<'a, S> {
         if let Some(aside) = &self.aside {
             aside.called.borrow_mut().push(exchange);
             self.count_busy(1);
-            aside.roster.leave_the_lane();
+            aside.thread_pool.leave_the_lane();
         }
     }
 
@@ -498,7 +498,7 @@ impl<'a, S: Source> Lane<'a, S> {
         let most = source.output_limit();
         held.retain(|&exchange| source.waiting(exchange).is_ok_and(|waiting| waiting > most));
         if held.len() < before {
-            aside.roster.resume();
+            aside.thread_pool.resume();
         }
     }
 
@@ -514,7 +514,7 @@ impl<'a, S: Source> Lane<'a, S> {
             source.turn()?;
             return Ok(Some(source));
         };
-        if aside.busy.get() >= aside.roster.most() {
+        if aside.busy.get() >= aside.thread_pool.most() {
             source.leave_line();
         }
         self.take_news(&mut source);
@@ -532,7 +532,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.note_next_due();
         self.summon_another();
         aside.held.borrow_mut().push(exchange);
-        let go_on = aside.roster.pause(timeout, |timeout| self.news(aside, timeout));
+        let go_on = aside.thread_pool.pause(timeout, |timeout| self.news(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
         Ok(go_on.then(|| self.source()))
     }
@@ -552,7 +552,7 @@ impl<'a, S: Source> Lane<'a, S> {
         if let Some(aside) = &self.aside
             && !aside.called.borrow().contains(&exchange)
         {
-            aside.roster.summon();
+            aside.thread_pool.wake_another();
         }
     }
 
@@ -577,7 +577,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.note_progress(exchange);
         let mut source = self.source.borrow_mut();
         source.catch_up(self.slot.is_to_stop());
-        if self.slot.prospect() == Prospect::Parts {
+        if self.slot.drain_state() == DrainState::Closing {
             source.part();
         }
         source

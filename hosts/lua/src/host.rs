@@ -1,12 +1,12 @@
 //! The context of a lane: finds the script of a request, takes one of its states from the pool, and lets that state answer.
 
-use crate::desk::Failure;
 use crate::error_page::ErrorPage;
 use crate::exchange::{Exchange, Progress};
 use crate::pool::{LaneCache, Refusal, Verdict};
 use crate::script_path::{Missing, PathCache};
 use crate::shared::{ScriptLoader, Shared};
 use crate::state::Condition;
+use crate::state_context::Failure;
 use crate::vm::Slot;
 use oribi_host::{After, Host, Interruption, Reply, Request};
 use oribi_message::{KnownField, KnownVariable, ResponseHead};

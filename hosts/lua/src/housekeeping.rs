@@ -17,12 +17,12 @@ pub(crate) struct Housekeeping {
 
 #[derive(Default)]
 struct Progress {
-    stage: Mutex<Stage>,
+    stage: Mutex<HousekeeperState>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum HousekeeperState {
     #[default]
     Working,
     /// The thread was asked to end.
@@ -31,18 +31,18 @@ enum Stage {
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, Stage> {
+    fn lock(&self) -> MutexGuard<'_, HousekeeperState> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn_to(&self, stage: Stage) {
+    fn turn_to(&self, stage: HousekeeperState) {
         *self.lock() = stage;
         self.changed.notify_all();
     }
 
     /// Waits for the end of the stage `stage`, at most for `time`; returns the current stage.
-    fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
-        let condition = |now: &mut Stage| *now == stage;
+    fn wait_while(&self, stage: HousekeeperState, time: Duration) -> HousekeeperState {
+        let condition = |now: &mut HousekeeperState| *now == stage;
         *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -64,7 +64,7 @@ impl Housekeeping {
             // A script that never finishes loading is stopped here as in a lane.
             let slot = shared.slot();
             slot.enter();
-            while seen.wait_while(Stage::Working, interval) == Stage::Working {
+            while seen.wait_while(HousekeeperState::Working, interval) == HousekeeperState::Working {
                 sweep(&shared);
             }
             slot.leave();
@@ -74,10 +74,10 @@ impl Housekeeping {
 
     /// Ends the thread, so that the data of its sweeps may be dropped.
     pub(crate) fn stop(&self) {
-        if *self.progress.lock() == Stage::Working {
-            self.progress.turn_to(Stage::Stopping);
+        if *self.progress.lock() == HousekeeperState::Working {
+            self.progress.turn_to(HousekeeperState::Stopping);
         }
-        if self.progress.wait_while(Stage::Stopping, PATIENCE) != Stage::Ended {
+        if self.progress.wait_while(HousekeeperState::Stopping, PATIENCE) != HousekeeperState::Ended {
             log::warn!("a script is still being reloaded while the worker ends");
         }
     }
@@ -88,7 +88,7 @@ struct End<'a>(&'a Progress);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.turn_to(Stage::Ended);
+        self.0.turn_to(HousekeeperState::Ended);
     }
 }
 

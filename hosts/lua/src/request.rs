@@ -2,8 +2,8 @@
 //! script pays only for the properties that it uses. The script may put values of its own into it.
 
 use crate::content;
-use crate::desk::Desk;
 use crate::exchange::Exchange;
+use crate::state_context::StateContext;
 use crate::variables;
 use crate::vm::Stack;
 use crate::vm::stack::{bytes_at, push_bytes, push_written, raise};
@@ -13,7 +13,7 @@ use oribi_message::KnownField;
 use std::cell::Cell;
 use std::os::raw::c_int;
 
-/// Upvalues of the function that computes the properties; the first is the desk.
+/// Upvalues of the function that computes the properties; the first is the state's context.
 const READ: c_int = 2;
 const LINES: c_int = 3;
 const FIELDS: c_int = 4;
@@ -25,19 +25,19 @@ const INPUT_METATABLE: c_int = 7;
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
+pub(crate) unsafe fn push_metatable(l: *mut lua_State, context: &StateContext) {
     // SAFETY: as promised by the caller.
     unsafe {
         ffi::lua_createtable(l, 0, 2);
-        desk.push_function(l, read, 0);
-        desk.push_function(l, lines, 0);
+        context.push_function(l, read, 0);
+        context.push_function(l, lines, 0);
         ffi::lua_createtable(l, 0, 1);
-        desk.push_function(l, find_field, 0);
+        context.push_function(l, find_field, 0);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         variables::push_names(l);
         push_field_names(l);
-        push_input_metatable(l, desk);
-        desk.push_function(l, property, 6);
+        push_input_metatable(l, context);
+        context.push_function(l, property, 6);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         push_bytes(l, b"request");
         ffi::lua_setfield(l, -2, c"__name".as_ptr());
@@ -48,14 +48,14 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
+pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, context: &StateContext) {
     // SAFETY: as promised by the caller.
     unsafe {
         ffi::lua_createtable(l, 0, 1);
         ffi::lua_createtable(l, 0, 2);
-        desk.push_function(l, read, 0);
+        context.push_function(l, read, 0);
         ffi::lua_setfield(l, -2, c"read".as_ptr());
-        desk.push_function(l, lines, 0);
+        context.push_function(l, lines, 0);
         ffi::lua_setfield(l, -2, c"lines".as_ptr());
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
     }
@@ -66,14 +66,14 @@ pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(crate) unsafe fn push_data(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, metatable: c_int) {
+pub(crate) unsafe fn push_data(l: *mut lua_State, context: &StateContext, exchange: &Exchange<'_>, metatable: c_int) {
     // SAFETY: as promised by the caller.
     unsafe {
         if exchange.data().is_none() {
             return ffi::lua_pushnil(l);
         }
         ffi::lua_createtable(l, 0, 0);
-        desk.data.set(ffi::lua_topointer(l, -1));
+        context.data.set(ffi::lua_topointer(l, -1));
         ffi::lua_pushvalue(l, metatable);
         ffi::lua_setmetatable(l, -2);
     }
@@ -84,11 +84,11 @@ pub(crate) unsafe fn push_data(l: *mut lua_State, desk: &Desk, exchange: &Exchan
 /// # Safety
 /// `l` is below a fence, and the caller's frame and those above it hold nothing to be dropped.
 #[inline]
-unsafe fn current<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> &'a Exchange<'a> {
+unsafe fn current<'a>(l: *mut lua_State, context: &'a StateContext, index: c_int) -> &'a Exchange<'a> {
     // SAFETY: as promised by the caller.
     unsafe {
-        match desk.exchange() {
-            Some(exchange) if ffi::lua_topointer(l, index) == desk.object.get() => exchange,
+        match context.exchange() {
+            Some(exchange) if ffi::lua_topointer(l, index) == context.object.get() => exchange,
             _ => raise_late(l),
         }
     }
@@ -109,17 +109,17 @@ struct Source<'a> {
 ///
 /// # Safety
 /// As for [`current`].
-unsafe fn source<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> Source<'a> {
+unsafe fn source<'a>(l: *mut lua_State, context: &'a StateContext, index: c_int) -> Source<'a> {
     // SAFETY: as promised by the caller.
     unsafe {
         let object = ffi::lua_topointer(l, index);
-        if let Some(exchange) = desk.exchange()
-            && object == desk.data.get()
+        if let Some(exchange) = context.exchange()
+            && object == context.data.get()
             && let Some(content) = exchange.data()
         {
             return Source { content, taken: &exchange.data_taken };
         }
-        let exchange = current(l, desk, index);
+        let exchange = current(l, context, index);
         Source { content: exchange.request.content, taken: &exchange.taken }
     }
 }
@@ -128,9 +128,9 @@ unsafe fn source<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> Source<
 unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
-        let desk = Desk::of_running(l);
+        let context = StateContext::of_running(l);
         let Some(property) = Stack::of(l).quiet().string(2).and_then(Property::named) else { return 0 };
-        let exchange = current(l, desk, 1);
+        let exchange = current(l, context, 1);
         let request = exchange.request;
         let head = &request.head;
         match property {
@@ -169,11 +169,11 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
                 None => ffi::lua_pushnil(l),
             },
             Property::Data => {
-                push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
+                push_data(l, context, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
                 keep(l);
             }
             Property::Variables => {
-                variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+                variables::push(l, context, exchange, ffi::lua_upvalueindex(NAMES));
                 keep(l);
             }
         }
@@ -381,8 +381,8 @@ enum Amount {
 unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped.
     unsafe {
-        let desk = Desk::of_running(l);
-        let source = source(l, desk, 1);
+        let context = StateContext::of_running(l);
+        let source = source(l, context, 1);
         let amount = match ffi::lua_type(l, 2) {
             ffi::LUA_TNONE | ffi::LUA_TNIL => Amount::Rest,
             ffi::LUA_TNUMBER => Amount::Bytes(ffi::lua_tonumber(l, 2).max(0.0) as u64),
@@ -401,10 +401,10 @@ unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn lines(l: *mut lua_State) -> c_int {
     // SAFETY: as for `read`.
     unsafe {
-        let desk = Desk::of_running(l);
-        source(l, desk, 1);
+        let context = StateContext::of_running(l);
+        source(l, context, 1);
         ffi::lua_settop(l, 1);
-        desk.push_function(l, next_line, 0);
+        context.push_function(l, next_line, 0);
         ffi::lua_insert(l, 1);
         2
     }
@@ -413,8 +413,8 @@ unsafe extern "C-unwind" fn lines(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn next_line(l: *mut lua_State) -> c_int {
     // SAFETY: as for `read`.
     unsafe {
-        let desk = Desk::of_running(l);
-        let source = source(l, desk, 1);
+        let context = StateContext::of_running(l);
+        let source = source(l, context, 1);
         read_content(l, &source, &Amount::Line { whole: false })
     }
 }

@@ -11,9 +11,9 @@
 )]
 
 use crate::answer::{AnswerRoom, KeptHead, Numbers, emptied, emptied_fields, final_status, status_of};
-use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
+use crate::state_context::StateContext;
 use crate::vm::stack::Message;
 use crate::vm::{Quiet, Stack};
 use mlua::ffi::{self, lua_State};
@@ -57,9 +57,9 @@ enum Body {
 /// # Safety
 /// `l` runs the function that serves, below a fence, and no frame up to there holds anything to be dropped.
 #[inline]
-pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_int {
-    desk.fault.set(Fault::Response);
-    let Some(exchange) = desk.exchange() else { return 0 };
+pub(crate) unsafe fn answer(l: *mut lua_State, context: &StateContext, shape: Shape) -> c_int {
+    context.fault.set(Fault::Response);
+    let Some(exchange) = context.exchange() else { return 0 };
     // SAFETY: as promised by the caller. Values borrowed from the stack are used inside `contain` alone, and the room is
     // borrowed nowhere else: nothing of Lua runs there.
     unsafe {
@@ -67,11 +67,11 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
         if exchange.progress() != Progress::Nothing {
             stack.raise(&Message::new(format_args!("the request has been answered")));
         }
-        match desk.contain(|| collect_and_send(&stack.quiet(), desk.answer_room(), exchange, shape)) {
+        match context.contain(|| collect_and_send(&stack.quiet(), context.answer_room(), exchange, shape)) {
             Some(Ok(Body::Sent)) => {}
-            Some(Ok(Body::Streams(iterator))) => stream(&mut stack, desk, exchange, iterator),
+            Some(Ok(Body::Streams(iterator))) => stream(&mut stack, context, exchange, iterator),
             Some(Err(())) => {
-                let trouble = desk.answer_room().trouble.take();
+                let trouble = context.answer_room().trouble.take();
                 stack.raise(&trouble.unwrap_or_else(|| Message::new(format_args!("the handler has returned no answer"))))
             }
             None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
@@ -330,15 +330,15 @@ enum Piece {
 ///
 /// # Safety
 /// As for [`answer`]; the head has been kept.
-unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterator: c_int) {
+unsafe fn stream(stack: &mut Stack, context: &StateContext, exchange: &Exchange<'_>, iterator: c_int) {
     // SAFETY: as promised by the caller; the room is borrowed while nothing runs.
     unsafe {
         loop {
-            desk.fault.set(Fault::Runtime);
+            context.fault.set(Fault::Runtime);
             // A piece; or nil, and next to it the trailers.
             stack.call(iterator, 2);
-            desk.fault.set(Fault::Response);
-            match desk.contain(|| send_piece(&stack.quiet(), desk.answer_room(), exchange)) {
+            context.fault.set(Fault::Response);
+            match context.contain(|| send_piece(&stack.quiet(), context.answer_room(), exchange)) {
                 Some(Piece::Sent) => {}
                 Some(Piece::Last) => return,
                 Some(Piece::Wrong(message)) => stack.raise(&message),

@@ -2,7 +2,6 @@
 
 use crate::LuaSettings;
 use crate::application::Style;
-use crate::desk::{Desk, Failure};
 use crate::hooks::ProcessHooks;
 use crate::host::LuaHost;
 use crate::housekeeping::{self, Housekeeping};
@@ -10,6 +9,7 @@ use crate::pool::ScriptCounters;
 use crate::script_path::ScriptSource;
 use crate::shared::Shared;
 use crate::state::State;
+use crate::state_context::{Failure, StateContext};
 use crate::vm::{ScriptTracing, Watchdog};
 use oribi_host::{Host, Runtime, Tracing};
 use std::io;
@@ -93,7 +93,7 @@ impl Runtime for LuaRuntime {
     }
 
     fn tracing(&self) -> Option<Arc<dyn Tracing>> {
-        match ScriptTracing::new(Desk::request_of) {
+        match ScriptTracing::new(StateContext::request_of) {
             Ok(tracing) => Some(Arc::new(tracing)),
             Err(error) => {
                 log::error!("cannot get backtraces of scripts: {error}");

@@ -1,11 +1,11 @@
 //! The data that the lanes of a process share: the scripts, the pool of their states, and the watchdog.
 
 use crate::LuaSettings;
-use crate::desk::Failure;
 use crate::hooks::ProcessHooks;
 use crate::pool::{Loaded, Loader, Pool, PoolSettings};
 use crate::script_path::{ScriptMap, ScriptSource};
 use crate::state::State;
+use crate::state_context::Failure;
 use crate::vm::{Slot, Watchdog};
 use std::io;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The CGI variables of a request as a Lua table (RFC 3875, section 4.1).
 
-use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::script_path::ScriptSource;
+use crate::state_context::StateContext;
 use crate::vm::stack::{push_bytes, push_written, raise};
 use mlua::ffi::{self, lua_State};
 use oribi_host::environment::{Key, PathInfo, Rest, Split};
@@ -58,7 +58,7 @@ const fn constant(number: usize) -> ffi::lua_Integer {
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
-pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, names: c_int) {
+pub(crate) unsafe fn push(l: *mut lua_State, context: &StateContext, exchange: &Exchange<'_>, names: c_int) {
     let request = exchange.request;
     // SAFETY: as promised by the caller.
     unsafe {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
         // Lua may collect garbage before it copies the bytes, and a finalizer may also request the variables: the memory must
         // not change then.
-        let described = desk.describe(|environment| {
+        let described = context.describe(|environment| {
             environment.describe(request, kind, |key, name, value| {
                 if key == Key::OTHER {
                     push_bytes(l, name);

@@ -25,7 +25,7 @@ pub struct Span {
 
 /// The content of one request that was accepted.
 #[derive(Debug, Default)]
-struct Seen {
+struct CollectorLog {
     answers: VecDeque<String>,
     requests: usize,
     fields: Vec<String>,
@@ -36,7 +36,7 @@ struct Seen {
 
 pub struct Collector {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CollectorLog>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,7 +49,7 @@ impl Collector {
     pub fn start_at(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).expect("the port is free");
         let address = listener.local_addr().expect("it is bound");
-        let (seen, is_over) = (Arc::new(Mutex::new(Seen::default())), Arc::new(AtomicBool::new(false)));
+        let (seen, is_over) = (Arc::new(Mutex::new(CollectorLog::default())), Arc::new(AtomicBool::new(false)));
         let thread = std::thread::spawn({
             let (seen, is_over) = (Arc::clone(&seen), Arc::clone(&is_over));
             move || {
@@ -107,7 +107,7 @@ impl Drop for Collector {
 }
 
 /// Answers one request; `None` if the connection is over.
-fn attend(mut stream: &TcpStream, seen: &Mutex<Seen>) -> Option<()> {
+fn attend(mut stream: &TcpStream, seen: &Mutex<CollectorLog>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut fields, mut length) = (Vec::new(), 0);
     loop {
@@ -141,7 +141,7 @@ fn attend(mut stream: &TcpStream, seen: &Mutex<Seen>) -> Option<()> {
     stream.write_all(answer.as_bytes()).ok()
 }
 
-fn take(body: &[u8], seen: &mut Seen) {
+fn take(body: &[u8], seen: &mut CollectorLog) {
     for (_, resource_spans) in Fields(body) {
         for (field, part) in Fields(bytes(resource_spans)) {
             match field {

@@ -1,6 +1,6 @@
 //! The cost of a server in a cell, round by round, and whether two of them differ.
 
-use crate::cells::{Cell, Part, Pattern};
+use crate::cells::{Cell, Pattern, StudyQuestion};
 use crate::raw::{Count, Load, Program, Raw};
 use crate::rows::Family;
 use oribi_bench::statistics::Spread;
@@ -161,8 +161,8 @@ impl<'a> CellFigures<'a> {
     fn scale(&self) -> Scale {
         Scale {
             lanes: match self.cell.part {
-                Part::Io => 1,
-                Part::Network { lanes, .. } => lanes,
+                StudyQuestion::Io => 1,
+                StudyQuestion::Network { lanes, .. } => lanes,
             },
             by_bytes: (self.cell.pattern == Pattern::SlowReaders).then_some(self.cell.body),
         }

@@ -7,7 +7,7 @@ mod network;
 mod pictures;
 mod tables;
 
-use crate::cells::{Cell, Part};
+use crate::cells::{Cell, StudyQuestion};
 use crate::raw::Raw;
 use figures::{CellFigures, collect};
 use std::fs;
@@ -27,9 +27,9 @@ pub type Files = Vec<(String, String)>;
 /// If the template names something that is not computed.
 pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     let cells = collect(raw);
-    let of = |part: fn(&Part) -> bool| cells.iter().filter(|figures| part(&figures.cell.part)).collect::<Vec<_>>();
-    let io = of(|part| *part == Part::Io);
-    let network = of(|part| *part != Part::Io);
+    let of = |part: fn(&StudyQuestion) -> bool| cells.iter().filter(|figures| part(&figures.cell.part)).collect::<Vec<_>>();
+    let io = of(|part| *part == StudyQuestion::Io);
+    let network = of(|part| *part != StudyQuestion::Io);
     let mut files = pictures::io(&io);
     files.extend(pictures::network(&network));
     let pictures: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();

@@ -3,7 +3,7 @@
 use super::figures::{CellFigures, Metric, Verdict};
 use super::tables::{self, NOTHING, digits, programs_of, table};
 use super::title;
-use crate::cells::Part;
+use crate::cells::StudyQuestion;
 use oribi_bench::statistics::{Spread, grouped};
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub fn section(cells: &[&CellFigures<'_>], pictures: &[String], cpus: Option<usi
 /// The heading of a cell's table.
 fn heading(figures: &CellFigures<'_>) -> String {
     let cell = &figures.cell;
-    let Part::Network { lanes, cpus } = cell.part else { return title(cell) };
+    let StudyQuestion::Network { lanes, cpus } = cell.part else { return title(cell) };
     let where_to = if cpus == 1 { "one CPU" } else { "two CPUs, one of them also the load generator's" };
     let rate = figures.rate.map_or_else(String::new, |rate| format!("; {} requests a second in the open loop", grouped(rate)));
     format!("{}: {}, {lanes} lanes on {where_to}{rate}", cell.pattern.title(), title(cell))

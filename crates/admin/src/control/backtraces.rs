@@ -11,7 +11,9 @@ use super::report::ProcessReport;
 use super::requests::{RequestReport, harmless};
 use super::steering::Steered;
 use oribi_io::process::asking::ask;
-use oribi_stats::backtrace::{LINES, SystemThread, ThreadTold, Told, Way, is_running, state_of, threads_of};
+use oribi_stats::backtrace::{
+    AskPolicy, BacktraceAnswer, LINES, SystemThread, ThreadBacktrace, is_running, state_of, threads_of,
+};
 use std::time::{Duration, Instant};
 
 /// The longest duration of a round. Two of them fit into a tenth of a second, which people perceive as immediate.
@@ -26,7 +28,7 @@ const BYTES: usize = 1 << 20;
 /// The clients that wait for backtraces, and the current round.
 #[derive(Debug, Default)]
 pub(super) struct Backtraces {
-    waiting: Vec<Wish>,
+    waiting: Vec<BacktraceRequest>,
     round: Option<Round>,
     /// The number of the last question.
     question: u32,
@@ -34,7 +36,7 @@ pub(super) struct Backtraces {
 
 /// A client and its worker, by number or process id; `None` for all workers.
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct BacktraceRequest {
     caller: Caller,
     worker: Option<u32>,
 }
@@ -43,7 +45,7 @@ struct Wish {
 struct Round {
     question: u32,
     until: Instant,
-    wishes: Vec<Wish>,
+    wishes: Vec<BacktraceRequest>,
     workers: Vec<Worker>,
 }
 
@@ -51,25 +53,25 @@ struct Round {
 #[derive(Debug)]
 struct Worker {
     process: ProcessReport,
-    keeper: Option<u32>,
-    stage: Stage,
+    parent: Option<u32>,
+    stage: AnswerState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum AnswerState {
     /// The worker was not asked, because its app was in a system call at each check.
     Waiting,
     /// The worker was asked.
     Asked,
     /// The worker has answered completely.
-    Told(Told),
+    Answered(BacktraceAnswer),
     /// The worker cannot be asked: a word for the reason, and its explanation.
     Not(&'static str, String),
 }
 
 impl Backtraces {
     pub(super) fn wish(&mut self, caller: Caller, worker: Option<u32>) {
-        self.waiting.push(Wish { caller, worker });
+        self.waiting.push(BacktraceRequest { caller, worker });
     }
 
     /// Returns the longest time that this process may wait; `None` for any time.
@@ -107,18 +109,18 @@ impl Backtraces {
     }
 }
 
-impl Wish {
+impl BacktraceRequest {
     fn means(&self, process: &ProcessReport) -> bool {
         self.worker.is_none_or(|worker| process.row.pid == worker || process.row.number == worker as usize)
     }
 }
 
 impl Round {
-    fn begin(server: &impl Steered, wishes: Vec<Wish>, question: u32, now: Instant) -> Self {
+    fn begin(server: &impl Steered, wishes: Vec<BacktraceRequest>, question: u32, now: Instant) -> Self {
         let is_meant = |process: &ProcessReport| process.kind == "worker" && wishes.iter().any(|wish| wish.means(process));
         let worker = |process: ProcessReport| {
-            let keeper = server.keeper(process.generation);
-            Worker { process, keeper, stage: Stage::Waiting }
+            let parent = server.parent_process(process.generation);
+            Worker { process, parent, stage: AnswerState::Waiting }
         };
         let workers = server.processes().into_iter().filter(is_meant).map(worker).collect();
         Self { question, until: now + PATIENCE, wishes, workers }
@@ -126,20 +128,20 @@ impl Round {
 
     fn look(&mut self, server: &impl Steered) {
         for worker in &mut self.workers {
-            if matches!(worker.stage, Stage::Waiting) {
+            if matches!(worker.stage, AnswerState::Waiting) {
                 worker.ask(server, self.question);
             }
-            if matches!(worker.stage, Stage::Asked) {
+            if matches!(worker.stage, AnswerState::Asked) {
                 let told = worker.told(server, self.question, 1);
                 if told.expected == Some(0) || told.expected.is_some() && worker.told(server, self.question, LINES).is_whole() {
-                    worker.stage = Stage::Told(worker.told(server, self.question, LINES));
+                    worker.stage = AnswerState::Answered(worker.told(server, self.question, LINES));
                 }
             }
         }
     }
 
     fn end(self, server: &impl Steered) -> Vec<(Caller, String)> {
-        let requests = server.requests().ok().map(|requests| requests.shown);
+        let requests = server.requests().ok().map(|requests| requests.listed);
         let now = server.processes();
         let until = Instant::now() + SYSTEM;
         let mut room = BYTES;
@@ -153,7 +155,7 @@ impl Round {
                 (worker, worker.object(&told, requests.as_deref(), idle, until, &mut room))
             })
             .collect();
-        let answer = |wish: &Wish| {
+        let answer = |wish: &BacktraceRequest| {
             let meant: Vec<_> = shown.iter().filter(|(worker, _)| wish.means(&worker.process)).collect();
             let answer = match wish.worker {
                 Some(worker) if meant.is_empty() => Object::failure(&format!("there is no worker {worker}")),
@@ -167,30 +169,30 @@ impl Round {
 
 impl Worker {
     const fn is_settled(&self) -> bool {
-        matches!(self.stage, Stage::Told(_) | Stage::Not(..))
+        matches!(self.stage, AnswerState::Answered(_) | AnswerState::Not(..))
     }
 
-    fn told(&self, server: &impl Steered, question: u32, lines: usize) -> Told {
-        Told::read(&server.backtraces(self.process.generation, self.process.row.number, lines), question)
+    fn told(&self, server: &impl Steered, question: u32, lines: usize) -> BacktraceAnswer {
+        BacktraceAnswer::read(&server.backtraces(self.process.generation, self.process.row.number, lines), question)
     }
 
     fn ask(&mut self, server: &impl Steered, question: u32) {
         let row = &self.process.row;
-        let way = Way::read(&server.backtraces(self.process.generation, row.number, 1));
+        let way = AskPolicy::read(&server.backtraces(self.process.generation, row.number, 1));
         let first = state_of(row.pid, row.pid);
         let stage = match (way, first) {
-            (_, None) => Stage::Not("gone", "the process has ended".to_owned()),
-            (_, Some('T' | 't')) => Stage::Not("stopped", "the process is stopped by a signal".to_owned()),
-            (_, Some('Z' | 'X')) => Stage::Not("gone", "the process has ended".to_owned()),
-            (Way::NotYet, _) => Stage::Not("starting", "the worker does not serve yet".to_owned()),
-            (Way::Mute, _) => Stage::Not("mute", "its language has no backtraces".to_owned()),
-            (Way::WhileRunning, Some(state)) if !is_running(state) => return,
-            (Way::Anytime | Way::WhileRunning, Some(_)) => {
-                let keepers: Vec<u32> = self.keeper.into_iter().chain([std::process::id()]).collect();
-                match ask(row.pid, &keepers, question) {
-                    Ok(true) => Stage::Asked,
-                    Ok(false) => Stage::Not("mute", "the process does not read questions".to_owned()),
-                    Err(error) => Stage::Not("unreachable", format!("the process cannot be asked: {error}")),
+            (_, None) => AnswerState::Not("gone", "the process has ended".to_owned()),
+            (_, Some('T' | 't')) => AnswerState::Not("stopped", "the process is stopped by a signal".to_owned()),
+            (_, Some('Z' | 'X')) => AnswerState::Not("gone", "the process has ended".to_owned()),
+            (AskPolicy::NotYet, _) => AnswerState::Not("starting", "the worker does not serve yet".to_owned()),
+            (AskPolicy::Mute, _) => AnswerState::Not("mute", "its language has no backtraces".to_owned()),
+            (AskPolicy::WhileRunning, Some(state)) if !is_running(state) => return,
+            (AskPolicy::Anytime | AskPolicy::WhileRunning, Some(_)) => {
+                let parents: Vec<u32> = self.parent.into_iter().chain([std::process::id()]).collect();
+                match ask(row.pid, &parents, question) {
+                    Ok(true) => AnswerState::Asked,
+                    Ok(false) => AnswerState::Not("mute", "the process does not read questions".to_owned()),
+                    Err(error) => AnswerState::Not("unreachable", format!("the process cannot be asked: {error}")),
                 }
             }
         };
@@ -198,31 +200,40 @@ impl Worker {
     }
 
     /// Returns the outcome as a word, and its explanation.
-    fn outcome(&self, told: &Told, idle: bool) -> (&'static str, String) {
+    fn outcome(&self, told: &BacktraceAnswer, idle: bool) -> (&'static str, String) {
         let busy = "it may be in a system call, or in code that cannot be interrupted";
         match &self.stage {
-            Stage::Not(name, why) => (*name, why.clone()),
-            Stage::Told(told) if told.threads.iter().any(|thread| thread.runs) => ("told", String::new()),
-            Stage::Told(_) => ("idle", "it runs no app".to_owned()),
-            Stage::Waiting if idle => ("idle", "it waits for a request".to_owned()),
-            Stage::Waiting => ("waits", "its only thread is in a system call, which a question would interrupt".to_owned()),
-            Stage::Asked if told.threads.iter().any(|thread| thread.runs) => {
+            AnswerState::Not(name, why) => (*name, why.clone()),
+            AnswerState::Answered(told) if told.threads.iter().any(|thread| thread.runs) => ("told", String::new()),
+            AnswerState::Answered(_) => ("idle", "it runs no app".to_owned()),
+            AnswerState::Waiting if idle => ("idle", "it waits for a request".to_owned()),
+            AnswerState::Waiting => {
+                ("waits", "its only thread is in a system call, which a question would interrupt".to_owned())
+            }
+            AnswerState::Asked if told.threads.iter().any(|thread| thread.runs) => {
                 ("partly", format!("a thread has not answered within {PATIENCE:?}: {busy}"))
             }
-            Stage::Asked => ("silent", format!("no answer within {PATIENCE:?}: {busy}")),
+            AnswerState::Asked => ("silent", format!("no answer within {PATIENCE:?}: {busy}")),
         }
     }
 
     /// Returns the answers of its threads so far.
-    fn told_at_last(&self, server: &impl Steered, question: u32) -> Told {
+    fn told_at_last(&self, server: &impl Steered, question: u32) -> BacktraceAnswer {
         match &self.stage {
-            Stage::Told(told) => told.clone(),
-            Stage::Asked => self.told(server, question, LINES),
-            Stage::Waiting | Stage::Not(..) => Told::default(),
+            AnswerState::Answered(told) => told.clone(),
+            AnswerState::Asked => self.told(server, question, LINES),
+            AnswerState::Waiting | AnswerState::Not(..) => BacktraceAnswer::default(),
         }
     }
 
-    fn object(&self, told: &Told, requests: Option<&[RequestReport]>, idle: bool, until: Instant, room: &mut usize) -> String {
+    fn object(
+        &self,
+        told: &BacktraceAnswer,
+        requests: Option<&[RequestReport]>,
+        idle: bool,
+        until: Instant,
+        room: &mut usize,
+    ) -> String {
         let row = &self.process.row;
         let own = requests.map(|requests| {
             let of_it = |request: &&RequestReport| request.worker.is_some_and(|worker| worker.pid == row.pid);
@@ -255,7 +266,7 @@ impl Worker {
 }
 
 /// Describes a thread, from the kernel and from its app. Frames beyond `room` are omitted and counted.
-fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadTold>, room: &mut usize) -> String {
+fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadBacktrace>, room: &mut usize) -> String {
     let mut object = Object::new().raw("thread", thread);
     if let Some(SystemThread { name, state, call, place, .. }) = seen {
         object = object.text("name", &harmless(name.as_bytes())).text("state", state);

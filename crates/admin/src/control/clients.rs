@@ -33,11 +33,11 @@ pub(crate) struct Caller(u64);
 struct Client {
     caller: Caller,
     socket: OwnedFd,
-    stage: Stage,
+    stage: CallerState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum CallerState {
     /// The line of the client has not arrived completely.
     Asking { line: Vec<u8>, until: Instant },
     /// The order of the client is being carried out.
@@ -91,7 +91,7 @@ impl Clients {
                 continue;
             }
             self.count += 1;
-            let stage = Stage::Asking { line: Vec::new(), until: now + PATIENCE };
+            let stage = CallerState::Asking { line: Vec::new(), until: now + PATIENCE };
             self.connected.push(Client { caller: Caller(self.count), socket, stage });
         }
     }
@@ -133,14 +133,14 @@ impl Clients {
     /// Sends a client its answer, one line of JSON, after which its connection ends.
     pub(super) fn answer(&mut self, caller: Caller, answer: String) {
         self.answer_finally(caller, answer);
-        self.connected.retain(|client| client.caller != caller || !matches!(client.stage, Stage::Done));
+        self.connected.retain(|client| client.caller != caller || !matches!(client.stage, CallerState::Done));
     }
 
     /// Sends a client its answer, one line of JSON. Its connection ends with this process.
     pub(super) fn answer_finally(&mut self, caller: Caller, mut answer: String) {
         answer.push('\n');
         let Some(client) = self.connected.iter_mut().find(|client| client.caller == caller) else { return };
-        client.stage = Stage::Answered(Outgoing::new(answer.into_bytes(), Instant::now() + PATIENCE));
+        client.stage = CallerState::Answered(Outgoing::new(answer.into_bytes(), Instant::now() + PATIENCE));
         client.send();
     }
 
@@ -150,7 +150,7 @@ impl Clients {
     }
 }
 
-impl Stage {
+impl CallerState {
     fn awaited(&self) -> PollFlags {
         match self {
             Self::Asking { .. } => PollFlags::IN,
@@ -169,32 +169,32 @@ impl Stage {
 }
 
 impl Attended for Client {
-    type Wish = (Caller, Order);
+    type Request = (Caller, Order);
 
     fn polled(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
     }
 
-    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish> {
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Request> {
         if self.stage.until().is_some_and(|until| now >= until) {
             return Next::Leave;
         }
         match &mut self.stage {
-            Stage::Asking { .. } if seen.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => self.receive(now),
-            Stage::Answered(_) if !seen.is_empty() => {
+            CallerState::Asking { .. } if seen.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => self.receive(now),
+            CallerState::Answered(_) if !seen.is_empty() => {
                 self.send();
-                if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
+                if matches!(self.stage, CallerState::Done) { Next::Leave } else { Next::Stay }
             }
-            Stage::Done => Next::Leave,
-            Stage::Waiting if seen.intersects(PollFlags::HUP | PollFlags::ERR) => Next::Leave,
-            Stage::Asking { .. } | Stage::Waiting | Stage::Answered(_) => Next::Stay,
+            CallerState::Done => Next::Leave,
+            CallerState::Waiting if seen.intersects(PollFlags::HUP | PollFlags::ERR) => Next::Leave,
+            CallerState::Asking { .. } | CallerState::Waiting | CallerState::Answered(_) => Next::Stay,
         }
     }
 }
 
 impl Client {
     fn receive(&mut self, now: Instant) -> Next<(Caller, Order)> {
-        let Stage::Asking { line, .. } = &mut self.stage else { return Next::Stay };
+        let CallerState::Asking { line, .. } = &mut self.stage else { return Next::Stay };
         let mut bytes = [0; LINE];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Next::Leave,
@@ -210,24 +210,24 @@ impl Client {
         };
         match order {
             Ok(order) => {
-                self.stage = Stage::Waiting;
+                self.stage = CallerState::Waiting;
                 Next::Asked((self.caller, order))
             }
             Err(why) => {
                 let answer = format!("{}\n", Object::failure(&why)).into_bytes();
-                self.stage = Stage::Answered(Outgoing::new(answer, now + PATIENCE));
+                self.stage = CallerState::Answered(Outgoing::new(answer, now + PATIENCE));
                 self.send();
-                if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
+                if matches!(self.stage, CallerState::Done) { Next::Leave } else { Next::Stay }
             }
         }
     }
 
     /// Sends as much of its answer as the socket takes.
     fn send(&mut self) {
-        if let Stage::Answered(answer) = &mut self.stage
+        if let CallerState::Answered(answer) = &mut self.stage
             && answer.send(&self.socket)
         {
-            self.stage = Stage::Done;
+            self.stage = CallerState::Done;
         }
     }
 }

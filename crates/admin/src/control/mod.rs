@@ -29,7 +29,7 @@ use backtraces::Backtraces;
 use clients::Clients;
 use oribi_config::{ControlChoice, Settings};
 use rustix::event::{PollFd, PollFlags};
-use socket::{ControlSocket, Place};
+use socket::{ControlSocket, ReplacePolicy};
 use std::time::{Duration, Instant};
 
 /// The control socket of this process, and its clients.
@@ -50,7 +50,7 @@ impl Control {
     /// # Errors
     /// The socket cannot be created at the path of the settings.
     pub fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
-        Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
+        Self::at_place(settings, std::process::id(), if lent { ReplacePolicy::OfOneToFollow } else { ReplacePolicy::Free })
     }
 
     /// As [`Control::open`], in place of the socket of the previous server, which is known as process `pid`. The name always
@@ -59,10 +59,10 @@ impl Control {
     /// # Errors
     /// As for [`Control::open`].
     pub fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
-        Self::at_place(settings, pid, Place::OfServerBefore)
+        Self::at_place(settings, pid, ReplacePolicy::OfServerBefore)
     }
 
-    fn at_place(settings: &Settings, pid: u32, place: Place) -> Result<Option<Self>, String> {
+    fn at_place(settings: &Settings, pid: u32, place: ReplacePolicy) -> Result<Option<Self>, String> {
         let socket = match &settings.control {
             ControlChoice::Off => return Ok(None),
             ControlChoice::At(path) => {

@@ -2,7 +2,7 @@
 
 use super::json::{Array, Object, quoted};
 use oribi_stats::scoreboard::{Connections, Row};
-use oribi_stats::totals::{COUNTER_ROWS, Counter, CounterRow, Counts, Part, Times, Unit};
+use oribi_stats::totals::{COUNTER_ROWS, Counter, CounterRow, Counts, RequestPhase, Times, Unit};
 use std::time::Duration;
 
 /// The state of the server.
@@ -117,12 +117,12 @@ fn times(times: &Times) -> String {
         Some(bound) => format!("[{},{count}]", bound.as_secs_f64()),
         None => format!("[null,{count}]"),
     };
-    let one = |object: Object, part: Part| {
+    let one = |object: Object, part: RequestPhase| {
         let histogram = times.of(part);
         let numbers = Object::new().raw("count", histogram.count()).seconds("seconds", histogram.sum());
         object.raw(part.name(), numbers.raw("buckets", Array::of(histogram.filled().map(bucket))).end())
     };
-    Part::ALL.into_iter().fold(Object::new(), one).end()
+    RequestPhase::ALL.into_iter().fold(Object::new(), one).end()
 }
 
 /// Formats all counters by their names, and the time since they began.

@@ -1,7 +1,7 @@
 //! The report on the requests in the server.
 
 use super::json::{Array, Object};
-use oribi_ipc::slot::Glance;
+use oribi_ipc::slot::RequestSummary;
 use oribi_log::append_quoted;
 use std::time::Duration;
 
@@ -55,21 +55,21 @@ pub struct About {
 
 impl About {
     /// Summarizes a request in a slot.
-    pub fn of(glance: &Glance<'_>) -> Self {
-        let [address, port] = glance.client.map(harmless);
+    pub fn of(summary: &RequestSummary<'_>) -> Self {
+        let [address, port] = summary.client.map(harmless);
         let client = match (address.is_empty(), address.contains(':')) {
             (true, _) => String::new(),
             (false, true) => format!("[{address}]:{port}"),
             (false, false) => format!("{address}:{port}"),
         };
-        let shown = &glance.target[..glance.target.len().min(TARGET_BYTES)];
-        let more = match (shown.len() < glance.target.len(), glance.has_query) {
+        let cut = &summary.target[..summary.target.len().min(TARGET_BYTES)];
+        let more = match (cut.len() < summary.target.len(), summary.has_query) {
             (true, _) => "...",
             (false, true) => "?...",
             (false, false) => "",
         };
-        let method = &glance.method[..glance.method.len().min(TARGET_BYTES)];
-        Self { method: harmless(method), target: format!("{}{more}", harmless(shown)), client }
+        let method = &summary.method[..summary.method.len().min(TARGET_BYTES)];
+        Self { method: harmless(method), target: format!("{}{more}", harmless(cut)), client }
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn harmless(bytes: &[u8]) -> String {
 #[derive(Debug)]
 pub struct Requests {
     /// The requests, the oldest first.
-    pub shown: Vec<RequestReport>,
+    pub listed: Vec<RequestReport>,
     /// The number of omitted requests.
     pub more: usize,
 }
@@ -109,8 +109,8 @@ pub struct Requests {
 impl Requests {
     /// Returns the answer with these requests.
     pub(crate) fn answer(&self) -> String {
-        let Self { shown, more } = self;
-        Object::well().raw("requests", Array::of(shown.iter().map(RequestReport::object))).raw("more", more).end()
+        let Self { listed, more } = self;
+        Object::well().raw("requests", Array::of(listed.iter().map(RequestReport::object))).raw("more", more).end()
     }
 }
 
@@ -152,13 +152,13 @@ mod tests {
 
     #[test]
     fn a_request_is_told_without_its_query_and_without_control_characters() {
-        let glance = |target, has_query, client| About::of(&Glance { method: b"G\x1bT", target, has_query, client });
-        let about = glance(b"/a\x1b[2J\"\xff", true, [b"::1", b"80"]);
+        let summary = |target, has_query, client| About::of(&RequestSummary { method: b"G\x1bT", target, has_query, client });
+        let about = summary(b"/a\x1b[2J\"\xff", true, [b"::1", b"80"]);
         assert_eq!((&about.method[..], &about.target[..]), ("G\\x1bT", "/a\\x1b[2J\\\"\\xff?..."));
         assert_eq!(about.client, "[::1]:80");
-        let about = glance(&[b'/'; 1000], true, [b"192.0.2.1", b"9"]);
+        let about = summary(&[b'/'; 1000], true, [b"192.0.2.1", b"9"]);
         assert_eq!((about.target.len(), &about.client[..]), (203, "192.0.2.1:9"));
-        assert_eq!(glance(b"/a", false, [b"", b""]), About { target: "/a".to_owned(), client: String::new(), ..about });
+        assert_eq!(summary(b"/a", false, [b"", b""]), About { target: "/a".to_owned(), client: String::new(), ..about });
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let second = Some(Duration::from_secs(1));
         let running = RequestReport { state: "running", position: None, quiet: second, worker, ..queued.clone() };
         assert_eq!(
-            Requests { shown: vec![queued, running], more: 5 }.answer(),
+            Requests { listed: vec![queued, running], more: 5 }.answer(),
             "{\"ok\":true,\"requests\":[{\"state\":\"queued\",\"edge\":1,\"position\":2,\"method\":\"GET\",\"target\":\"/\",\
              \"age\":1.500},{\"state\":\"running\",\"edge\":1,\"method\":\"GET\",\"target\":\"/\",\"age\":1.500,\"quiet\":1.000,\
              \"pid\":77,\"worker\":3}],\"more\":5}"

@@ -15,7 +15,7 @@ const BACKLOG: i32 = 64;
 
 /// The kinds of files that a new socket may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ReplacePolicy {
     /// Only the file of a dead server.
     Free,
     /// Also the socket of the server that this one replaces.
@@ -42,12 +42,12 @@ impl ControlSocket {
     ///
     /// # Errors
     /// The socket cannot be created; the message contains the reason.
-    pub(super) fn bind(path: &Path, place: Place) -> Result<Self, String> {
+    pub(super) fn bind(path: &Path, place: ReplacePolicy) -> Result<Self, String> {
         let taken = is_taken(path)?;
-        if taken && place == Place::Free {
+        if taken && place == ReplacePolicy::Free {
             return Err("another server is listening there".to_owned());
         }
-        if taken && place == Place::OfOneToFollow {
+        if taken && place == ReplacePolicy::OfOneToFollow {
             return Self::bind_beside(path, &format!(".{}", std::process::id()));
         }
         let mut socket = Self::bind_beside(path, ".new")?;
@@ -99,7 +99,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// The socket cannot be created; the message contains the reason.
-    pub(super) fn bind_in_own_directory(pid: u32, place: Place) -> Result<Self, String> {
+    pub(super) fn bind_in_own_directory(pid: u32, place: ReplacePolicy) -> Result<Self, String> {
         let directory = place::own_directory()?;
         place::sweep(&directory);
         Self::bind(&place::path_of(&directory, pid), place).map_err(|why| format!("{}: {why}", directory.display()))
@@ -149,11 +149,11 @@ mod tests {
     fn only_its_user_may_connect_and_the_file_goes_with_the_socket() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.sock");
-        let socket = ControlSocket::bind(&path, Place::Free).expect("the directory is writable");
+        let socket = ControlSocket::bind(&path, ReplacePolicy::Free).expect("the directory is writable");
         let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(answers(&path));
-        let refused = ControlSocket::bind(&path, Place::Free).expect_err("it is taken");
+        let refused = ControlSocket::bind(&path, ReplacePolicy::Free).expect_err("it is taken");
         assert!(refused.contains("another server"), "{refused}");
         drop(socket);
         assert!(!path.exists());
@@ -165,11 +165,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.sock");
         let inode = || std::fs::metadata(&path).expect("it is there").ino();
-        let first = ControlSocket::bind(&path, Place::OfOneToFollow).expect("nobody listens");
+        let first = ControlSocket::bind(&path, ReplacePolicy::OfOneToFollow).expect("nobody listens");
         let of_first = inode();
-        drop(ControlSocket::bind(&path, Place::OfOneToFollow).expect("the directory is writable"));
+        drop(ControlSocket::bind(&path, ReplacePolicy::OfOneToFollow).expect("the directory is writable"));
         assert_eq!(inode(), of_first, "a server that never serves leaves the one before in its place");
-        let mut second = ControlSocket::bind(&path, Place::OfOneToFollow).expect("the directory is writable");
+        let mut second = ControlSocket::bind(&path, ReplacePolicy::OfOneToFollow).expect("the directory is writable");
         assert_eq!(inode(), of_first);
         second.take_name().expect("the directory is writable");
         assert_ne!(inode(), of_first);
@@ -185,7 +185,7 @@ mod tests {
         let path = directory.path().join("a.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable"));
         assert!(path.exists() && !answers(&path));
-        let socket = ControlSocket::bind(&path, Place::Free).expect("nobody listens");
+        let socket = ControlSocket::bind(&path, ReplacePolicy::Free).expect("nobody listens");
         std::fs::remove_file(&path).expect("it is there");
         let other = std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable");
         drop(socket);
@@ -193,15 +193,15 @@ mod tests {
         drop(other);
         std::fs::remove_file(&path).expect("it is there");
         std::fs::write(&path, "text").expect("the directory is writable");
-        assert!(ControlSocket::bind(&path, Place::Free).expect_err("it is no socket").contains("not a socket"));
+        assert!(ControlSocket::bind(&path, ReplacePolicy::Free).expect_err("it is no socket").contains("not a socket"));
     }
 
     #[test]
     fn the_socket_of_the_server_before_is_replaced_in_one_step() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.sock");
-        let before = ControlSocket::bind(&path, Place::Free).expect("the directory is writable");
-        let next = ControlSocket::bind(&path, Place::OfServerBefore).expect("it may be there");
+        let before = ControlSocket::bind(&path, ReplacePolicy::Free).expect("the directory is writable");
+        let next = ControlSocket::bind(&path, ReplacePolicy::OfServerBefore).expect("it may be there");
         drop(before);
         assert!(answers(&path), "the one before has left the file, which is not its own any more");
         drop(next);

@@ -24,7 +24,7 @@ pub trait Steered {
     fn requests(&self) -> Result<Requests, String>;
 
     /// Returns the process that has forked the workers of a generation.
-    fn keeper(&self, generation: Option<u64>) -> Option<u32>;
+    fn parent_process(&self, generation: Option<u64>) -> Option<u32>;
 
     /// Reads the first `lines` lines of the memory in which worker `number` writes its backtraces.
     fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8>;

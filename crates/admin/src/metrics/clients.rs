@@ -40,11 +40,11 @@ struct Client {
     exchange: Exchange,
     /// Whether the client has access. Other clients are refused.
     is_known: bool,
-    stage: Stage,
+    stage: ScraperState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ScraperState {
     /// The request has not arrived completely.
     Asking { until: Instant },
     /// The response is created before this process waits again.
@@ -68,7 +68,7 @@ pub(super) struct Clients {
 
 /// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum ScrapeRequest {
     /// Metrics, sent by [`Clients::answer`].
     Metrics(Format),
     /// Events of the dashboard; the client leaves with [`Clients::release`].
@@ -120,13 +120,13 @@ impl Clients {
             }
         }
         self.count += 1;
-        let (scraper, stage) = (Scraper(self.count), Stage::Asking { until: now + PATIENCE });
+        let (scraper, stage) = (Scraper(self.count), ScraperState::Asking { until: now + PATIENCE });
         let exchange = Exchange::new(self.guard.clone(), is_known);
         self.connected.push(Client { scraper, socket, exchange, is_known, stage });
     }
 
     /// Serves all clients; returns the requests that this process must answer.
-    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Wish)> {
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, ScrapeRequest)> {
         self.entrance.open_if_due(now);
         attended::attend(&mut self.connected, now)
     }
@@ -146,7 +146,7 @@ impl Clients {
     }
 }
 
-impl Stage {
+impl ScraperState {
     fn awaited(&self) -> PollFlags {
         match self {
             Self::Asking { .. } | Self::Leaving { .. } => PollFlags::IN,
@@ -164,31 +164,33 @@ impl Stage {
 }
 
 impl Attended for Client {
-    type Wish = (Scraper, Wish);
+    type Request = (Scraper, ScrapeRequest);
 
     fn polled(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
     }
 
-    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish> {
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Request> {
         let seen = !seen.is_empty();
         if self.stage.until().is_some_and(|until| now >= until) {
             return Next::Leave;
         }
         match self.stage {
-            Stage::Asking { .. } if seen => self.receive(now),
-            Stage::Answered(_) if seen => {
+            ScraperState::Asking { .. } if seen => self.receive(now),
+            ScraperState::Answered(_) if seen => {
                 self.send(now);
                 Next::Stay
             }
-            Stage::Leaving { .. } if seen => self.disregard(),
-            Stage::Asking { .. } | Stage::Asked | Stage::Answered(_) | Stage::Leaving { .. } => Next::Stay,
+            ScraperState::Leaving { .. } if seen => self.disregard(),
+            ScraperState::Asking { .. } | ScraperState::Asked | ScraperState::Answered(_) | ScraperState::Leaving { .. } => {
+                Next::Stay
+            }
         }
     }
 }
 
 impl Client {
-    fn receive(&mut self, now: Instant) -> Next<(Scraper, Wish)> {
+    fn receive(&mut self, now: Instant) -> Next<(Scraper, ScrapeRequest)> {
         // One read has room for the longest head accepted.
         let mut bytes = [0; HEAD_BYTES];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -199,8 +201,8 @@ impl Client {
         };
         match self.exchange.receive(&bytes[..received]) {
             Asked::Nothing => Next::Stay,
-            Asked::Metrics(format) => self.wish(Wish::Metrics(format)),
-            Asked::Events => self.wish(Wish::Events),
+            Asked::Metrics(format) => self.wish(ScrapeRequest::Metrics(format)),
+            Asked::Events => self.wish(ScrapeRequest::Events),
             Asked::Other(response) => {
                 self.respond(response, now);
                 Next::Stay
@@ -208,29 +210,29 @@ impl Client {
         }
     }
 
-    fn wish(&mut self, wish: Wish) -> Next<(Scraper, Wish)> {
-        self.stage = Stage::Asked;
+    fn wish(&mut self, wish: ScrapeRequest) -> Next<(Scraper, ScrapeRequest)> {
+        self.stage = ScraperState::Asked;
         Next::Asked((self.scraper, wish))
     }
 
     fn respond(&mut self, response: Vec<u8>, now: Instant) {
-        self.stage = Stage::Answered(Outgoing::new(response, now + PATIENCE));
+        self.stage = ScraperState::Answered(Outgoing::new(response, now + PATIENCE));
         self.send(now);
     }
 
     /// Sends as much of its response as the socket takes.
     fn send(&mut self, now: Instant) {
-        if let Stage::Answered(response) = &mut self.stage
+        if let ScraperState::Answered(response) = &mut self.stage
             && response.send(&self.socket)
         {
             // If the client has disconnected, the next read notices it.
             let _ = shutdown(&self.socket, Shutdown::Write);
-            self.stage = Stage::Leaving { until: now + LINGER };
+            self.stage = ScraperState::Leaving { until: now + LINGER };
         }
     }
 
     /// Reads and discards data.
-    fn disregard(&mut self) -> Next<(Scraper, Wish)> {
+    fn disregard(&mut self) -> Next<(Scraper, ScrapeRequest)> {
         let mut bytes = [0; READ_AT_ONCE];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((1.., _)) | Err(Errno::INTR | Errno::AGAIN) => Next::Stay,
@@ -276,7 +278,7 @@ mod tests {
         fn turn(&mut self) {
             self.clients.accept(self.listener.as_fd(), self.now);
             for (scraper, wish) in self.clients.attend(self.now) {
-                let Wish::Metrics(format) = wish else { panic!("{wish:?}") };
+                let ScrapeRequest::Metrics(format) = wish else { panic!("{wish:?}") };
                 self.clients.answer(scraper, format, b"a 1\n", self.now);
             }
         }
@@ -429,7 +431,7 @@ mod tests {
             asked = site.clients.attend(site.now);
         }
         site.clients.answer(asked[0].0, Format::Plain, &vec![b'x'; 64 << 20], site.now);
-        assert!(matches!(site.clients.connected[0].stage, Stage::Answered(_)), "no socket takes so much");
+        assert!(matches!(site.clients.connected[0].stage, ScraperState::Answered(_)), "no socket takes so much");
         site.now += PATIENCE;
         site.turn();
         assert!(site.clients.connected.is_empty());

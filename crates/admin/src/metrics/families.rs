@@ -8,8 +8,8 @@ use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
 use crate::control::{GenerationReport, ProcessReport, Report};
 use oribi_config::Bound;
-use oribi_stats::figures::Figures;
-use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, Part, Unit};
+use oribi_stats::app_metrics::AppMetrics;
+use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, RequestPhase, Unit};
 use std::time::{Duration, SystemTime};
 
 /// A sample of the state of a server.
@@ -47,22 +47,22 @@ const LIMITS_ELSEWHERE: [(Counter, &str); 5] = [
 ];
 
 /// The names and help texts of the histograms.
-const HISTOGRAMS: [(Part, &str, &str); 4] = [
-    (Part::Queue, "oribi_request_queue_seconds", "How long requests have waited for a worker."),
-    (Part::App, "oribi_request_app_seconds", "How long apps have taken, from when a worker took the request."),
+const HISTOGRAMS: [(RequestPhase, &str, &str); 4] = [
+    (RequestPhase::Queue, "oribi_request_queue_seconds", "How long requests have waited for a worker."),
+    (RequestPhase::App, "oribi_request_app_seconds", "How long apps have taken, from when a worker took the request."),
     (
-        Part::Send,
+        RequestPhase::Send,
         "oribi_request_send_seconds",
         "How long clients have taken for the rest of a response when its app had ended.",
     ),
-    (Part::Total, "oribi_request_seconds", "How long requests have taken, from when they were complete."),
+    (RequestPhase::Total, "oribi_request_seconds", "How long requests have taken, from when they were complete."),
 ];
 
 /// The states of workers.
 const STATES: [&str; 4] = ["starting", "ready", "retiring", "finishing"];
 
 /// Writes all metrics in a format.
-pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<u8> {
+pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) -> Vec<u8> {
     let Sample { report, processes, traffic, memory, began, bounds, routes: names } = sample;
     let mut text = Text::new(format);
     text.family(Kind::Info, "oribi_build", "The version of the program.");
@@ -128,7 +128,7 @@ pub(super) fn render(sample: &Sample, figures: &Figures, format: Format) -> Vec<
     counters(&mut text, &report.counted.0);
     histograms(&mut text, &report.counted.0, bounds);
     routes(&mut text, names, &report.counted.0.routes, bounds);
-    of_apps::write(&mut text, figures);
+    of_apps::write(&mut text, app_metrics);
     text.end()
 }
 
@@ -186,7 +186,7 @@ mod tests {
             connections,
             idle: 0,
             requests: 3,
-            standing: Connections::default(),
+            gauges: Connections::default(),
         };
         ProcessReport { kind, generation, row }
     }
@@ -202,7 +202,7 @@ mod tests {
         account.add(Counter::QueueRefused, 4);
         account.add(Counter::Tls13Resumed, 5);
         let tally = Tally::alone(account);
-        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(Part::App, time));
+        [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(RequestPhase::App, time));
         [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
         let generation = |number, state| GenerationReport { number, pid: 1, state, age: Duration::ZERO };
         let report = Report {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn render(sample: &Sample, format: Format) -> String {
-        String::from_utf8(super::render(sample, &Figures::default(), format)).expect("it is text")
+        String::from_utf8(super::render(sample, &AppMetrics::default(), format)).expect("it is text")
     }
 
     fn has(text: &str, line: &str) {
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn the_binary_format_has_the_same_families() {
         let plain = render(&sample(), Format::Plain);
-        let binary = super::render(&sample(), &Figures::default(), Format::Binary);
+        let binary = super::render(&sample(), &AppMetrics::default(), Format::Binary);
         let holds = |name: &str| {
             let field = [&[0x0a, name.len() as u8], name.as_bytes(), &[0x12]].concat();
             binary.windows(field.len()).any(|window| window == field)

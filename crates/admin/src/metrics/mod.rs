@@ -4,7 +4,7 @@
 //! loop, between two waits, like the control socket. So they are available even while every worker is stuck, and no call
 //! here blocks. The address serves `/metrics` and, with `--dashboard`, a page that displays them, for GET and HEAD; each
 //! connection carries one request. The path is served by the processes that own the clients' connections, which ask the
-//! first process (`inquiry.rs`).
+//! first process (`metrics_request.rs`).
 
 mod accept;
 mod allowed;
@@ -12,30 +12,30 @@ mod clients;
 mod dashboard;
 mod exchange;
 mod families;
-mod inquirers;
-mod inquiry;
 mod kind;
+mod metrics_request;
 mod native;
 mod of_apps;
 mod protobuf;
+mod requesters;
 mod routes;
 mod text;
 mod weights;
 
 pub use accept::preferred;
 pub use families::Traffic;
-pub use inquiry::{Inquiry, Line, Outcome};
+pub use metrics_request::{MetricsClient, MetricsRequest, Outcome};
 pub use text::Format;
 
 use crate::control::Steered;
 use allowed::Allowed;
-use clients::{Clients, Wish};
+use clients::{Clients, ScrapeRequest};
 use dashboard::Dashboard;
 use families::{Sample, render};
-use inquirers::Inquirers;
 use oribi_config::{AcceptModel, ListenAddress, Settings};
 use oribi_listen::{Kept, Listener, open_or_take};
-use oribi_stats::figures::Figures;
+use oribi_stats::app_metrics::AppMetrics;
+use requesters::Requesters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
@@ -55,7 +55,7 @@ pub trait Measured: Steered {
     fn traffic(&self) -> Traffic;
 
     /// Returns the app metrics.
-    fn figures(&self) -> Figures;
+    fn app_metrics(&self) -> AppMetrics;
 
     /// Returns the bytes of memory that a worker uses; `None` if unknown.
     fn memory_of(process: u32) -> Option<u64>;
@@ -70,10 +70,10 @@ pub struct Metrics {
     address: Option<ListenAddress>,
     /// The listeners of the address; empty while another server has it.
     listeners: Vec<Listener>,
-    stage: Stage,
+    stage: EndpointState,
     clients: Clients,
     /// The processes that ask for metrics; `None` without a path for metrics.
-    inquirers: Option<Inquirers>,
+    requesters: Option<Requesters>,
     /// The dashboard; `None` if it is off, or if the next server has it.
     dashboard: Option<Dashboard>,
     weights: Weights,
@@ -81,7 +81,7 @@ pub struct Metrics {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum EndpointState {
     /// The previous server answers, until this one serves.
     Waiting,
     /// This server answers, as soon as it has the address.
@@ -92,7 +92,7 @@ enum Stage {
 
 impl Metrics {
     /// Returns `None` if metrics are off.
-    fn at(settings: &Settings, stage: Stage) -> Result<Option<Self>, String> {
+    fn at(settings: &Settings, stage: EndpointState) -> Result<Option<Self>, String> {
         if !settings.tells_metrics() {
             return Ok(None);
         }
@@ -109,13 +109,13 @@ impl Metrics {
         let (dashboard, guard) = dashboard.unzip();
         let (clients, weights, began) =
             (Clients::new(guard, Allowed::new(&settings.metrics_allowed)), Weights::default(), SystemTime::now());
-        let inquirers = settings.metrics_path.as_ref().map(|_| Line::open()).transpose();
-        let inquirers = inquirers.map_err(|error| format!("--metrics-path: the system gives no sockets for it: {error}"))?;
-        let inquirers = inquirers.map(Inquirers::new);
+        let requesters = settings.metrics_path.as_ref().map(|_| MetricsClient::open()).transpose();
+        let requesters = requesters.map_err(|error| format!("--metrics-path: the system gives no sockets for it: {error}"))?;
+        let requesters = requesters.map(Requesters::new);
         if let Some(path) = &settings.metrics_path {
             log::info!("metrics are at the path {} of the app's addresses, for {}", path.path(), path.allowed());
         }
-        Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, inquirers, dashboard, weights, began }))
+        Ok(Some(Self { settings, address, listeners: Vec::new(), stage, clients, requesters, dashboard, weights, began }))
     }
 
     /// Opens the metrics address of `settings`; `None` if metrics are off. A server that `follows` another one may find the
@@ -124,7 +124,7 @@ impl Metrics {
     /// # Errors
     /// The address cannot be opened.
     pub fn open(settings: &Settings, follows: bool) -> Result<Option<Self>, String> {
-        let Some(mut metrics) = Self::at(settings, Stage::Open { next_try: None })? else { return Ok(None) };
+        let Some(mut metrics) = Self::at(settings, EndpointState::Open { next_try: None })? else { return Ok(None) };
         match metrics.listen() {
             Ok(()) => {}
             Err(why) if follows => metrics.wait_for_address(&why),
@@ -143,7 +143,7 @@ impl Metrics {
         left: Option<(String, Vec<Listener>)>,
         history: Option<OwnedFd>,
     ) -> Result<Option<Self>, String> {
-        let Some(mut metrics) = Self::at(settings, Stage::Waiting)? else { return Ok(None) };
+        let Some(mut metrics) = Self::at(settings, EndpointState::Waiting)? else { return Ok(None) };
         if let (Some(dashboard), Some(file)) = (&mut metrics.dashboard, history) {
             dashboard.follow(file);
         }
@@ -156,7 +156,7 @@ impl Metrics {
 
     /// Answers from now on instead of the previous server.
     pub fn take_over(&mut self) {
-        self.stage = Stage::Open { next_try: None };
+        self.stage = EndpointState::Open { next_try: None };
         for listener in &mut self.listeners {
             listener.lent = false;
             listener.own_file();
@@ -171,7 +171,7 @@ impl Metrics {
     /// Leaves the address to the next server. Connected clients still get an answer; viewers of the dashboard reconnect
     /// there.
     pub fn pass_on(&mut self) {
-        self.stage = Stage::Passed;
+        self.stage = EndpointState::Passed;
         // The history is written before viewers reconnect to the next server.
         self.dashboard.take().iter().for_each(|dashboard| dashboard.bequeath(true));
         self.listeners.iter_mut().for_each(Listener::lend);
@@ -206,26 +206,26 @@ impl Metrics {
                 log::info!("the dashboard is at {}{path}", listener.display);
             }
         }
-        self.stage = Stage::Open { next_try: None };
+        self.stage = EndpointState::Open { next_try: None };
         Ok(())
     }
 
     fn wait_for_address(&mut self, why: &str) {
         log::warn!("{why}; retrying twice a second");
-        self.stage = Stage::Open { next_try: Some(Instant::now() + TRIED_EVERY) };
+        self.stage = EndpointState::Open { next_try: Some(Instant::now() + TRIED_EVERY) };
     }
 
     fn try_again_if_due(&mut self, now: Instant) {
-        if let Stage::Open { next_try: Some(due) } = self.stage
+        if let EndpointState::Open { next_try: Some(due) } = self.stage
             && now >= due
             && self.listen().is_err()
         {
-            self.stage = Stage::Open { next_try: Some(now + TRIED_EVERY) };
+            self.stage = EndpointState::Open { next_try: Some(now + TRIED_EVERY) };
         }
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open { .. })
+        matches!(self.stage, EndpointState::Open { .. })
     }
 
     /// Returns the listeners from which this process accepts now.
@@ -241,15 +241,15 @@ impl Metrics {
         listeners
             .map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN))
             .chain(self.clients.polled())
-            .chain(self.inquirers.iter().flat_map(Inquirers::polled))
+            .chain(self.requesters.iter().flat_map(Requesters::polled))
             .chain(self.dashboard.iter().flat_map(Dashboard::polled))
     }
 
     /// Returns the longest time that this process may wait; `None` without a limit.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
-        let next_try = if let Stage::Open { next_try } = self.stage { next_try } else { None };
+        let next_try = if let EndpointState::Open { next_try } = self.stage { next_try } else { None };
         let of_dashboard = self.dashboard.iter().filter(|_| self.is_open()).filter_map(Dashboard::next_deadline);
-        let of_inquirers = self.inquirers.iter().filter_map(Inquirers::next_deadline);
+        let of_inquirers = self.requesters.iter().filter_map(Requesters::next_deadline);
         let next = self.clients.next_deadline().into_iter().chain(next_try).chain(of_dashboard).chain(of_inquirers).min();
         next.map(|next| next.saturating_duration_since(now))
     }
@@ -275,36 +275,36 @@ pub fn attend<S: Measured>(server: &mut S) {
     let Some(metrics) = server.metrics() else { return };
     metrics.try_again_if_due(now);
     let is_open = metrics.is_open();
-    let Metrics { clients, listeners, dashboard, inquirers, .. } = metrics;
+    let Metrics { clients, listeners, dashboard, requesters, .. } = metrics;
     if is_open {
         listeners.iter().for_each(|listener| clients.accept(listener.as_fd(), now));
     }
     let (mut asked, mut watchers) = (Vec::new(), Vec::new());
     for (scraper, wish) in clients.attend(now) {
         match wish {
-            Wish::Metrics(format) => asked.push((scraper, format)),
-            Wish::Events => watchers.extend(clients.release(scraper)),
+            ScrapeRequest::Metrics(format) => asked.push((scraper, format)),
+            ScrapeRequest::Events => watchers.extend(clients.release(scraper)),
         }
     }
     // Processes ask the first process of their own server, even after the next one has taken over the address.
-    let inquiries = inquirers.as_mut().map(|inquirers| inquirers.attend(now)).unwrap_or_default();
+    let metrics_requests = requesters.as_mut().map(|requesters| requesters.attend(now)).unwrap_or_default();
     // Viewers that connect after the dashboard was passed on reconnect to the next server.
     let wanted = dashboard.as_mut().filter(|_| is_open).map(|dashboard| dashboard.attend(watchers, now)).unwrap_or_default();
-    let somebody_asks = !asked.is_empty() || !inquiries.is_empty();
+    let somebody_asks = !asked.is_empty() || !metrics_requests.is_empty();
     if !somebody_asks && !wanted.sample {
         return;
     }
     let Some(sample) = sample(server, somebody_asks || wanted.memory) else { return };
-    let figures = if somebody_asks { server.figures() } else { Figures::default() };
+    let app_metrics = if somebody_asks { server.app_metrics() } else { AppMetrics::default() };
     let requests = wanted.requests.then(|| server.requests());
-    let Some(Metrics { clients, dashboard, inquirers, .. }) = server.metrics() else { return };
+    let Some(Metrics { clients, dashboard, requesters, .. }) = server.metrics() else { return };
     for (scraper, format) in asked {
-        clients.answer(scraper, format, &render(&sample, &figures, format), now);
+        clients.answer(scraper, format, &render(&sample, &app_metrics, format), now);
     }
-    if let Some(inquirers) = inquirers {
-        inquiries
+    if let Some(requesters) = requesters {
+        metrics_requests
             .into_iter()
-            .for_each(|(inquirer, format)| inquirers.answer(inquirer, &render(&sample, &figures, format), now));
+            .for_each(|(requester, format)| requesters.answer(requester, &render(&sample, &app_metrics, format), now));
     }
     if let Some(dashboard) = dashboard.as_mut().filter(|_| wanted.sample) {
         dashboard.note(&sample, requests.as_ref(), now, SystemTime::now());

@@ -75,14 +75,14 @@ fn place(lower: Bound, upper: Option<Bound>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oribi_stats::totals::{Account, Part, Tally};
+    use oribi_stats::totals::{Account, RequestPhase, Tally};
     use std::time::Duration;
 
     fn native(times: &[Duration]) -> Native {
         let account = Account::unshared();
         let tally = Tally::alone(account);
-        times.iter().for_each(|time| tally.timed_one(Part::App, time.as_nanos() as u64));
-        Native::of(account.read().times.of(Part::App))
+        times.iter().for_each(|time| tally.timed_one(RequestPhase::App, time.as_nanos() as u64));
+        Native::of(account.read().times.of(RequestPhase::App))
     }
 
     fn end(number: i32) -> f64 {

@@ -117,7 +117,7 @@ impl Source {
 }
 
 /// An order to the querying thread.
-enum Wish {
+enum QueryCommand {
     Interval(Duration),
     /// Query the backtrace of this process now, and together with each later query.
     Backtrace(Option<u32>),
@@ -125,16 +125,16 @@ enum Wish {
 
 /// The thread that queries the server.
 pub struct Asker {
-    wishes: Sender<Wish>,
+    wishes: Sender<QueryCommand>,
     pub news: Receiver<News>,
 }
 
 impl Asker {
-    /// Starts the thread. It makes the first query after an interval, and writes a byte to `bell` with each piece of news.
+    /// Starts the thread. It makes the first query after an interval, and writes a byte to `doorbell` with each piece of news.
     ///
     /// # Errors
     /// The operating system cannot start a thread.
-    pub fn begin(mut source: Source, mut interval: Duration, mut bell: UnixStream) -> std::io::Result<Self> {
+    pub fn begin(mut source: Source, mut interval: Duration, mut doorbell: UnixStream) -> std::io::Result<Self> {
         let (wishes, wished) = channel();
         let (sender, news) = channel();
         let ask = move || {
@@ -143,11 +143,11 @@ impl Asker {
             loop {
                 let (mut found, mut by_key) = (Vec::new(), false);
                 match wished.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Ok(Wish::Interval(wished)) => {
+                    Ok(QueryCommand::Interval(wished)) => {
                         next = next + wished - interval;
                         interval = wished;
                     }
-                    Ok(Wish::Backtrace(wished)) => (process, by_key) = (wished, true),
+                    Ok(QueryCommand::Backtrace(wished)) => (process, by_key) = (wished, true),
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         // Missed queries are not made up for.
@@ -157,7 +157,7 @@ impl Asker {
                 }
                 found.extend(process.map(|pid| News::Backtrace { pid, told: source.backtrace(pid), by_key }));
                 for news in found {
-                    if sender.send(news).is_err() || bell.write_all(b"!").is_err() {
+                    if sender.send(news).is_err() || doorbell.write_all(b"!").is_err() {
                         return;
                     }
                 }
@@ -169,12 +169,12 @@ impl Asker {
 
     pub fn ask_every(&self, interval: Duration) {
         // It does not fail, because the thread ends only with this program.
-        let _ = self.wishes.send(Wish::Interval(interval));
+        let _ = self.wishes.send(QueryCommand::Interval(interval));
     }
 
     /// Queries the backtrace of a process now, and together with each later query; `None` for no more backtraces.
     pub fn ask_for_backtrace(&self, process: Option<u32>) {
         // It does not fail, because the thread ends only with this program.
-        let _ = self.wishes.send(Wish::Backtrace(process));
+        let _ = self.wishes.send(QueryCommand::Backtrace(process));
     }
 }

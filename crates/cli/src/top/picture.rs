@@ -22,13 +22,13 @@ pub enum Style {
 
 /// A line, in pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct StyledLine {
     pub pieces: Vec<(String, Style)>,
     /// The style of the rest of the line up to the edge; `None` for none.
     pub filled: Option<Style>,
 }
 
-impl Line {
+impl StyledLine {
     pub fn of(text: impl Into<String>, style: Style) -> Self {
         Self::default().with(text, style)
     }
@@ -66,14 +66,14 @@ impl Line {
 }
 
 /// The lines as text without styles.
-pub fn text(lines: &[Line]) -> String {
+pub fn text(lines: &[StyledLine]) -> String {
     lines.iter().map(|line| line.text() + "\n").collect()
 }
 
 /// Arranges facts side by side, in as many lines as they need.
-pub fn wrapped(facts: Vec<Line>, width: usize) -> Vec<Line> {
+pub fn wrapped(facts: Vec<StyledLine>, width: usize) -> Vec<StyledLine> {
     const GAP: &str = "  ";
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<StyledLine> = Vec::new();
     for fact in facts {
         match lines.last_mut() {
             Some(last) if last.width() + GAP.len() + fact.width() <= width => {
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_at_characters() {
-        let line = Line::of("a\u{e9}", Style::Bad).with("bcd", Style::Plain);
+        let line = StyledLine::of("a\u{e9}", Style::Bad).with("bcd", Style::Plain);
         assert_eq!(line.clone().cut(9).text(), "a\u{e9}bcd");
         assert_eq!(line.clone().cut(3).text(), "a\u{e9}b");
         assert_eq!(line.clone().cut(1).pieces, [("a".to_owned(), Style::Bad)]);
-        assert_eq!(line.cut(0), Line::default());
+        assert_eq!(line.cut(0), StyledLine::default());
     }
 
     #[test]
     fn facts_go_to_the_next_line_when_they_do_not_fit() {
-        let fact = |text: &str| Line::of(text, Style::Plain);
+        let fact = |text: &str| StyledLine::of(text, Style::Plain);
         let lines = wrapped(vec![fact("12345"), fact("678"), fact("90"), fact("a long one")], 10);
         assert_eq!(text(&lines), "12345  678\n90\na long one\n");
     }

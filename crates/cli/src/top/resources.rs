@@ -21,11 +21,11 @@ pub struct Usage {
 /// The earlier readings of the processes.
 #[derive(Debug, Default)]
 pub struct Resources {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, UsageSample>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct UsageSample {
     at: Instant,
     /// The start of the process, in the kernel's units: another process may get its number.
     began: u64,
@@ -50,7 +50,7 @@ impl Resources {
                 _ => memory(*pid).map(|bytes| (now, bytes)),
             };
             usage.insert(*pid, Usage { cpu, memory: memory.map(|(_, bytes)| bytes) });
-            self.seen.insert(*pid, Seen { at: now, began, ticks, memory });
+            self.seen.insert(*pid, UsageSample { at: now, began, ticks, memory });
         }
         usage
     }

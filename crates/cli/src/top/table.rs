@@ -1,6 +1,6 @@
 //! Aligns the columns of rows, and omits the least important columns if the width is not sufficient.
 
-use super::picture::{Line, Style};
+use super::picture::{Style, StyledLine};
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,8 @@ impl<'a> Layout<'a> {
         Self { columns, sorted, shown }
     }
 
-    pub fn heads(&self) -> Line {
-        let mut line = Line { filled: Some(Style::Heads), ..Line::default() };
+    pub fn heads(&self) -> StyledLine {
+        let mut line = StyledLine { filled: Some(Style::Heads), ..StyledLine::default() };
         for (index, width) in &self.shown {
             let column = &self.columns[*index];
             let (head, style) = match self.sorted {
@@ -78,8 +78,8 @@ impl<'a> Layout<'a> {
         line
     }
 
-    pub fn line(&self, row: &Row) -> Line {
-        let mut line = Line { filled: row.selected.then_some(Style::Selected), ..Line::default() };
+    pub fn line(&self, row: &Row) -> StyledLine {
+        let mut line = StyledLine { filled: row.selected.then_some(Style::Selected), ..StyledLine::default() };
         for (index, width) in &self.shown {
             let (text, style) = row.cells.get(*index).map_or(("", Style::Plain), |(text, style)| (text.as_str(), *style));
             let (style, gap) = if row.selected { (Style::Selected, Style::Selected) } else { (style, Style::Plain) };
@@ -88,7 +88,7 @@ impl<'a> Layout<'a> {
         line
     }
 
-    fn push(&self, line: &mut Line, index: usize, width: usize, text: &str, style: Style, gap: Style) {
+    fn push(&self, line: &mut StyledLine, index: usize, width: usize, text: &str, style: Style, gap: Style) {
         if !line.pieces.is_empty() {
             line.push(" ".repeat(GAP), gap);
         }
@@ -121,7 +121,7 @@ mod tests {
         let row = |cells: [&str; 3]| Row { cells: cells.map(|cell| (cell.to_owned(), Style::Plain)).to_vec(), selected: false };
         let rows = [row(["worker 1", "77", "GET /a/long/path"]), row(["edge 1", "100078", ""])];
         let layout = Layout::new(&COLUMNS, Some((1, '^')), &rows, width);
-        let lines: Vec<Line> = std::iter::once(layout.heads()).chain(rows.iter().map(|row| layout.line(row))).collect();
+        let lines: Vec<StyledLine> = std::iter::once(layout.heads()).chain(rows.iter().map(|row| layout.line(row))).collect();
         text(&lines.into_iter().map(|line| line.cut(width)).collect::<Vec<_>>())
     }
 

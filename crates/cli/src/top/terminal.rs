@@ -1,6 +1,6 @@
 //! The terminal: its alternate screen, its raw mode, and the return to its former state.
 
-use super::picture::{Line, Style};
+use super::picture::{Style, StyledLine};
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, DisableLineWrap, EnableLineWrap, EndSynchronizedUpdate, EnterAlternateScreen,
@@ -19,7 +19,7 @@ const REST_OF_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The terminal while it displays pictures. Dropping this restores it.
 pub struct Terminal {
     /// The lines on the screen; empty to draw all lines.
-    shown: Vec<Line>,
+    shown: Vec<StyledLine>,
     coloured: bool,
 }
 
@@ -81,7 +81,7 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal has been closed.
-    pub fn draw(&mut self, lines: Vec<Line>) -> io::Result<()> {
+    pub fn draw(&mut self, lines: Vec<StyledLine>) -> io::Result<()> {
         if self.shown == lines {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Terminal {
         queue!(out, BeginSynchronizedUpdate)?;
         if self.shown.len() != lines.len() {
             queue!(out, Clear(ClearType::All))?;
-            self.shown = vec![Line::default(); lines.len()];
+            self.shown = vec![StyledLine::default(); lines.len()];
         }
         for (row, (line, shown)) in lines.iter().zip(&self.shown).enumerate() {
             if line != shown {
@@ -104,7 +104,7 @@ impl Terminal {
         terminal.flush()
     }
 
-    fn write(&self, out: &mut Vec<u8>, line: &Line) -> io::Result<()> {
+    fn write(&self, out: &mut Vec<u8>, line: &StyledLine) -> io::Result<()> {
         let mut present = Style::Plain;
         let (width, _) = room();
         // Clearing fills with the current colours, but not with attributes such as reverse; so a filled line gets spaces.
@@ -186,7 +186,7 @@ mod tests {
 
     fn written(coloured: bool) -> String {
         let all = [Style::Plain, Style::Strong, Style::Faint, Style::Sorted, Style::Good, Style::Doubtful, Style::Bad];
-        let mut line = Line { filled: Some(Style::Selected), ..Line::default() };
+        let mut line = StyledLine { filled: Some(Style::Selected), ..StyledLine::default() };
         all.iter().for_each(|style| line.push("x", *style));
         let terminal = std::mem::ManuallyDrop::new(Terminal { shown: Vec::new(), coloured });
         let mut out = Vec::new();

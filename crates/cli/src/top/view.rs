@@ -8,7 +8,7 @@ mod rows;
 use super::controls::{Controls, Tables};
 use super::model::Model;
 use super::order;
-use super::picture::{Line, Style};
+use super::picture::{Style, StyledLine};
 use super::snapshot::Traffic;
 use super::table::{Layout, Row};
 
@@ -28,7 +28,7 @@ impl Size {
 }
 
 /// Renders the picture, which is neither wider nor higher than `size`.
-pub fn picture(model: &Model, controls: &Controls, size: Size) -> Vec<Line> {
+pub fn picture(model: &Model, controls: &Controls, size: Size) -> Vec<StyledLine> {
     let Size { width, height } = size;
     let mut lines = head::lines(model, width, height);
     match height {
@@ -42,7 +42,7 @@ pub fn picture(model: &Model, controls: &Controls, size: Size) -> Vec<Line> {
             };
             lines.extend(below.into_iter().take(room));
             lines.truncate(height.saturating_sub(1));
-            lines.resize(height.saturating_sub(1), Line::default());
+            lines.resize(height.saturating_sub(1), StyledLine::default());
             lines.push(help::keys(controls));
             lines.truncate(height);
         }
@@ -70,7 +70,7 @@ pub fn worker(model: &Model, controls: &Controls) -> Option<u32> {
 }
 
 /// Renders the displayed tables, in at most `room` lines.
-fn tables(model: &Model, controls: &Controls, width: usize, room: Option<usize>) -> Vec<Line> {
+fn tables(model: &Model, controls: &Controls, width: usize, room: Option<usize>) -> Vec<StyledLine> {
     let shown = order::processes(model.processes(), controls.processes, &controls.filter);
     let above = controls.selected.and_then(|pid| shown.iter().position(|row| row.process.pid == pid));
     let processes = Table {
@@ -100,7 +100,7 @@ fn tables(model: &Model, controls: &Controls, width: usize, room: Option<usize>)
             let gap = usize::from(room.is_none_or(|room| room >= 10));
             let first = room.map(|room| needed.min((room / 2).max(room.saturating_sub(requests.height() + gap))));
             let mut lines = processes.lines(width, first);
-            lines.resize(lines.len() + gap, Line::default());
+            lines.resize(lines.len() + gap, StyledLine::default());
             let rest = room.map(|room| room.saturating_sub(lines.len()));
             lines.extend(requests.lines(width, rest));
             lines
@@ -137,12 +137,12 @@ impl Table<'_> {
         1 + self.rows.len().max(1) + usize::from(self.more > 0)
     }
 
-    fn lines(&self, width: usize, room: Option<usize>) -> Vec<Line> {
+    fn lines(&self, width: usize, room: Option<usize>) -> Vec<StyledLine> {
         let room = room.unwrap_or(usize::MAX);
         let layout = Layout::new(self.columns, Some(self.sorted), &self.rows, width);
         let mut lines = vec![layout.heads()];
         if self.rows.is_empty() {
-            lines.push(Line::of(self.instead, Style::Faint));
+            lines.push(StyledLine::of(self.instead, Style::Faint));
         }
         let from = match self.focus {
             Focus::From(first) => first.min(self.rows.len().saturating_sub(1)),
@@ -159,7 +159,7 @@ impl Table<'_> {
         lines.extend(below[..shown].iter().map(|row| layout.line(row)));
         let hidden = (below.len() - shown) as u64 + self.more;
         if hidden > 0 && fit > 0 {
-            lines.push(Line::of(format!("and {hidden} more"), Style::Faint));
+            lines.push(StyledLine::of(format!("and {hidden} more"), Style::Faint));
         }
         lines.truncate(room);
         lines

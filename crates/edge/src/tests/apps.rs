@@ -1,8 +1,8 @@
 //! Tests apps that take too long, and workers that die.
 
 use super::*;
-use keeper::Reason;
 use oribi_config::Timeouts;
+use parent_link::Reason;
 
 fn deadlines(warning: Option<u64>, timeout: Option<u64>, kill: Option<u64>) -> Settings {
     let time = |seconds: Option<u64>| seconds.map_or(Timeouts::NEVER, Duration::from_secs);
@@ -119,17 +119,17 @@ fn first_a_warning_then_an_interruption_then_the_end() {
     site.advance(SECOND * 2 + MOMENT * 50);
     let orders = app.worker.orders(&taken);
     assert!(orders.warned && !orders.interrupted, "{orders:?}");
-    let plea = site.pleas.next().expect("the keeper is asked to tell the worker");
-    assert_eq!((plea.process, plea.reason), (std::process::id(), Reason::Slow));
+    let request = site.edge_link.next().expect("the keeper is asked to tell the worker");
+    assert_eq!((request.process, request.reason), (std::process::id(), Reason::Slow));
     site.advance(SECOND * 3);
     assert!(app.worker.orders(&taken).interrupted);
     assert_response(&site.received(&client), "504", "Gateway Timeout\n");
-    assert_eq!(site.pleas.next(), None);
+    assert_eq!(site.edge_link.next(), None);
     site.advance(SECOND * 3);
-    let plea = site.pleas.next().expect("the keeper is asked");
-    assert_eq!((plea.process, plea.reason), (std::process::id(), Reason::Stuck));
+    let request = site.edge_link.next().expect("the keeper is asked");
+    assert_eq!((request.process, request.reason), (std::process::id(), Reason::Stuck));
     site.advance(SECOND * 30);
-    assert_eq!(site.pleas.next(), None, "once is enough");
+    assert_eq!(site.edge_link.next(), None, "once is enough");
     assert_eq!(site.received(&client), "");
     app.answer(taken, "");
 }
@@ -143,7 +143,7 @@ fn a_worker_is_ended_even_if_its_client_has_gone() {
     site.advance(SECOND);
     client.reset();
     site.advance(SECOND * 8);
-    assert_eq!(site.pleas.next().map(|plea| plea.reason), Some(Reason::Stuck));
+    assert_eq!(site.edge_link.next().map(|request| request.reason), Some(Reason::Stuck));
     app.answer(taken, "");
     // An app that has ended does not count as stuck.
     let client = site.asking(GET);
@@ -153,7 +153,7 @@ fn a_worker_is_ended_even_if_its_client_has_gone() {
     site.run();
     app.answer(taken, "");
     site.advance(SECOND * 20);
-    assert_eq!(site.pleas.next(), None);
+    assert_eq!(site.edge_link.next(), None);
     assert_eq!(site.edge.table.used(), 0);
 }
 
@@ -168,11 +168,11 @@ fn an_app_may_extend_its_deadline_or_lift_it() {
         app.worker.deadline(&mut taken, asked).expect("it has room");
         site.advance(SECOND * 19);
         assert_eq!(site.received(&client), "");
-        assert_eq!(site.pleas.next(), None);
+        assert_eq!(site.edge_link.next(), None);
         site.advance(SECOND + MOMENT * 50);
         assert_eq!(app.worker.orders(&taken).interrupted, interrupted);
         site.advance(SECOND * 100);
-        assert_eq!(site.pleas.next().is_some(), interrupted);
+        assert_eq!(site.edge_link.next().is_some(), interrupted);
         app.answer(taken, "");
     }
 }
@@ -263,7 +263,7 @@ fn content_in_a_file_is_there_for_another_try() {
     for last in [false, true] {
         let mut app = site.worker();
         let mut taken = app.take();
-        app.worker.wish(&mut taken, oribi_pool::Wish::Content).expect("it has room");
+        app.worker.wish(&mut taken, oribi_pool::DescriptorRequest::Content).expect("it has room");
         site.run();
         let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
         let mut read = Vec::new();

@@ -9,7 +9,7 @@ mod streams;
 mod times;
 
 use super::{EdgeLoop, setup};
-use crate::keeper::{self, Keeper, Pleas};
+use crate::parent_link::{self, EdgeLink, ParentLink};
 use oribi_config::{ListenAddress, Protocol, Settings};
 use oribi_io::{Client, Sim, World};
 use oribi_ipc::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
@@ -41,7 +41,7 @@ struct Site {
     edge: EdgeLoop<'static, Tls<Sim>>,
     memory: Memory,
     slot: &'static WorkerSlot,
-    pleas: Pleas,
+    edge_link: EdgeLink,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
     ended: RefCell<bool>,
@@ -60,9 +60,9 @@ impl Site {
         let lane_setup = LaneSetup { settings, listeners, doors, slot, running: &[], wake: wake().as_fd(), must_log: true };
         let (engine, attention) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
         let lane = Lane::new(engine, slot).woken_by(attention).with_settings(settings).expect("its directories exist");
-        let (pleas, keeper) = keeper::socket().expect("a socket");
-        let keeper: &'static Keeper = Box::leak(Box::new(keeper));
-        let edge = EdgeLoop::new(lane, &lane_setup, pool).expect("nothing can refuse").kept_by(keeper);
+        let (edge_link, parent_link) = parent_link::socket().expect("a socket");
+        let parent_link: &'static ParentLink = Box::leak(Box::new(parent_link));
+        let edge = EdgeLoop::new(lane, &lane_setup, pool).expect("nothing can refuse").with_parent(parent_link);
         let (asleep, timeout) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(None)));
         let (flag, time) = (asleep.clone(), timeout.clone());
         world.when_idle(move |timeout| {
@@ -70,7 +70,7 @@ impl Site {
             flag.set(true);
         });
         let ended = RefCell::new(false);
-        Self { world, edge, memory, slot, pleas, asleep, timeout, ended }
+        Self { world, edge, memory, slot, edge_link, asleep, timeout, ended }
     }
 
     fn standard() -> Self {

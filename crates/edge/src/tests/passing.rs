@@ -1,7 +1,7 @@
 //! Tests requests and responses on their way through the pool.
 
 use super::*;
-use oribi_pool::Wish;
+use oribi_pool::DescriptorRequest;
 
 #[test]
 fn a_worker_answers_and_the_connection_stays() {
@@ -63,7 +63,7 @@ fn content_that_is_larger_than_a_slot_comes_in_a_file() {
         let client = site.asking(&request);
         let mut taken = app.take();
         assert!(app.stored.has_content_file());
-        app.worker.wish(&mut taken, Wish::Content).expect("it has room");
+        app.worker.wish(&mut taken, DescriptorRequest::Content).expect("it has room");
         site.run();
         let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
         assert!(read(file, content.len()) == content);
@@ -82,7 +82,7 @@ fn small_content_needs_no_disk() {
         let client = site.asking(&post("/", &content));
         let mut taken = app.take();
         if app.stored.has_content_file() {
-            app.worker.wish(&mut taken, Wish::Content).expect("it has room");
+            app.worker.wish(&mut taken, DescriptorRequest::Content).expect("it has room");
             site.run();
             let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
             assert!(read(file, size) == content);
@@ -297,8 +297,8 @@ fn heads_that_make_no_sense_get_a_502_and_the_worker_is_reported() {
     app.worker.head(&mut taken, b"no head").expect("it has room");
     app.worker.flush(&taken);
     assert_response(&site.received(&client), "502", "Bad Gateway\n");
-    let plea = site.pleas.next().expect("the keeper is asked");
-    assert_eq!((plea.process, plea.reason), (std::process::id(), keeper::Reason::Broken));
+    let request = site.edge_link.next().expect("the keeper is asked");
+    assert_eq!((request.process, request.reason), (std::process::id(), parent_link::Reason::Broken));
     app.worker.finish(taken);
     site.run();
     assert_eq!(site.edge.table.used(), 0);
@@ -324,7 +324,7 @@ fn files_in_front_of_the_app_need_no_worker() {
 #[test]
 fn an_app_whose_wish_cannot_be_granted_is_told_so() {
     // The simulation has no socket to pass on, and the request has no content in a file.
-    for wish in [Wish::Socket, Wish::Content, Wish::Data] {
+    for wish in [DescriptorRequest::Socket, DescriptorRequest::Content, DescriptorRequest::Data] {
         let mut site = Site::standard();
         let mut app = site.worker();
         let client = site.asking(GET);

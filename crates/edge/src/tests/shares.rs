@@ -267,10 +267,10 @@ fn all_of_them_are_seen_to_wait() {
     let _client = crowd(&mut site, 'a', MANY);
     let _first = take(&mut app, "a1");
     let _other = site.asking(&get("/b"));
-    let sightings = site.memory.survey().expect("it can be read");
+    let sightings = site.memory.inspect().expect("it can be read");
     let mut places: Vec<usize> = sightings
         .iter()
-        .filter_map(|one| if let oribi_pool::Stage::Queued(place) = one.stage { Some(place) } else { None })
+        .filter_map(|one| if let oribi_pool::RequestState::Queued(place) = one.stage { Some(place) } else { None })
         .collect();
     places.sort_unstable();
     assert_eq!(places, (0..usize::from(MANY)).collect::<Vec<_>>());

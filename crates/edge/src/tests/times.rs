@@ -2,7 +2,7 @@
 
 use super::*;
 use oribi_config::{AccessFormat, AccessPattern, LogTarget};
-use oribi_stats::totals::Part;
+use oribi_stats::totals::RequestPhase;
 
 /// The access log of a test.
 struct Log(tempfile::NamedTempFile);
@@ -35,7 +35,7 @@ impl Log {
 /// Returns the count and the sum in milliseconds of each part's times.
 fn counted(site: &Site) -> [(u64, u128); 4] {
     let counts = site.slot.account.read();
-    Part::ALL.map(|part| (counts.times.of(part).count(), counts.times.of(part).sum().as_millis()))
+    RequestPhase::ALL.map(|part| (counts.times.of(part).count(), counts.times.of(part).sum().as_millis()))
 }
 
 impl App {

@@ -4,7 +4,7 @@ use super::super::Engine;
 use super::super::connection::State;
 use super::super::deadline::Deadline;
 use super::super::framing::FRAMED_BYTES;
-use super::super::name::Place;
+use super::super::name::ExchangeIndex;
 use super::super::receive::RECEIVES_PER_TURN;
 use super::super::send::Still;
 use super::super::stream::StreamState;
@@ -86,7 +86,7 @@ impl<B: Backend> Engine<'_, B> {
         request.complete_at = now.into();
         requested.is_complete = true;
         self.stream_deadlines.clear(number);
-        self.run_queue.ready.push_back(Place::Stream(number));
+        self.run_queue.ready.push_back(ExchangeIndex::Stream(number));
         Still::Open
     }
 

@@ -5,11 +5,11 @@ use super::super::carrier::{Carrier, Multiplexer};
 use super::super::connection::{Connection, Fate, State};
 use super::super::framing::{FAILURE, Framing, Http2};
 use super::super::memory::Memory;
-use super::super::name::{Name, Place};
+use super::super::name::{ExchangeIndex, Name};
 use super::super::respond::Target;
 use super::super::send::Still;
 use super::super::stream::{Requested, Stream, StreamFraming, StreamState};
-use super::super::{Engine, Exchange, Stage};
+use super::super::{Engine, Exchange, ServeState};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
@@ -46,7 +46,7 @@ impl<B: Backend> Engine<'_, B> {
         let (connection, id) = (stream.connection, stream.framing.id());
         let Some((_, _, answer)) = stream.answering() else { return };
         answer.finished = true;
-        answer.laps.end_app(now);
+        answer.timings.end_app(now);
         let lent = answer.is_lent();
         if self.streams[number].waits() {
             return;
@@ -118,14 +118,14 @@ impl<B: Backend> Engine<'_, B> {
             Framing::Http(_) => {}
         }
         response.line.trim(outputs);
-        if self.flush(index) == Still::Open && matches!(place, Place::Stream(_)) {
+        if self.flush(index) == Still::Open && matches!(place, ExchangeIndex::Stream(_)) {
             self.answer_finished(place);
         }
     }
 
     /// Closes a connection that should end once it carries no request, or sets its idle deadline.
     pub(in super::super) fn end_or_rest(&mut self, index: u32) -> Still {
-        let stopping = self.stage == Stage::Stopping;
+        let stopping = self.stage == ServeState::Stopping;
         let connection = &mut self.connections[index];
         let State::Carrying(carrier) = &mut connection.state else { return Still::Open };
         if !carrier.must_close() {
@@ -142,7 +142,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Removes a finished request from its connection.
     pub(in super::super) fn leave_carrier(&mut self, connection: u32, id: u32) {
-        let stopping = self.stage == Stage::Stopping;
+        let stopping = self.stage == ServeState::Stopping;
         if let Some(carrier) = self.connections.get_mut(connection).and_then(|connection| connection.carrier()) {
             carrier.remove(id);
             if let Multiplexer::FastCgi(machine) = &mut carrier.multiplexer {
@@ -176,7 +176,7 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 return;
             }
-            let lost = Lost::of(Name { place: Place::Stream(number), serial }, answer);
+            let lost = Lost::of(Name { place: ExchangeIndex::Stream(number), serial }, answer);
             self.answering -= 1;
             self.lose(lost);
         }

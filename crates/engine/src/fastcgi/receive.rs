@@ -5,7 +5,7 @@ use super::super::connection::{Connection, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::memory::Memory;
-use super::super::name::Place;
+use super::super::name::ExchangeIndex;
 use super::super::observing::Observing;
 use super::super::remote::Remote;
 use super::super::send::Still;
@@ -147,7 +147,7 @@ impl<B: Backend> Engine<'_, B> {
             return self.complete_stream(number);
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
-        self.bound_content(Place::Stream(number))
+        self.bound_content(ExchangeIndex::Stream(number))
     }
 
     fn take_content(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
@@ -166,7 +166,7 @@ impl<B: Backend> Engine<'_, B> {
                 let added = content.add(piece, &bounds);
                 content.count(0, &bounds);
                 return match added {
-                    Ok(()) => self.bound_content(Place::Stream(number)),
+                    Ok(()) => self.bound_content(ExchangeIndex::Stream(number)),
                     Err(error) => self.refuse_stream_storage(number, &error),
                 };
             }
@@ -200,7 +200,7 @@ impl<B: Backend> Engine<'_, B> {
         let added = data.add(piece, &bounds);
         data.count(0, &bounds);
         match added {
-            Ok(()) => self.bound_content(Place::Stream(number)),
+            Ok(()) => self.bound_content(ExchangeIndex::Stream(number)),
             Err(error) => self.refuse_stream_storage(number, &error),
         }
     }

@@ -1,6 +1,6 @@
 //! Tests of forwarded fields, in the forms that proxies and their clients may send.
 
-use super::{Belief, Contradiction};
+use super::{Contradiction, ForwardedInfo};
 use oribi_config::{Proxies, TrustedPeers};
 use oribi_message::{HeadLayout, RequestHead};
 use oribi_proto::h1;
@@ -17,9 +17,9 @@ fn told_by(lines: &[&str], proxies: &Proxies) -> String {
     let step = h1::Machine::new().handle_input(bytes.as_bytes(), &mut layout, &h1::Limits::default());
     assert!(matches!(step.event, h1::Event::Head { .. }), "{bytes}");
     let head = RequestHead::new(bytes.as_bytes(), &layout);
-    match Belief::of(head, proxies) {
+    match ForwardedInfo::of(head, proxies) {
         Err(Contradiction) => "contradiction".to_owned(),
-        Ok(Belief { client, https, host, port }) => {
+        Ok(ForwardedInfo { client, https, host, port }) => {
             if let Some(host) = host {
                 assert!(host.name.of(head.bytes()).eq_ignore_ascii_case(b"host"), "{bytes}");
             }

@@ -1,18 +1,18 @@
 //! Assembles complete requests from frames.
 
+use super::super::apply_forwarded::apply_forwarded;
 use super::super::carrier::Carrier;
 use super::super::connection::{Connection, Fate, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
-use super::super::heed::heed;
 use super::super::memory::Memory;
 use super::super::misdirected::is_misdirected;
-use super::super::name::Place;
+use super::super::name::ExchangeIndex;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
 use super::super::trailers::ReceivedTrailers;
 use super::super::uploads::Destination;
-use super::super::{Engine, Stage};
+use super::super::{Engine, ServeState};
 use core::ops::Range;
 use oribi_config::Forwarding;
 use oribi_io::Backend;
@@ -115,9 +115,9 @@ impl<B: Backend> Engine<'_, B> {
         let forwarding = connection.forwarding;
         if forwarding != Forwarding::Kept {
             let text = std::mem::take(&mut request.text);
-            let heeded = heed(&mut request, &text, forwarding, &self.settings.proxies);
+            let applied = apply_forwarded(&mut request, &text, forwarding, &self.settings.proxies);
             request.text = text;
-            if let Err(contradiction) = heeded {
+            if let Err(contradiction) = applied {
                 self.recycle_carried(request);
                 self.tell_of_contradiction(contradiction);
                 return self.refuse_request(index, id, Refusal::FORWARDED);
@@ -162,11 +162,11 @@ impl<B: Backend> Engine<'_, B> {
         }
         if complete {
             // There is no content to complete, and no deadline for it runs.
-            self.run_queue.ready.push_back(Place::Stream(number));
+            self.run_queue.ready.push_back(ExchangeIndex::Stream(number));
             return Still::Open;
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
-        if self.bound_content(Place::Stream(number)) == Still::Gone {
+        if self.bound_content(ExchangeIndex::Stream(number)) == Still::Gone {
             return Still::Gone;
         }
         if outline.expects_continue {
@@ -196,7 +196,7 @@ impl<B: Backend> Engine<'_, B> {
                 return self.leave_client(index);
             }
         }
-        if self.stage == Stage::Serving && !self.hands_over { Still::Open } else { self.leave_client(index) }
+        if self.stage == ServeState::Serving && !self.hands_over { Still::Open } else { self.leave_client(index) }
     }
 
     fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
@@ -239,7 +239,7 @@ impl<B: Backend> Engine<'_, B> {
                 line.trim(outputs);
             }
         }
-        if self.bound_content(Place::Stream(number)) == Still::Gone {
+        if self.bound_content(ExchangeIndex::Stream(number)) == Still::Gone {
             return Still::Gone;
         }
         self.flush(index)

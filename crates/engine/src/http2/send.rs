@@ -11,7 +11,7 @@ use super::super::connection::{Connection, State};
 use super::super::deadline::Deadline;
 use super::super::framing::{FRAMED_BYTES, finish};
 use super::super::memory::Memory;
-use super::super::name::Place;
+use super::super::name::ExchangeIndex;
 use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
 use oribi_io::Backend;
@@ -22,8 +22,8 @@ use std::io;
 impl<B: Backend> Engine<'_, B> {
     /// Sets the deadline for the client to make room, if content of a response waits.
     #[inline]
-    pub(in super::super) fn limit_waiting(&mut self, place: Place) {
-        if let Place::Stream(number) = place
+    pub(in super::super) fn limit_waiting(&mut self, place: ExchangeIndex) {
+        if let ExchangeIndex::Stream(number) = place
             && self.streams.get(number).is_some_and(Stream::waits)
         {
             self.hold_stream(number);

@@ -12,7 +12,7 @@
 //!
 //! While names are few, they are compared in pairs; many names are sorted.
 
-use super::{CONTENT_TYPE, Entry, Environment, Key, Place, Text};
+use super::{CONTENT_TYPE, Entry, Environment, Key, Text, VariableIndex};
 use crate::Request;
 use oribi_message::{KnownField, RequestHead, Span, equal_names};
 use std::sync::Once;
@@ -24,14 +24,14 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub(super) struct Fields {
     /// The indices of variables whose names are not interned.
-    others: Vec<Place>,
+    others: Vec<VariableIndex>,
     /// The numbers of fields whose names have an underscore.
     underscored: Vec<u32>,
     /// Further fields of a variable that an earlier field has begun.
-    repeated: Vec<(Place, u32)>,
+    repeated: Vec<(VariableIndex, u32)>,
     /// The index of the variable of each known field. An entry may be left over from an earlier request: it counts only if
     /// the variable at that index has the field's key, so that nothing need be cleared.
-    places: [Place; KnownField::ALL.len()],
+    places: [VariableIndex; KnownField::ALL.len()],
     /// Indices into `others`, in the order of their names.
     sorted: Vec<u32>,
     /// The number of comparisons of two names.
@@ -45,7 +45,7 @@ impl Fields {
             others: Vec::new(),
             underscored: Vec::new(),
             repeated: Vec::new(),
-            places: [Place(0); KnownField::ALL.len()],
+            places: [VariableIndex(0); KnownField::ALL.len()],
             sorted: Vec::new(),
             #[cfg(test)]
             comparisons: std::cell::Cell::new(0),
@@ -174,7 +174,7 @@ impl Environment {
         self.fields.others = others;
     }
 
-    fn name_at(&self, place: Place) -> &[u8] {
+    fn name_at(&self, place: VariableIndex) -> &[u8] {
         #[cfg(test)]
         self.fields.comparisons.set(self.fields.comparisons.get() + 1);
         self.entries[place.index()].name.of(&self.rendered)
@@ -183,7 +183,7 @@ impl Environment {
     /// Joins the field of the variable at `place` to the variable at `first`, which has the same name; drops it if it only
     /// `shadows` that one.
     #[cold]
-    fn unite(&mut self, first: Place, place: Place, shadows: bool) {
+    fn unite(&mut self, first: VariableIndex, place: VariableIndex, shadows: bool) {
         let entry = &mut self.entries[place.index()];
         if let Text::Field(number) = std::mem::replace(&mut entry.value, Text::Nothing) {
             if shadows {

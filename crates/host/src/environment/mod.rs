@@ -129,9 +129,9 @@ enum Text {
 
 /// The index of a variable after the fixed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(u32);
+struct VariableIndex(u32);
 
-impl Place {
+impl VariableIndex {
     #[inline]
     const fn index(self) -> usize {
         self.0 as usize
@@ -207,7 +207,7 @@ impl Environment {
 
     /// Adds an interned variable and returns its place.
     #[inline]
-    fn push(&mut self, key: Key, value: Text) -> Place {
+    fn push(&mut self, key: Key, value: Text) -> VariableIndex {
         let place = self.next_place();
         self.entries.push(Entry { key, name: Span::default(), value });
         place
@@ -216,8 +216,8 @@ impl Environment {
     /// The place of the next variable. 32 bits are enough: each variable comes from a line of a head of at most 1 GiB, or from
     /// a pair in parameters of the same size.
     #[inline]
-    fn next_place(&self) -> Place {
-        Place(self.entries.len() as u32)
+    fn next_place(&self) -> VariableIndex {
+        VariableIndex(self.entries.len() as u32)
     }
 
     fn render(&mut self, text: &[u8]) -> Text {

@@ -78,18 +78,18 @@ extern "C" fn on_signal(_signal: libc::c_int, information: *const libc::siginfo_
     }
 }
 
-/// Asks a process that one of `keepers` has forked, with a number that is passed to its [`Asked`]. `false` if it has no
+/// Asks a process that one of `parents` has forked, with a number that is passed to its [`Asked`]. `false` if it has no
 /// handler.
 ///
 /// # Errors
 /// The process does not exist, is not their child, or belongs to another user.
-pub fn ask(process: u32, keepers: &[u32], number: u32) -> io::Result<bool> {
+pub fn ask(process: u32, parents: &[u32], number: u32) -> io::Result<bool> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    if !field("PPid:").and_then(|parent| parent.parse().ok()).is_some_and(|parent| keepers.contains(&parent)) {
+    if !field("PPid:").and_then(|parent| parent.parse().ok()).is_some_and(|parent| parents.contains(&parent)) {
         return Err(gone());
     }
     let caught = field("SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or_default();

@@ -65,7 +65,7 @@ pub enum Run {
 
 /// A thread that runs an app. Written by that thread; read by the handler on any thread.
 #[repr(align(64))]
-struct Place {
+struct ThreadSlot {
     /// A thread has the place.
     taken: AtomicU32,
     /// The rest is valid for the handler.
@@ -82,7 +82,7 @@ struct Place {
     receiver: AtomicPtr<&'static dyn Receiver>,
 }
 
-impl Place {
+impl ThreadSlot {
     const fn empty() -> Self {
         Self {
             taken: AtomicU32::new(0),
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-static TABLE: [Place; PLACES] = [const { Place::empty() }; PLACES];
+static TABLE: [ThreadSlot; PLACES] = [const { ThreadSlot::empty() }; PLACES];
 /// The places below this number have been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// The process that has the handler. A process that it forks has a copy of the table, but its threads run no app of this
@@ -202,7 +202,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
 }
 
 /// Gives a place back, even when an app panics.
-struct Busy(&'static Place);
+struct Busy(&'static ThreadSlot);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -213,7 +213,7 @@ impl Drop for Busy {
     }
 }
 
-fn free_place() -> Option<&'static Place> {
+fn free_place() -> Option<&'static ThreadSlot> {
     let last = LAST.get();
     if let Some(place) = TABLE.get(last)
         && last < USED.load(Relaxed)
@@ -221,14 +221,14 @@ fn free_place() -> Option<&'static Place> {
     {
         return Some(place);
     }
-    let index = TABLE.iter().position(Place::take)?;
+    let index = TABLE.iter().position(ThreadSlot::take)?;
     USED.fetch_max(index + 1, Release);
     LAST.set(index);
     TABLE.get(index)
 }
 
 /// Passes new orders of a place to its receiver.
-fn read_orders(place: &Place) {
+fn read_orders(place: &ThreadSlot) {
     if let Some(word) = place.news() {
         let orders = place.new_orders(word);
         place.received.store(word, Relaxed);

@@ -48,7 +48,7 @@ pub struct Uring {
     sockets: Sockets,
     listeners: Listeners,
     watched: Option<RawFd>,
-    bell: Option<RawFd>,
+    doorbell: Option<RawFd>,
     now: Duration,
     /// Sockets for which a receive must be armed.
     to_receive: Vec<Key>,
@@ -108,7 +108,7 @@ impl Uring {
             sockets: Sockets::default(),
             listeners: Listeners::default(),
             watched: None,
-            bell: None,
+            doorbell: None,
             now: monotonic(),
             to_receive: Vec::new(),
             to_watch: Vec::new(),
@@ -189,9 +189,9 @@ impl Backend for Uring {
         self.watch_again()
     }
 
-    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        self.bell = Some(bell.as_raw_fd());
-        self.watch_bell_again()
+    fn watch_doorbell(&mut self, doorbell: BorrowedFd<'_>) -> io::Result<()> {
+        self.doorbell = Some(doorbell.as_raw_fd());
+        self.watch_doorbell_again()
     }
 
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {

@@ -20,8 +20,8 @@ pub(super) enum Operation {
     Accept,
     /// Waits at the watched pipe.
     Wake,
-    /// Waits at the watched bell.
-    Bell,
+    /// Waits at the watched doorbell.
+    Doorbell,
     /// Closes or cancels: its result does not matter.
     Indifferent,
 }
@@ -57,7 +57,7 @@ impl Name {
             5 => Operation::Connection,
             6 => Operation::Accept,
             7 => Operation::Wake,
-            8 => Operation::Bell,
+            8 => Operation::Doorbell,
             _ => Operation::Indifferent,
         };
         Self { operation, place: number as u32, generation: (number >> 32) as u32 & (GENERATIONS - 1) }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        use Operation::{Accept, Bell, Break, Connection, Indifferent, Ready, Receive, Room, Send, Wake};
-        for operation in [Receive, Ready, Room, Break, Send, Connection, Accept, Wake, Bell, Indifferent] {
+        use Operation::{Accept, Break, Connection, Doorbell, Indifferent, Ready, Receive, Room, Send, Wake};
+        for operation in [Receive, Ready, Room, Break, Send, Connection, Accept, Wake, Doorbell, Indifferent] {
             for (place, generation) in [(0, 0), (1, 2), (u32::MAX, GENERATIONS - 1)] {
                 let name = Name { operation, place, generation };
                 assert_eq!(Name::of(name.number()), name);

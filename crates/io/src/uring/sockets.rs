@@ -116,11 +116,11 @@ impl State {
 /// All open sockets, in places that are reused with a new generation.
 #[derive(Default)]
 pub(super) struct Sockets {
-    places: Vec<Place>,
+    places: Vec<SocketSlot>,
     free: Vec<u32>,
 }
 
-struct Place {
+struct SocketSlot {
     generation: u32,
     state: Option<State>,
 }
@@ -152,7 +152,7 @@ impl Sockets {
             // power of two.
             self.places.reserve_exact((self.places.len() / 4).max(ROOM));
         }
-        self.places.push(Place { generation: 0, state: Some(State::new(descriptor)) });
+        self.places.push(SocketSlot { generation: 0, state: Some(State::new(descriptor)) });
         Key { place: (self.places.len() - 1) as u32, generation: 0 }
     }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn an_open_socket_costs_little() {
         // The engine's own part of a connection takes the rest of 512 bytes: see its test.
-        assert!(size_of::<Place>() <= 64, "{} bytes", size_of::<Place>());
+        assert!(size_of::<SocketSlot>() <= 64, "{} bytes", size_of::<SocketSlot>());
     }
 
     #[test]

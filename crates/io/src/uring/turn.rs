@@ -136,12 +136,12 @@ impl Uring {
                     self.watch_again()?;
                 }
             }
-            Operation::Bell => {
+            Operation::Doorbell => {
                 if completion.result > 0 {
-                    self.others.push(Event::Bell);
+                    self.others.push(Event::Doorbell);
                 }
                 if !completion.more {
-                    self.watch_bell_again()?;
+                    self.watch_doorbell_again()?;
                 }
             }
             Operation::Indifferent => {}
@@ -156,11 +156,11 @@ impl Uring {
         self.ring.poll(pipe, PollFlags::IN.bits() as i16, true, name.number())
     }
 
-    /// Reports writes to the watched bell from now on.
-    pub(super) fn watch_bell_again(&mut self) -> io::Result<()> {
-        let Some(bell) = self.bell else { return Ok(()) };
-        let name = Name { operation: Operation::Bell, ..Name::INDIFFERENT };
-        self.ring.poll(bell, PollFlags::IN.bits() as i16, true, name.number())
+    /// Reports writes to the watched doorbell from now on.
+    pub(super) fn watch_doorbell_again(&mut self) -> io::Result<()> {
+        let Some(doorbell) = self.doorbell else { return Ok(()) };
+        let name = Name { operation: Operation::Doorbell, ..Name::INDIFFERENT };
+        self.ring.poll(doorbell, PollFlags::IN.bits() as i16, true, name.number())
     }
 
     fn received(&mut self, key: Key, completion: Completion) {

@@ -117,8 +117,8 @@ every_kernel! {
     nothing_is_reported_of_a_connection_that_was_given_away
 }
 
-conformance!(epoll_bells, Tcp<Epoll>: bells_are_told_of_once_for_each_ring);
-conformance!(uring_bells, Tcp<Uring>: bells_are_told_of_once_for_each_ring);
+conformance!(epoll_doorbells, Tcp<Epoll>: doorbells_are_reported_once_for_each_ring);
+conformance!(uring_doorbells, Tcp<Uring>: doorbells_are_reported_once_for_each_ring);
 
 /// The promises of backends that can share a listener.
 macro_rules! shared {

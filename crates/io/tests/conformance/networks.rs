@@ -73,7 +73,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The result of a receive at the far end.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ReceiveResult {
     Bytes(Vec<u8>),
     End,
     Reset,
@@ -89,7 +89,7 @@ pub trait Far {
     /// From now on accepts only a bounded number of bytes, until they are received.
     fn hold(&mut self);
     /// Waits for the next bytes, or the end, and returns them.
-    fn receive(&mut self) -> Seen;
+    fn receive(&mut self) -> ReceiveResult;
 }
 
 /// A backend and everything around it.
@@ -231,7 +231,7 @@ impl Far for TcpStream {
 
     fn hold(&mut self) {}
 
-    fn receive(&mut self) -> Seen {
+    fn receive(&mut self) -> ReceiveResult {
         receive(self)
     }
 }
@@ -291,17 +291,17 @@ impl Far for UnixStream {
 
     fn hold(&mut self) {}
 
-    fn receive(&mut self) -> Seen {
+    fn receive(&mut self) -> ReceiveResult {
         receive(self)
     }
 }
 
-fn receive(stream: &mut impl Read) -> Seen {
+fn receive(stream: &mut impl Read) -> ReceiveResult {
     let mut bytes = vec![0; 1 << 16];
     match stream.read(&mut bytes) {
-        Ok(0) => Seen::End,
-        Ok(count) => Seen::Bytes(bytes[..count].to_vec()),
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => Seen::Reset,
+        Ok(0) => ReceiveResult::End,
+        Ok(count) => ReceiveResult::Bytes(bytes[..count].to_vec()),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => ReceiveResult::Reset,
         Err(error) => panic!("nothing comes: {error}"),
     }
 }
@@ -365,17 +365,17 @@ impl Far for SimulatedFar {
         self.client.set_window(WINDOW);
     }
 
-    fn receive(&mut self) -> Seen {
+    fn receive(&mut self) -> ReceiveResult {
         let bytes = self.client.received();
         if self.holds {
             self.client.set_window(WINDOW);
         }
         if !bytes.is_empty() {
-            Seen::Bytes(bytes)
+            ReceiveResult::Bytes(bytes)
         } else if self.client.saw_reset() {
-            Seen::Reset
+            ReceiveResult::Reset
         } else if self.client.saw_end() {
-            Seen::End
+            ReceiveResult::End
         } else {
             panic!("nothing comes")
         }

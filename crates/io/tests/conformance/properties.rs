@@ -1,6 +1,6 @@
 //! One function for each promise.
 
-use crate::networks::{Far, Network, PATIENCE, Rig, Seen, Socket};
+use crate::networks::{Far, Network, PATIENCE, ReceiveResult, Rig, Socket};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{IoSlice, Read, Write};
@@ -19,7 +19,7 @@ fn far_receives<N: Network>(rig: &mut Rig<N>, far: &mut N::Far, size: usize) -> 
     let mut all = Vec::new();
     while all.len() < size {
         match far.receive() {
-            Seen::Bytes(bytes) => all.extend(bytes),
+            ReceiveResult::Bytes(bytes) => all.extend(bytes),
             seen => panic!("{seen:?} after {} bytes of {size}", all.len()),
         }
     }
@@ -139,7 +139,7 @@ pub fn last_words_leave_with_the_end<N: Network>() {
             rig.backend.close(socket);
         }
         assert_eq!(far_receives(&mut rig, &mut far, 14), b"first and last");
-        assert_eq!(far.receive(), Seen::End);
+        assert_eq!(far.receive(), ReceiveResult::End);
     }
 }
 
@@ -363,15 +363,15 @@ pub fn wakes_come_once_for_each_write<N: Network>() {
     }
 }
 
-pub fn bells_are_told_of_once_for_each_ring<N: Network>() {
+pub fn doorbells_are_reported_once_for_each_ring<N: Network>() {
     let mut rig = Rig::<N>::new();
-    let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
+    let doorbell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
     rig.backend.watch(rig.network.watched().as_fd()).expect("it can be watched");
-    rig.backend.watch_bell(bell.as_fd()).expect("it can be watched");
+    rig.backend.watch_doorbell(doorbell.as_fd()).expect("it can be watched");
     assert_eq!(rig.news(), []);
     for _ in 0..3 {
-        rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("it has room");
-        assert_eq!(rig.until(|_| true), Event::Bell);
+        rustix::io::write(&doorbell, &1u64.to_ne_bytes()).expect("it has room");
+        assert_eq!(rig.until(|_| true), Event::Doorbell);
         assert_eq!(rig.news(), [], "nobody reads the bell, and it is told of once all the same");
         rig.network.wake();
         assert_eq!(rig.until(|_| true), Event::Wake);
@@ -415,7 +415,7 @@ pub fn an_ended_side_is_seen_and_the_other_goes_on<N: Network>() {
     assert_eq!(rig.backend.send(&mut socket, b"last words"), Attempt::Done(10));
     rig.backend.shutdown(&mut socket, Direction::Send);
     assert_eq!(far_receives(&mut rig, &mut far, 10), b"last words");
-    assert_eq!(far.receive(), Seen::End);
+    assert_eq!(far.receive(), ReceiveResult::End);
     far.send(b"late");
     rig.until_readable(1);
     assert_eq!(receive_all(&mut rig, &mut socket, 4), b"late");
@@ -433,7 +433,7 @@ pub fn an_aborted_connection_never_ends_cleanly<N: Network>() {
     rig.backend.shutdown(&mut socket, Direction::Abort);
     rig.backend.close(socket);
     rig.backend.submit();
-    assert_eq!(far.receive(), if N::RESETS { Seen::Reset } else { Seen::End });
+    assert_eq!(far.receive(), if N::RESETS { ReceiveResult::Reset } else { ReceiveResult::End });
 }
 
 pub fn a_guarded_connection_ends_cleanly_only_when_it_is_not_guarded_any_more<N: Network>() {
@@ -452,7 +452,7 @@ pub fn a_guarded_connection_ends_cleanly_only_when_it_is_not_guarded_any_more<N:
         if !guarded {
             assert_eq!(far_receives(&mut rig, &mut far, 2), b"se");
         }
-        assert_eq!(far.receive(), if guarded && N::RESETS { Seen::Reset } else { Seen::End });
+        assert_eq!(far.receive(), if guarded && N::RESETS { ReceiveResult::Reset } else { ReceiveResult::End });
     }
 }
 
@@ -462,7 +462,7 @@ pub fn closing_ends<N: Network>() {
     assert_eq!(rig.backend.send(&mut socket, b"all of it"), Attempt::Done(9));
     rig.backend.close(socket);
     assert_eq!(far_receives(&mut rig, &mut far, 9), b"all of it");
-    assert_eq!(far.receive(), Seen::End);
+    assert_eq!(far.receive(), ReceiveResult::End);
     assert_eq!(rig.news(), []);
 }
 

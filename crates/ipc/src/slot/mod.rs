@@ -5,19 +5,19 @@
 //! nothing that it reads, because any process that may write to the memory of a worker may have written it.
 
 mod copy;
-mod glance;
 #[cfg(test)]
 mod numbers;
 mod request;
 mod response;
 mod stored;
+mod summary;
 
-pub use glance::{Glance, glance, size_for_glance};
-pub use request::{encode as encode_request, stamp as stamp_request};
+pub use request::{encode as encode_request, set_completion_time};
 pub use response::{
     Content, Head, Heads, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole,
 };
 pub use stored::Stored;
+pub use summary::{RequestSummary, size_for_summary, summarize};
 
 /// The bytes that were read are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         [server.address.len() as u32, server.port.len() as u32],
         halves(content_size),
         halves(data_size),
-        // [`stamp`] writes the time.
+        // [`set_completion_time`] writes the time.
         halves(0),
     ];
     let places = room.take(NUMBERS * NUMBER)?.as_chunks_mut().0;
@@ -123,7 +123,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
 /// Notes the time at which a request that was written into `room` was complete, in nanoseconds of a clock that all processes
 /// share; 0 if unknown.
 #[inline]
-pub fn stamp(room: &mut [u8], complete: u64) {
+pub fn set_completion_time(room: &mut [u8], complete: u64) {
     if let Some(place) = room.get_mut(STAMP..NUMBERS * NUMBER) {
         place.copy_from_slice(halves(complete).map(u32::to_ne_bytes).as_flattened());
     }

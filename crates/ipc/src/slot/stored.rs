@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 
 /// The place of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ContentLocation {
     /// There is no content.
     #[default]
     Nowhere,
@@ -43,8 +43,8 @@ pub struct Stored {
     role: Option<Role>,
     /// Whether the variables are this server's own instead of those of a web server.
     own: bool,
-    content: Place,
-    data: Place,
+    content: ContentLocation,
+    data: ContentLocation,
     trailers: Option<Box<Trailers>>,
     /// The time at which the request was complete, in nanoseconds; 0 if unknown.
     complete: u64,
@@ -65,7 +65,7 @@ impl Stored {
             self.layout.clear();
             self.variables.clear();
             self.endpoints = <[Span; 4]>::default();
-            (self.text, self.content, self.data) = (Span::default(), Place::Nowhere, Place::Nowhere);
+            (self.text, self.content, self.data) = (Span::default(), ContentLocation::Nowhere, ContentLocation::Nowhere);
             self.trailers = None;
         }
         outcome
@@ -95,13 +95,13 @@ impl Stored {
         let mut place = |kind: u32, [low, high]: [u32; 2]| {
             let size = u64::from(low) | u64::from(high) << 32;
             Ok(match kind & 3 {
-                0 => Place::Nowhere,
+                0 => ContentLocation::Nowhere,
                 1 => {
                     let start = position;
                     position = start.checked_add(size).filter(|end| *end <= slot.len() as u64).ok_or(Malformed)?;
-                    Place::Slot { start: start as usize, end: position as usize }
+                    ContentLocation::Slot { start: start as usize, end: position as usize }
                 }
-                _ => Place::File { size },
+                _ => ContentLocation::File { size },
             })
         };
         let [low, high] = numbers.pair(12);
@@ -172,10 +172,10 @@ impl Stored {
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
-        let view = |place: Place, file: Option<BorrowedFd<'a>>| match place {
-            Place::Nowhere => Some(Content::None),
-            Place::Slot { start, end } => Some(Content::Memory(&self.bytes[start..end])),
-            Place::File { size } => file.map(|file| Content::File { file, size }),
+        let view = |place: ContentLocation, file: Option<BorrowedFd<'a>>| match place {
+            ContentLocation::Nowhere => Some(Content::None),
+            ContentLocation::Slot { start, end } => Some(Content::Memory(&self.bytes[start..end])),
+            ContentLocation::File { size } => file.map(|file| Content::File { file, size }),
         };
         let data = view(self.data, data)?;
         let [address, port, name, own_port] = self.endpoints.map(|span| span.of(&self.bytes));
@@ -219,13 +219,13 @@ impl Stored {
     /// Whether the content is in a file, which the worker must ask for.
     #[must_use]
     pub const fn has_content_file(&self) -> bool {
-        matches!(self.content, Place::File { .. })
+        matches!(self.content, ContentLocation::File { .. })
     }
 
     /// Whether the data for a filter are in a file, which the worker must ask for.
     #[must_use]
     pub const fn has_data_file(&self) -> bool {
-        matches!(self.data, Place::File { .. })
+        matches!(self.data, ContentLocation::File { .. })
     }
 
     /// Removes unknown fields whose names are `unwanted`.
@@ -470,7 +470,7 @@ mod tests {
         stored.read(&room[..length]).expect("a request");
         assert_eq!(stored.complete_at(), None);
         let time = 0x1234_5678_9abc_def0;
-        crate::slot::stamp_request(&mut room[..length], time);
+        crate::slot::set_completion_time(&mut room[..length], time);
         stored.read(&room[..length]).expect("a request");
         assert_eq!(stored.complete_at(), Some(time));
         let file = Some(made.file.as_fd());

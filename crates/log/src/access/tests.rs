@@ -44,7 +44,7 @@ impl Head {
     }
 }
 
-const PARTS: Parts = Parts {
+const PARTS: PartDurations = PartDurations {
     queue: Duration::from_micros(250),
     first: Duration::from_micros(1500),
     app: Duration::from_micros(999_000),
@@ -97,7 +97,7 @@ fn unread<'a>() -> AccessEntry<'a> {
 
 fn line(format: &AccessFormat, entry: &AccessEntry<'_>) -> String {
     let mut line = Vec::new();
-    append_entry(format, entry, &mut Stamp::new(), &mut line);
+    append_entry(format, entry, &mut DateCache::new(), &mut line);
     String::from_utf8(line).expect("UTF-8")
 }
 

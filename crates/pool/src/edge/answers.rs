@@ -1,9 +1,9 @@
 //! Reads the frames of workers. The edge trusts nothing in them.
 
-use super::ledger::{Record, State};
+use super::slot_records::{Record, State};
 use super::{Edge, Ticket};
 use crate::frames::{Circle, HEAD_BYTES, Header, Kind, numbers};
-use crate::orders::{NO_DEADLINE, Wish};
+use crate::orders::{DescriptorRequest, NO_DEADLINE};
 use crate::shape::{Layout, NEWS_BITS};
 use crate::words::{Entry, Ownership};
 use std::fs::File;
@@ -28,7 +28,7 @@ pub enum Event {
     /// A message for the error log of the client that sent the request.
     Message(Ticket),
     /// The worker asks for something: see [`Edge::fulfil`].
-    Wish(Ticket, Wish),
+    DescriptorRequest(Ticket, DescriptorRequest),
     /// The app wants another deadline: this time from now, or none.
     Deadline(Ticket, Option<Duration>),
     /// The response is complete; the ticket is no longer valid.
@@ -388,9 +388,9 @@ impl Edge {
             Kind::Content => Event::Content(ticket),
             Kind::Trailers => Event::Trailers(ticket),
             Kind::Message => Event::Message(ticket),
-            Kind::Wish => {
+            Kind::DescriptorRequest => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
-                Event::Wish(ticket, Wish::from_bits(bits).ok_or(Breach)?)
+                Event::DescriptorRequest(ticket, DescriptorRequest::from_bits(bits).ok_or(Breach)?)
             }
             Kind::Deadline => {
                 let [time] = numbers(bytes).ok_or(Breach)?;

@@ -76,7 +76,8 @@ impl Edge {
     pub(super) fn count_places(&mut self) {
         let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
         if self.counted.replace(count) != Some(count) {
-            let is_staffed = |place: &super::Place| place.known || place.answers.words()[Layout::ATTACHED].load(SeqCst) != 0;
+            let is_staffed =
+                |place: &super::WorkerRecord| place.known || place.answers.words()[Layout::ATTACHED].load(SeqCst) != 0;
             let last = self.places.iter().rposition(is_staffed).map_or(0, |last| last + 1);
             self.staffed = self.staffed.max(last);
         }

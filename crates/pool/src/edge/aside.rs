@@ -3,7 +3,7 @@
 //! A request set aside has its slot and waits like any other, but no worker can take it. Putting it back appends it to the
 //! queue. The edge's caller chooses these requests; this module only moves them.
 
-use super::ledger::{Record, State};
+use super::slot_records::{Record, State};
 use super::{Edge, Reserved, Ticket};
 use crate::words::Ownership;
 use std::sync::atomic::Ordering::Release;

@@ -3,25 +3,25 @@
 mod answers;
 mod arrivals;
 mod aside;
-mod ledger;
-mod noting;
+mod notes;
 mod recovery;
+mod slot_records;
 mod waking;
 
 pub use answers::{Event, FilePart};
 pub use arrivals::Arrival;
 pub use waking::{DOZE, Rest};
 
-use crate::diary;
 use crate::mapping::Shared;
 use crate::memory::Memory;
 use crate::orders::Orders;
-use crate::passing::Line;
+use crate::passing::DescriptorChannel;
+use crate::progress_note;
 use crate::shape::{Layout, Shape, WORD};
-use crate::sleep::{Bell, Sleep};
+use crate::sleep::{Doorbell, Sleep};
 use crate::words::{Entry, Ownership, Serial};
 use answers::Reader;
-use ledger::{Record, State};
+use slot_records::{Record, State};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -86,10 +86,10 @@ struct Waiting {
 
 /// The edge's records of a worker's place.
 #[derive(Debug)]
-struct Place {
+struct WorkerRecord {
     answers: Shared,
-    bell: Arc<Bell>,
-    line: Line,
+    doorbell: Arc<Doorbell>,
+    line: DescriptorChannel,
     /// The worker's last sleep for which the edge has rung.
     rung: Sleep,
     /// The worker's frames are invalid, and the edge no longer reads them.
@@ -113,8 +113,8 @@ pub struct Edge {
     requests: Shared,
     claims: Shared,
     notes: Shared,
-    bell: Arc<Bell>,
-    places: Vec<Place>,
+    doorbell: Arc<Doorbell>,
+    places: Vec<WorkerRecord>,
     /// Heads of responses of which only a part has arrived, by place and area.
     heads: HashMap<(u32, u32), Vec<u8>>,
     records: Vec<Record>,
@@ -169,10 +169,10 @@ impl Edge {
         let places = memory.places.iter().zip(0..).map(|(place, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
             let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            let (bell, line) = (Arc::clone(&place.bell), Line::new(Arc::clone(edge_end)));
+            let (doorbell, line) = (Arc::clone(&place.doorbell), DescriptorChannel::new(Arc::clone(edge_end)));
             let (rung, readers) = (Sleep::AWAKE, Vec::new());
             let (broken, known, dying, read, ordered) = (false, false, false, false, false);
-            Ok(Place { answers, bell, line, rung, broken, known, dying, read, ordered, readers })
+            Ok(WorkerRecord { answers, doorbell, line, rung, broken, known, dying, read, ordered, readers })
         });
         let shape = layout.shape;
         let requests = Shared::map(memory.as_fd(), layout.requests())?;
@@ -182,7 +182,7 @@ impl Edge {
             requests,
             claims: Shared::map(memory.as_fd(), layout.claims())?,
             notes: Shared::map(notes.as_fd(), 0..layout.notes_size())?,
-            bell: Arc::clone(&memory.edge_bell),
+            doorbell: Arc::clone(&memory.edge_doorbell),
             places: places.collect::<io::Result<_>>()?,
             heads: HashMap::new(),
             records: vec![Record::default(); shape.slots as usize],
@@ -260,7 +260,7 @@ impl Edge {
         words[self.layout.orders(entry.slot)].store(Orders::default().bits(entry.serial), Relaxed);
         let notes = self.notes.words();
         notes[Layout::since(entry.slot)].store(self.now, Relaxed);
-        notes[Layout::diary(entry.slot)].store(diary::NOTHING, Relaxed);
+        notes[Layout::progress_note(entry.slot)].store(progress_note::NOTHING, Relaxed);
     }
 
     #[inline(always)]
@@ -428,7 +428,7 @@ impl Edge {
     /// edge-triggered, it need not be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.doorbell.as_fd()
     }
 
     /// Whether there are descriptors that no frame has named yet.

@@ -1,7 +1,7 @@
 //! Recovers from the death of a worker or of the previous edge, and from stray writes to shared memory.
 
 use super::answers::{Reader, Speaks};
-use super::ledger::{Record, State};
+use super::slot_records::{Record, State};
 use super::{Edge, Event, Ticket};
 use crate::memory::Memory;
 use crate::orders::Orders;

@@ -87,7 +87,7 @@ impl Edge {
             let for_work = sleep.waits.for_work() && count > 0;
             if for_work || ordered || (read && sleep.waits.for_room()) {
                 place.rung = sleep;
-                place.bell.ring();
+                place.doorbell.ring();
                 self.rung = true;
                 count -= usize::from(for_work);
             }
@@ -154,7 +154,7 @@ impl Edge {
         if self.pace.left_out > 0 || self.unannounced == 0 && self.waiting.is_empty() {
             return self.unannounced;
         }
-        let is_awake = |place: &super::Place| {
+        let is_awake = |place: &super::WorkerRecord| {
             Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
         };
         let is_active = self.places[..self.staffed].iter().any(|place| place.read && !place.broken && is_awake(place));
@@ -184,7 +184,7 @@ impl Edge {
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
         // A worker that arrived after the last count may have answered already.
         self.count_places();
-        let has_news = |place: &super::Place| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
+        let has_news = |place: &super::WorkerRecord| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
         let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
         if !may_sleep {
             self.awake();
@@ -247,9 +247,9 @@ mod tests {
                     if worker.content(&mut taken, &[7; 400]) > 0 {
                         break;
                     }
-                    let mut bell = [PollFd::from_borrowed_fd(worker.descriptor(), PollFlags::IN)];
+                    let mut doorbell = [PollFd::from_borrowed_fd(worker.descriptor(), PollFlags::IN)];
                     let timeout = Timespec { tv_sec: 3, tv_nsec: 0 };
-                    slept_through = poll(&mut bell, Some(&timeout)) == Ok(0);
+                    slept_through = poll(&mut doorbell, Some(&timeout)) == Ok(0);
                     let _ = rustix::io::read(worker.descriptor(), &mut [0; 8]);
                     worker.awake();
                 }

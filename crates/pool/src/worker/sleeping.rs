@@ -82,7 +82,7 @@ impl Worker {
     /// The descriptor that becomes readable when this worker is woken. If it is watched edge-triggered, it need not be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.doorbell.as_fd()
     }
 
     /// The descriptor that becomes readable when a requested descriptor or a call has arrived.

@@ -54,7 +54,7 @@ pub fn lay_out(
     if bytes.len() > limits.params_bytes.min(PARAMS_BYTES) {
         return Err(Refusal::PARAMS_LENGTH);
     }
-    let mut seen = Seen::new();
+    let mut seen = SeenVariables::new();
     let forwarded = read_pairs(bytes, layout, &mut seen, variables, limits.pairs)?;
     if let Some((name, value)) = forwarded
         && !layout.fields.iter().any(|field| field.known == Some(KnownField::Authorization))
@@ -108,7 +108,7 @@ pub fn lay_out(
 fn read_pairs(
     bytes: &mut [u8],
     layout: &mut HeadLayout,
-    seen: &mut Seen,
+    seen: &mut SeenVariables,
     variables: &mut Vec<Variable>,
     most: usize,
 ) -> Result<Option<(Span, Span)>, Refusal> {
@@ -149,8 +149,8 @@ fn read_pairs(
 }
 
 /// The variables that have been seen, so that each occurs once.
-struct Seen {
-    /// The number of each known one, or [`Seen::NOT`].
+struct SeenVariables {
+    /// The number of each known one, or [`SeenVariables::NOT`].
     known: [u32; KnownVariable::ALL.len()],
     /// One of 64 bits for each other name: only if its bit is set already can the name be a repetition.
     others: u64,
@@ -158,7 +158,7 @@ struct Seen {
     among_many: bool,
 }
 
-impl Seen {
+impl SeenVariables {
     const NOT: u32 = u32::MAX;
 
     const fn new() -> Self {

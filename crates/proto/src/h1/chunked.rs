@@ -21,7 +21,7 @@ const CONTENT_FOR_EXTRA: u64 = 64;
 
 /// The part of the coding that the next byte belongs to, in order; from `Line` on, the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum ChunkPart {
     Size,
     /// White space between the size and the semicolon of an extension.
     Gap,
@@ -41,7 +41,7 @@ enum Part {
 /// The progress of reading a chunked content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunks {
-    part: Part,
+    part: ChunkPart,
     /// The size of the chunk, as far as it has been read; within the data, the bytes that are left.
     size: u64,
     /// Bytes of content announced so far.
@@ -66,7 +66,7 @@ pub(super) enum Found {
 }
 
 impl Chunks {
-    pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, count: 0 };
+    pub(super) const START: Self = Self { part: ChunkPart::Size, size: 0, total: 0, bytes: 0, count: 0 };
 
     /// Reads up to the end of the next piece of content or of the trailer section, the end of the content, or the end of the
     /// input.
@@ -75,83 +75,83 @@ impl Chunks {
         // The position at which the trailer section begins, or continues.
         let mut section = 0;
         while let Some(&byte) = input.get(pos) {
-            if self.part == Part::Data {
+            if self.part == ChunkPart::Data {
                 let length = usize::try_from(self.size).map_or(input.len() - pos, |size| size.min(input.len() - pos));
                 self.size -= length as u64;
                 if self.size == 0 {
-                    self.part = Part::DataCr;
+                    self.part = ChunkPart::DataCr;
                 }
                 return Ok(Found::Piece(pos..pos + length));
             }
-            if self.part == Part::Line && byte == b'\r' && section < pos {
+            if self.part == ChunkPart::Line && byte == b'\r' && section < pos {
                 return Ok(Found::Trailers(section..pos));
             }
             pos += 1;
-            if self.part >= Part::Line {
+            if self.part >= ChunkPart::Line {
                 self.count(limits.trailer_bytes, Refusal::TRAILER_LENGTH)?;
             }
             match self.part {
-                Part::Size => self.read_size(byte, limits)?,
-                Part::Gap => match byte {
+                ChunkPart::Size => self.read_size(byte, limits)?,
+                ChunkPart::Gap => match byte {
                     b' ' | b'\t' => self.count(limits.chunk_line_bytes, Refusal::CHUNK_LINE)?,
                     b';' => {
                         self.count(limits.chunk_line_bytes, Refusal::CHUNK_LINE)?;
-                        self.part = Part::Extension;
+                        self.part = ChunkPart::Extension;
                     }
                     _ => return Err(Refusal::CHUNK_SIZE),
                 },
-                Part::Extension => match byte {
-                    b'\r' => self.part = Part::SizeLf,
+                ChunkPart::Extension => match byte {
+                    b'\r' => self.part = ChunkPart::SizeLf,
                     b'\n' => return Err(Refusal::BARE_LF),
                     byte if byte.is_ascii_control() && byte != b'\t' => return Err(Refusal::CHUNK_EXTENSION),
                     _ => self.count(limits.chunk_line_bytes, Refusal::CHUNK_LINE)?,
                 },
-                Part::SizeLf => {
+                ChunkPart::SizeLf => {
                     expect(byte, b'\n', Refusal::BARE_CR)?;
                     self.end_size_line(limits)?;
                     section = pos;
                 }
-                Part::DataCr => {
+                ChunkPart::DataCr => {
                     expect(byte, b'\r', Refusal::CHUNK_END)?;
-                    self.part = Part::DataLf;
+                    self.part = ChunkPart::DataLf;
                 }
-                Part::DataLf => {
+                ChunkPart::DataLf => {
                     expect(byte, b'\n', Refusal::CHUNK_END)?;
                     *self = Self { total: self.total, count: self.count, ..Self::START };
                 }
-                Part::Line => match byte {
-                    b'\r' => self.part = Part::EndLf,
+                ChunkPart::Line => match byte {
+                    b'\r' => self.part = ChunkPart::EndLf,
                     b'\n' => return Err(Refusal::BARE_LF),
                     b' ' | b'\t' => return Err(Refusal::FIELD_FOLDED),
                     _ if usize::from(self.count) >= limits.fields.min(MOST_FIELDS) => return Err(Refusal::FIELD_COUNT),
-                    byte if grammar::is(byte, grammar::TOKEN) => self.part = Part::Name,
+                    byte if grammar::is(byte, grammar::TOKEN) => self.part = ChunkPart::Name,
                     _ => return Err(Refusal::FIELD_NAME),
                 },
-                Part::Name => match byte {
-                    b':' => self.part = Part::Value,
+                ChunkPart::Name => match byte {
+                    b':' => self.part = ChunkPart::Value,
                     b' ' | b'\t' => return Err(Refusal::FIELD_SPACE),
                     byte if grammar::is(byte, grammar::TOKEN) => {}
                     _ => return Err(Refusal::FIELD_NAME),
                 },
-                Part::Value => match byte {
-                    b'\r' => self.part = Part::ValueLf,
+                ChunkPart::Value => match byte {
+                    b'\r' => self.part = ChunkPart::ValueLf,
                     b'\n' => return Err(Refusal::BARE_LF),
                     byte if byte.is_ascii_control() && byte != b'\t' => return Err(Refusal::FIELD_VALUE),
                     _ => {}
                 },
-                Part::ValueLf => {
+                ChunkPart::ValueLf => {
                     expect(byte, b'\n', Refusal::BARE_CR)?;
                     self.count += 1;
-                    self.part = Part::Line;
+                    self.part = ChunkPart::Line;
                 }
-                Part::EndLf => {
+                ChunkPart::EndLf => {
                     expect(byte, b'\n', Refusal::BARE_CR)?;
                     return Ok(Found::End(pos));
                 }
-                Part::Data => {}
+                ChunkPart::Data => {}
             }
         }
-        let within = (Part::Line..Part::EndLf).contains(&self.part) && section < pos;
+        let within = (ChunkPart::Line..ChunkPart::EndLf).contains(&self.part) && section < pos;
         Ok(if within { Found::Trailers(section..pos) } else { Found::Nothing })
     }
 
@@ -168,11 +168,11 @@ impl Chunks {
         }
         match byte {
             b'\r' => {
-                self.part = Part::SizeLf;
+                self.part = ChunkPart::SizeLf;
                 return Ok(());
             }
-            b';' => self.part = Part::Extension,
-            b' ' | b'\t' => self.part = Part::Gap,
+            b';' => self.part = ChunkPart::Extension,
+            b' ' | b'\t' => self.part = ChunkPart::Gap,
             b'\n' => return Err(Refusal::BARE_LF),
             _ => return Err(Refusal::CHUNK_SIZE),
         }
@@ -192,7 +192,7 @@ impl Chunks {
         self.bytes = 0;
         // Some clients write all sizes with the same number of digits, however large their content is.
         let left = (extra as u64).saturating_sub(self.size / CONTENT_FOR_EXTRA) as u16;
-        (self.part, self.count) = if self.size == 0 { (Part::Line, 0) } else { (Part::Data, left) };
+        (self.part, self.count) = if self.size == 0 { (ChunkPart::Line, 0) } else { (ChunkPart::Data, left) };
         Ok(())
     }
 

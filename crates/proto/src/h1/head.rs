@@ -13,7 +13,7 @@ pub(crate) const METHOD_BYTES: usize = 64;
 
 /// The part of the head that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum HeadPart {
     Method,
     Target,
     Version,
@@ -25,7 +25,7 @@ enum Part {
 /// The progress of reading a head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
-    part: Part,
+    part: HeadPart,
     /// The start of the part.
     start: u32,
     /// All bytes before this one are valid.
@@ -35,7 +35,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    pub(super) const START: Self = Self { part: Part::Method, start: 0, pos: 0, fields: 0 };
+    pub(super) const START: Self = Self { part: HeadPart::Method, start: 0, pos: 0, fields: 0 };
 
     /// Whether a part of this head was read in an earlier call, so that the layout lacks that part.
     #[inline]
@@ -66,7 +66,7 @@ pub(super) fn read(
     layout.fields.clear();
     loop {
         match part {
-            Part::Method => {
+            HeadPart::Method => {
                 pos = grammar::token_end(input, pos);
                 if pos > METHOD_BYTES {
                     return Err(Refusal::METHOD_LENGTH);
@@ -79,9 +79,9 @@ pub(super) fn read(
                 layout.method = Span::new(0, pos);
                 pos += 1;
                 start = pos;
-                part = Part::Target;
+                part = HeadPart::Target;
             }
-            Part::Target => {
+            HeadPart::Target => {
                 pos = search::target_end(input, pos, limits.strict_target);
                 if pos - start > limits.target_bytes {
                     return Err(Refusal::TARGET_LENGTH);
@@ -95,16 +95,16 @@ pub(super) fn read(
                 layout.target = Span::new(start, pos);
                 pos += 1;
                 start = pos;
-                part = Part::Version;
+                part = HeadPart::Version;
             }
-            Part::Version => {
+            HeadPart::Version => {
                 let Some(version) = read_version(input.get(start..).unwrap_or_default())? else { break };
                 layout.version = version;
                 pos = start + VERSION_LINE.len();
                 start = pos;
-                part = Part::Name;
+                part = HeadPart::Name;
             }
-            Part::Name => {
+            HeadPart::Name => {
                 if pos == start {
                     pos = read_plain_fields(input, pos, most, layout);
                     start = pos;
@@ -132,9 +132,9 @@ pub(super) fn read(
                 name = Span::new(start, pos);
                 pos += 1;
                 start = pos;
-                part = Part::Value;
+                part = HeadPart::Value;
             }
-            Part::Value => {
+            HeadPart::Value => {
                 pos = grammar::value_end(input, pos);
                 match input.get(pos) {
                     None => break,
@@ -150,7 +150,7 @@ pub(super) fn read(
                 layout.fields.push(FieldLayout { name, value, known });
                 pos += 2;
                 start = pos;
-                part = Part::Name;
+                part = HeadPart::Name;
             }
         }
     }

@@ -102,7 +102,7 @@ pub enum Event {
 
 /// The part of a frame that the next bytes belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum FramePart {
     Preface,
     Header,
     Content,
@@ -144,7 +144,7 @@ enum Leaving {
 /// fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    part: Part,
+    part: FramePart,
     /// The current frame, of which `length` is the unread rest, and its padding.
     frame: Header,
     padding: u8,
@@ -201,7 +201,7 @@ impl Machine {
     pub fn new(limits: &Limits) -> Self {
         let most = |window: u32| window.clamp(FIRST_WINDOW, LARGEST_WINDOW);
         Self {
-            part: Part::Preface,
+            part: FramePart::Preface,
             frame: Header { length: 0, kind: 0, flags: 0, id: 0 },
             padding: 0,
             first: true,
@@ -247,7 +247,7 @@ impl Machine {
     #[inline]
     #[must_use]
     pub const fn between_frames(&self) -> bool {
-        matches!(self.part, Part::Header) && !self.continuing
+        matches!(self.part, FramePart::Header) && !self.continuing
     }
 
     /// Whether to close the connection once everything written has been sent: it has been refused, or it is leaving and no
@@ -290,12 +290,12 @@ impl Machine {
             }
             let rest = &input[pos..];
             let read = match self.part {
-                Part::Header => self.read_frame(rest, text, layout, limits),
-                Part::Content => Ok(self.read_content(rest, pos)),
-                Part::Fields => self.read_fields(rest, text, layout, limits),
-                Part::Settings => self.read_settings(rest),
-                Part::Skipped => Ok(self.skip(rest)),
-                Part::Preface => self.read_preface(rest),
+                FramePart::Header => self.read_frame(rest, text, layout, limits),
+                FramePart::Content => Ok(self.read_content(rest, pos)),
+                FramePart::Fields => self.read_fields(rest, text, layout, limits),
+                FramePart::Settings => self.read_settings(rest),
+                FramePart::Skipped => Ok(self.skip(rest)),
+                FramePart::Preface => self.read_preface(rest),
             };
             match read {
                 Ok(Some((length, event))) => {
@@ -359,7 +359,7 @@ impl Machine {
         if known < PREFACE.len() {
             return Ok(None);
         }
-        self.part = Part::Header;
+        self.part = FramePart::Header;
         self.answer = Some(Answer::Settings);
         Ok(Some((PREFACE.len(), None)))
     }
@@ -397,7 +397,7 @@ impl Machine {
         let length = rest.len().min(self.frame.length as usize);
         self.frame.length -= length as u32;
         if self.frame.length == 0 {
-            self.part = Part::Header;
+            self.part = FramePart::Header;
         }
         (length > 0 || self.frame.length == 0).then_some((length, None))
     }
@@ -406,7 +406,7 @@ impl Machine {
     fn skip_rest(&mut self, header: Header, taken: usize) -> Read {
         self.frame = header;
         self.frame.length = header.length - taken as u32;
-        self.part = if self.frame.length == 0 { Part::Header } else { Part::Skipped };
+        self.part = if self.frame.length == 0 { FramePart::Header } else { FramePart::Skipped };
         Some((HEADER_BYTES + taken, None))
     }
 

@@ -215,7 +215,7 @@ pub fn fields(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// with `|+` as literals that are put into the table, with `|#` by an index, with `|x` as bytes.
 pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut all = Vec::new();
-    let mut last = None::<Line>;
+    let mut last = None::<UnpaddedFrame>;
     for line in lines {
         if let Some(text) = line.strip_prefix('|') {
             let (mark, text) = text.split_once(' ').expect("a space behind the mark of a field");
@@ -235,25 +235,25 @@ pub fn encode<'a>(lines: impl IntoIterator<Item = &'a str>, unescape: impl Fn(&s
             }
             continue;
         }
-        all.extend(last.take().map(Line::into_bytes).unwrap_or_default());
+        all.extend(last.take().map(UnpaddedFrame::into_bytes).unwrap_or_default());
         match line.split_once(' ').unwrap_or((line, "")) {
             ("PREFACE", _) => all.extend(PREFACE),
             ("raw", bytes) => all.extend(unescape(bytes)),
-            _ => last = Some(Line::parse(line, &unescape)),
+            _ => last = Some(UnpaddedFrame::parse(line, &unescape)),
         }
     }
-    all.extend(last.map(Line::into_bytes).unwrap_or_default());
+    all.extend(last.map(UnpaddedFrame::into_bytes).unwrap_or_default());
     all
 }
 
 /// A frame whose padding is still missing.
-struct Line {
+struct UnpaddedFrame {
     frame: Frame,
     padding: Option<u8>,
     weight: bool,
 }
 
-impl Line {
+impl UnpaddedFrame {
     fn into_bytes(self) -> Vec<u8> {
         let Self { mut frame, padding, weight } = self;
         if weight {

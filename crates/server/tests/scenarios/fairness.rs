@@ -9,10 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Targets in the order in which the app got them.
-type Seen = Rc<RefCell<Vec<String>>>;
+type TargetLog = Rc<RefCell<Vec<String>>>;
 
-fn server(settings: Settings) -> (Server, Seen) {
-    let seen = Seen::default();
+fn server(settings: Settings) -> (Server, TargetLog) {
+    let seen = TargetLog::default();
     let list = seen.clone();
     let server = Server::new(settings, move |request, reply| {
         list.borrow_mut().push(String::from_utf8_lossy(request.head.target()).into_owned());
@@ -173,7 +173,7 @@ fn a_flood_whose_sender_has_ended_is_answered_to_the_end() {
 
 #[test]
 fn a_slow_app_answers_others_between_the_many_requests_of_a_connection() {
-    let seen = Seen::default();
+    let seen = TargetLog::default();
     let mut server = Server::standard(echo);
     let (many, known) = (server.connect(), server.connect());
     let (list, world, other) = (seen.clone(), server.world.clone(), known.clone());

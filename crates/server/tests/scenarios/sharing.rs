@@ -3,7 +3,7 @@
 use crate::harness::{GET, SECOND, Server, echo, ok, pattern};
 use crate::response::read_only;
 use oribi_server::config::Settings;
-use oribi_server::engine::Census;
+use oribi_server::engine::ConnectionCounts;
 use oribi_server::scoreboard::Presence;
 use oribi_server::source::Source;
 use std::cell::RefCell;
@@ -25,8 +25,8 @@ fn server(lanes: usize, idle: u32) -> Server {
     let (this, another) = (presence(), presence());
     another.idle.store(idle, Relaxed);
     let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
-    let census = Census { here, everywhere: count(), lanes, lanes_each: 1, idle, workers, bell: None };
-    server.lane.source().take_part_in(census).expect("there is no bell");
+    let counts = ConnectionCounts { here, everywhere: count(), lanes, lanes_each: 1, idle, workers, doorbell: None };
+    server.lane.source().take_part_in(counts).expect("there is no bell");
     server
 }
 
@@ -82,8 +82,8 @@ fn clients_that_ask_for_nothing_do_not_keep_others_from_being_taken() {
     let presence = || Presence { connections: count(), idle: count() };
     let (this, another) = (presence(), presence());
     let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
-    let census = Census { here, everywhere: count(), lanes: 2, lanes_each: 1, idle, workers, bell: None };
-    server.lane.source().take_part_in(census).expect("there is no bell");
+    let counts = ConnectionCounts { here, everywhere: count(), lanes: 2, lanes_each: 1, idle, workers, doorbell: None };
+    server.lane.source().take_part_in(counts).expect("there is no bell");
     let _silent: Vec<_> = (0..100).map(|_| server.connect()).collect();
     let client = server.connect();
     client.send(GET);
@@ -101,8 +101,8 @@ fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     let here: &AtomicU32 = Box::leak(Box::new(AtomicU32::new(2)));
     let everywhere = Box::leak(Box::new(AtomicU32::new(2)));
     let idle = Box::leak(Box::new(AtomicU32::new(0)));
-    let census = Census { here, everywhere, lanes: 2, lanes_each: 2, idle, workers: &[], bell: None };
-    server.lane.source().take_part_in(census).expect("there is no bell");
+    let counts = ConnectionCounts { here, everywhere, lanes: 2, lanes_each: 2, idle, workers: &[], doorbell: None };
+    server.lane.source().take_part_in(counts).expect("there is no bell");
     let client = server.connect();
     server.run();
     assert_eq!(server.connections(), 0, "both are another lane's");

@@ -7,7 +7,7 @@ use crate::records;
 use oribi_host::{Reply, Request};
 use oribi_otlp::{LARGEST_MESSAGE, Message, Record, Version};
 use oribi_server::config::{Protocol, Settings};
-use oribi_server::spans::Way;
+use oribi_server::spans::SpanSender;
 use rustix::net::{RecvFlags, recv};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ impl Site {
 
     fn with(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         let _alone = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = Way::open().expect("a socket is to be had");
+        let receiver = SpanSender::open().expect("a socket is to be had");
         Self { server: Server::new(settings, app), receiver }
     }
 

@@ -10,7 +10,7 @@ mod record;
 
 pub use look::{SystemThread, is_running, state_of, threads_of};
 pub(crate) use record::Area;
-pub use record::{LINES, ThreadTold, Told, Way};
+pub use record::{AskPolicy, BacktraceAnswer, LINES, ThreadBacktrace};
 
 pub use oribi_io::process::asking::waits;
 
@@ -28,11 +28,11 @@ static AREA: OnceLock<Area> = OnceLock::new();
 /// The operating system refused a call.
 pub fn hear(area: Area, tracing: Option<Arc<dyn Tracing>>, alone: bool) -> io::Result<()> {
     let Some(tracing) = tracing else {
-        area.announce(Way::Mute);
+        area.announce(AskPolicy::Mute);
         return Ok(());
     };
     let _ = AREA.set(area);
-    let way = if alone && tracing.disturbs() { Way::WhileRunning } else { Way::Anytime };
+    let way = if alone && tracing.disturbs() { AskPolicy::WhileRunning } else { AskPolicy::Anytime };
     asking::hear(Box::new(move |question| tracing.trace(question)))?;
     area.announce(way);
     Ok(())

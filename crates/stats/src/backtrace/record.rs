@@ -21,7 +21,7 @@ const ABOUT_BYTES: usize = 200;
 const CUT: &[u8] = b"...";
 
 /// Words of the first line: the question being answered and the number of lines used; the question and the number of threads
-/// that answer it; a [`Way`].
+/// that answer it; a [`AskPolicy`].
 const USED: usize = 0;
 const EXPECTED: usize = 1;
 const WAY: usize = 2;
@@ -35,7 +35,7 @@ const WORDS_AT: usize = 32;
 /// The times at which a worker may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Way {
+pub enum AskPolicy {
     /// Not yet, because the worker does not handle questions so far.
     NotYet = 0,
     /// The worker may be asked at any time.
@@ -60,7 +60,7 @@ const fn question_in(word: u64) -> u32 {
 
 impl Area {
     /// Publishes how the worker may be asked.
-    pub(crate) fn announce(&self, way: Way) {
+    pub(crate) fn announce(&self, way: AskPolicy) {
         if let Some(first) = self.0.first() {
             first.words[WAY].store(way as u64, Release);
         }
@@ -158,7 +158,7 @@ fn checksum(question: u32, thread: u64, text: &[u8]) -> u64 {
 
 /// The answer of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTold {
+pub struct ThreadBacktrace {
     /// The kernel's id of the thread.
     pub thread: u32,
     /// Whether the thread runs an app.
@@ -173,14 +173,14 @@ pub struct ThreadTold {
 
 /// The answers of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct BacktraceAnswer {
     /// The number of threads that will answer; `None` if not known yet.
     pub expected: Option<u32>,
     /// The threads that have answered, in the order of their answers.
-    pub threads: Vec<ThreadTold>,
+    pub threads: Vec<ThreadBacktrace>,
 }
 
-impl Told {
+impl BacktraceAnswer {
     /// Whether all expected threads have answered.
     pub fn is_whole(&self) -> bool {
         self.expected.is_some_and(|expected| self.threads.len() >= expected as usize)
@@ -210,7 +210,7 @@ impl Told {
     }
 }
 
-impl Way {
+impl AskPolicy {
     /// Decodes a copy of the first line.
     pub fn read(bytes: &[u8]) -> Self {
         let first: Option<&[u8; LINE_BYTES]> = bytes.first_chunk();
@@ -227,7 +227,7 @@ fn word(line: &[u8; LINE_BYTES], index: usize) -> u64 {
     line[WORDS_AT + index * 8..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-fn decode(thread: u32, text: &[u8]) -> Option<ThreadTold> {
+fn decode(thread: u32, text: &[u8]) -> Option<ThreadBacktrace> {
     let (runs, rest) = text.split_first_chunk()?;
     let (more, mut rest) = rest.split_first_chunk()?;
     let mut next = || -> Option<Vec<u8>> {
@@ -239,7 +239,7 @@ fn decode(thread: u32, text: &[u8]) -> Option<ThreadTold> {
     let about = next()?;
     let frames: Vec<Vec<u8>> = std::iter::from_fn(next).take(MOST_FRAMES).collect();
     let runs = u32::from_ne_bytes(*runs) != 0;
-    Some(ThreadTold { thread, runs, about, frames, more: u32::from_ne_bytes(*more) })
+    Some(ThreadBacktrace { thread, runs, about, frames, more: u32::from_ne_bytes(*more) })
 }
 
 #[cfg(test)]
@@ -261,23 +261,26 @@ mod tests {
     #[test]
     fn what_threads_tell_is_read_by_those_who_have_asked() {
         let area = area(64);
-        assert_eq!((Way::read(&bytes(&area)), Told::read(&bytes(&area), 7)), (Way::NotYet, Told::default()));
-        area.announce(Way::WhileRunning);
+        assert_eq!(
+            (AskPolicy::read(&bytes(&area)), BacktraceAnswer::read(&bytes(&area), 7)),
+            (AskPolicy::NotYet, BacktraceAnswer::default())
+        );
+        area.announce(AskPolicy::WhileRunning);
         area.expect(7, 2);
         area.tell(7, 11, b"GET /a", Some(&[b"a.pl:1 in main::f", &[b'x'; 400]]), 3);
-        let told = Told::read(&bytes(&area), 7);
-        assert!(!told.is_whole() && Way::read(&bytes(&area)) == Way::WhileRunning);
-        let ThreadTold { thread, runs, about, frames, more } = &told.threads[0];
+        let told = BacktraceAnswer::read(&bytes(&area), 7);
+        assert!(!told.is_whole() && AskPolicy::read(&bytes(&area)) == AskPolicy::WhileRunning);
+        let ThreadBacktrace { thread, runs, about, frames, more } = &told.threads[0];
         assert_eq!((*thread, *runs, &about[..], frames.len(), *more), (11, true, &b"GET /a"[..], 2, 3));
         assert_eq!((&frames[0][..], frames[1].len(), &frames[1][296..]), (&b"a.pl:1 in main::f"[..], 300, &b"x..."[..]));
         area.tell_nothing(7, 12);
         assert_eq!(encode(b"", None, 0), NOTHING);
-        let told = Told::read(&bytes(&area), 7);
+        let told = BacktraceAnswer::read(&bytes(&area), 7);
         assert!(told.is_whole() && !told.threads[1].runs && told.threads[1].thread == 12);
-        assert_eq!(Told::read(&bytes(&area), 8), Told::default(), "nobody has answered this one");
+        assert_eq!(BacktraceAnswer::read(&bytes(&area), 8), BacktraceAnswer::default(), "nobody has answered this one");
         area.expect(8, 0);
-        assert!(Told::read(&bytes(&area), 8).is_whole());
-        assert!(!Told::read(&bytes(&area), 7).is_whole());
+        assert!(BacktraceAnswer::read(&bytes(&area), 8).is_whole());
+        assert!(!BacktraceAnswer::read(&bytes(&area), 7).is_whole());
     }
 
     #[test]
@@ -285,10 +288,10 @@ mod tests {
         let area = area(64);
         area.tell(8, 1, b"new", Some(&[b"here"]), 0);
         area.tell(7, 2, b"old", Some(&[b"there"]), 0);
-        assert_eq!(Told::read(&bytes(&area), 7), Told::default());
-        assert_eq!(Told::read(&bytes(&area), 8).threads.len(), 1);
+        assert_eq!(BacktraceAnswer::read(&bytes(&area), 7), BacktraceAnswer::default());
+        assert_eq!(BacktraceAnswer::read(&bytes(&area), 8).threads.len(), 1);
         area.tell(0x8000_0007, 3, b"newer", Some(&[]), 0);
-        assert_eq!(Told::read(&bytes(&area), 0x8000_0007).threads.len(), 1);
+        assert_eq!(BacktraceAnswer::read(&bytes(&area), 0x8000_0007).threads.len(), 1);
     }
 
     #[test]
@@ -296,12 +299,12 @@ mod tests {
         let (wide, narrow) = (area(2048), area(8));
         let frames = vec![&b"f"[..]; 250];
         wide.tell(1, 1, b"", Some(&frames), 5);
-        let told = Told::read(&bytes(&wide), 1);
+        let told = BacktraceAnswer::read(&bytes(&wide), 1);
         assert_eq!((told.threads[0].frames.len(), told.threads[0].more), (100, 155));
         narrow.tell(1, 1, b"", Some(&frames), 0);
         narrow.tell(1, 2, b"", Some(&frames), 0);
         narrow.tell(1, 3, b"", Some(&[b"short"]), 0);
-        assert_eq!(Told::read(&bytes(&narrow), 1).threads.iter().map(|told| told.thread).collect::<Vec<_>>(), [1]);
+        assert_eq!(BacktraceAnswer::read(&bytes(&narrow), 1).threads.iter().map(|told| told.thread).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
@@ -313,13 +316,16 @@ mod tests {
         for byte in 3 * 64..5 * 64 {
             let mut torn = whole.clone();
             torn[byte] ^= 0x41;
-            let told = Told::read(&torn, 3).threads;
-            assert!(told.iter().all(|record| Told::read(&whole, 3).threads.contains(record)), "byte {byte}: {told:?}");
+            let told = BacktraceAnswer::read(&torn, 3).threads;
+            assert!(
+                told.iter().all(|record| BacktraceAnswer::read(&whole, 3).threads.contains(record)),
+                "byte {byte}: {told:?}"
+            );
         }
         for size in 0..whole.len() {
-            assert!(Told::read(&whole[..size], 3).threads.len() <= 2);
+            assert!(BacktraceAnswer::read(&whole[..size], 3).threads.len() <= 2);
         }
         let nonsense = vec![0xff; 64 * 64];
-        assert_eq!(Told::read(&nonsense, u32::MAX).threads, Vec::new());
+        assert_eq!(BacktraceAnswer::read(&nonsense, u32::MAX).threads, Vec::new());
     }
 }

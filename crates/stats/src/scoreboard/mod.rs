@@ -1,20 +1,20 @@
 //! The shared memory of the supervisor and its workers: one slot of atomics for each worker.
 
-mod bell;
-mod prospect;
+mod doorbell;
+mod drain_state;
+mod gauges;
 mod rows;
 pub mod running;
-mod shown;
-mod standing;
+mod running_requests;
 
-pub use bell::Bell;
-pub use prospect::Prospect;
+pub use doorbell::SharedDoorbell;
+pub use drain_state::DrainState;
+pub use gauges::{ConnectionGauges, Connections, GAUGE_COUNT, GaugeValues};
 pub use rows::{Board, Row};
-pub use shown::Shown;
-pub use standing::{Connections, Numbers, PLACES, Standing};
+pub use running_requests::RunningRequest;
 
-use crate::backtrace::{self, Area, Way};
-use crate::figures::{self, Contexts, Table, Told};
+use crate::app_metrics::{self, Contexts, Table, TableCopy};
+use crate::backtrace::{self, Area, AskPolicy};
 use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
 use running::RunningLine;
@@ -84,26 +84,26 @@ pub struct WorkerSlot {
     turns: &'static AtomicU32,
     /// The presence of all workers, for lanes that share listeners with this one's.
     pub workers: &'static [Presence],
-    /// The bell that lanes ring when they leave a connection to another lane; `None` without other lanes.
-    pub bell: Option<&'static Bell>,
+    /// The doorbell that lanes ring when they leave a connection to another lane; `None` without other lanes.
+    pub doorbell: Option<&'static SharedDoorbell>,
     /// How often all workers were asked to reopen their log files.
     pub log_opening: &'static AtomicU32,
     /// The value of `log_opening` when the worker was forked, which is the time of its inherited error log.
     inherited_opening: u32,
-    /// The [`Prospect`] of all workers.
-    prospect: &'static AtomicU32,
+    /// The [`DrainState`] of all workers.
+    drain_state: &'static AtomicU32,
     /// The apps that run on the threads of the worker, one line each; empty if apps are not watched.
     pub running: &'static [RunningLine],
     /// The area in which the worker answers questions for backtraces.
     pub backtraces: Area,
     /// The table in which the worker counts the metrics of its apps.
-    pub figures: Table,
+    pub app_metrics: Table,
     /// The counters of the worker and of those before it in this slot.
     pub account: Account,
     /// The states of the connections.
-    pub standing: Standing,
+    pub gauges: ConnectionGauges,
     /// The counters of the process that starts the workers.
-    pub keeper: Account,
+    pub parent_account: Account,
     /// The line that holds the numbers above.
     line: &'static SharedLine,
 }
@@ -112,22 +112,22 @@ pub struct WorkerSlot {
 #[derive(Clone, Copy)]
 struct Common {
     line: &'static SharedLine,
-    keeper: Account,
+    parent_account: Account,
 }
 
 impl WorkerSlot {
     const fn of(
         line: &'static SharedLine,
         account: Account,
-        standing: &'static SharedLine,
+        gauges: &'static SharedLine,
         running: &'static [RunningLine],
         common: Common,
     ) -> Self {
-        let Common { line: common, keeper } = common;
+        let Common { line: common, parent_account } = common;
         let [pid, state, command, connections, idle, turns, ..] = &line.halves;
         let [requests, ..] = &line.words;
-        let [all_connections, log_opening, prospect, ..] = &common.halves;
-        let (workers, bell): (&[Presence], _) = (&[], None);
+        let [all_connections, log_opening, drain_state, ..] = &common.halves;
+        let (workers, doorbell): (&[Presence], _) = (&[], None);
         Self {
             pid,
             state,
@@ -138,16 +138,16 @@ impl WorkerSlot {
             idle,
             turns,
             workers,
-            bell,
+            doorbell,
             log_opening,
             inherited_opening: 0,
-            prospect,
+            drain_state,
             running,
             backtraces: Area(&[]),
-            figures: Table::in_lines(&[]),
+            app_metrics: Table::in_lines(&[]),
             account,
-            standing: Standing(standing),
-            keeper,
+            gauges: ConnectionGauges(gauges),
+            parent_account,
             line,
         }
     }
@@ -155,7 +155,7 @@ impl WorkerSlot {
     /// Returns a slot that is not shared, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
-        let common = Common { line: Box::leak(Box::default()), keeper: Account::unshared() };
+        let common = Common { line: Box::leak(Box::default()), parent_account: Account::unshared() };
         Self::of(Box::leak(Box::default()), Account::unshared(), Box::leak(Box::default()), &[], common)
     }
 
@@ -213,13 +213,13 @@ impl WorkerSlot {
 
     /// Returns whether the server is about to end.
     #[must_use]
-    pub fn prospect(&self) -> Prospect {
-        Prospect::read(self.prospect)
+    pub fn drain_state(&self) -> DrainState {
+        DrainState::read(self.drain_state)
     }
 
     /// Announces to all workers whether the server is about to end. They read it when they are woken.
-    pub fn foresee(&self, prospect: Prospect) {
-        prospect.write(self.prospect);
+    pub fn set_drain_state(&self, drain_state: DrainState) {
+        drain_state.write(self.drain_state);
     }
 
     /// Commands a worker that still serves to retire, and keeps any other command. Returns whether the command has changed.
@@ -250,10 +250,10 @@ impl WorkerSlot {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
         self.idle.store(0, Relaxed);
-        self.standing.clear();
+        self.gauges.clear();
         self.running.iter().for_each(running::clear);
-        self.backtraces.announce(Way::NotYet);
-        self.figures.pass_on();
+        self.backtraces.announce(AskPolicy::NotYet);
+        self.app_metrics.pass_on();
         self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
@@ -261,7 +261,7 @@ impl WorkerSlot {
 
     /// Returns a summary of the slot with this index; `None` without a worker.
     pub(crate) fn row(&self, index: usize) -> Option<Row> {
-        Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.standing.0))
+        Row::of(index, rows::halves(self.line), rows::words(self.line), rows::halves(self.gauges.0))
     }
 
     /// Frees the slot of a worker that has ended.
@@ -269,12 +269,12 @@ impl WorkerSlot {
         self.pid.store(0, Relaxed);
         // The counters stay for the next worker.
         self.account.close_connections();
-        self.figures.close_contexts();
+        self.app_metrics.close_contexts();
         self.requests.store(0, Relaxed);
         // A worker that was killed did not subtract its connections from the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
-        self.standing.clear();
+        self.gauges.clear();
         self.set_state(WorkerState::Vacant);
     }
 }
@@ -284,7 +284,7 @@ impl WorkerSlot {
 pub struct Scoreboard {
     slots: Vec<WorkerSlot>,
     /// The counters of the process that starts the workers.
-    pub keeper: Account,
+    pub parent_account: Account,
 }
 
 impl Scoreboard {
@@ -308,27 +308,31 @@ impl Scoreboard {
     fn on(lines: &'static [SharedLine], count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
         let (lines, behind) = lines.split_at(rows::lines(count, threads));
         let (areas, behind) = behind.split_at(count * backtrace::LINES);
-        let (tables, routes) = behind.split_at(count * figures::LINES);
+        let (tables, routes) = behind.split_at(count * app_metrics::LINES);
         let account = |lines: &'static [SharedLine]| {
             let (line, lines) = lines.split_first()?;
             Some((line, Account::first_of(lines)?, &lines[Account::LINES..]))
         };
-        let (line, keeper, lines) = account(lines).ok_or(io::ErrorKind::InvalidInput)?;
+        let (line, parent_account, lines) = account(lines).ok_or(io::ErrorKind::InvalidInput)?;
         let slot = |lines: &'static [SharedLine]| {
             let (own, account, rest) = account(lines)?;
-            let (standing, running) = rest.split_first()?;
-            Some(WorkerSlot::of(own, account, standing, running.as_chunks().0, Common { line, keeper }))
+            let (gauges, running) = rest.split_first()?;
+            Some(WorkerSlot::of(own, account, gauges, running.as_chunks().0, Common { line, parent_account }))
         };
         let mut slots: Vec<WorkerSlot> = lines.chunks(rows::lines_each(threads)).filter_map(slot).collect();
         slots.iter_mut().zip(areas.chunks(backtrace::LINES)).for_each(|(slot, area)| slot.backtraces = Area(area));
         let routes = routes.chunks((routes.len() / count.max(1)).max(1));
         slots.iter_mut().zip(routes).for_each(|(slot, routes)| slot.account = slot.account.with_routes(routes));
-        slots.iter_mut().zip(tables.chunks(figures::LINES)).for_each(|(slot, table)| slot.figures = Table::in_lines(table));
+        slots
+            .iter_mut()
+            .zip(tables.chunks(app_metrics::LINES))
+            .for_each(|(slot, table)| slot.app_metrics = Table::in_lines(table));
         let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
         let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
-        let bell: Option<&Bell> = if accepting { Some(Box::leak(Box::new(Bell::new()?))) } else { None };
-        slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, bell));
-        Ok(Self { slots, keeper })
+        let doorbell: Option<&SharedDoorbell> =
+            if accepting { Some(Box::leak(Box::new(SharedDoorbell::new()?))) } else { None };
+        slots.iter_mut().for_each(|slot| (slot.workers, slot.doorbell) = (workers, doorbell));
+        Ok(Self { slots, parent_account })
     }
 
     /// Returns a summary of each worker.
@@ -339,17 +343,17 @@ impl Scoreboard {
     /// Returns the counters of the process that starts the workers and, with `workers`, also the sum of theirs.
     pub fn counts(&self, workers: bool) -> Counts {
         let slots = if workers { &self.slots[..] } else { &[] };
-        slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
+        slots.iter().fold(self.parent_account.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
     /// Returns the app metrics of each slot, counted by its worker and those before it.
-    pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
-        self.slots.iter().map(|slot| slot.figures.told())
+    pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
+        self.slots.iter().map(|slot| slot.app_metrics.told())
     }
 
     /// Returns the language contexts of each worker.
     pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
-        self.slots.iter().map(|slot| slot.figures.contexts())
+        self.slots.iter().map(|slot| slot.app_metrics.contexts())
     }
 
     /// Returns the first `count` lines, as bytes, of the backtraces of worker `number`.

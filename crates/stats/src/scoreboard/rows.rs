@@ -2,9 +2,9 @@
 //! numbers are displayed and have no other effect.
 
 use super::WorkerState;
-use super::standing::{Connections, Numbers};
+use super::gauges::{Connections, GaugeValues};
+use crate::app_metrics::{self, Contexts, TableCopy};
 use crate::backtrace;
-use crate::figures::{self, Contexts, Told};
 use crate::totals::{Account, Counts, ROUTE_LINES};
 use oribi_io::process::{SharedLine, shared_file};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,10 +26,10 @@ const FIRST: usize = 0;
 const ACCOUNT: usize = FIRST + 1;
 
 /// The index of the line with the states of its connections.
-const STANDING: usize = ACCOUNT + Account::LINES;
+const GAUGES_AT: usize = ACCOUNT + Account::LINES;
 
 /// The index of the first line of its threads.
-const RUNNING: usize = STANDING + 1;
+const RUNNING: usize = GAUGES_AT + 1;
 
 /// Returns the number of lines of a worker with this number of watched threads: one for its state, its account, one for its
 /// connections, and three for each thread.
@@ -43,13 +43,13 @@ pub(super) const fn lines_in_all(count: usize, threads: usize, routes: usize) ->
 }
 
 /// Returns the number of lines before the app metrics.
-const fn first_of_figures(count: usize, threads: usize) -> usize {
+const fn first_of_app_metrics(count: usize, threads: usize) -> usize {
     lines(count, threads).saturating_add(count.saturating_mul(backtrace::LINES))
 }
 
 /// Returns the number of lines before the counters by route.
 const fn first_of_routes(count: usize, threads: usize) -> usize {
-    first_of_figures(count, threads).saturating_add(count.saturating_mul(figures::LINES))
+    first_of_app_metrics(count, threads).saturating_add(count.saturating_mul(app_metrics::LINES))
 }
 
 /// Returns the number of lines of a worker for this number of routes.
@@ -107,12 +107,12 @@ pub struct Row {
     /// The number of requests answered since it started.
     pub requests: u64,
     /// The states of its connections.
-    pub standing: Connections,
+    pub gauges: Connections,
 }
 
 impl Row {
     /// Decodes a slot; `None` if it is vacant.
-    pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], standing: Numbers) -> Option<Self> {
+    pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4], gauges: GaugeValues) -> Option<Self> {
         let [pid, state, command, connections, idle, ..] = halves;
         if is_vacant(&halves) {
             return None;
@@ -124,8 +124,8 @@ impl Row {
             _ => "retiring",
         };
         let age = Duration::from_millis(clock().saturating_sub(words[SINCE]));
-        let standing = Connections::of(connections, standing);
-        Some(Self { number: index + 1, pid, state, age, connections, idle, requests: words[0], standing })
+        let gauges = Connections::of(connections, gauges);
+        Some(Self { number: index + 1, pid, state, age, connections, idle, requests: words[0], gauges })
     }
 }
 
@@ -165,8 +165,8 @@ impl Board {
         if is_vacant(&halves) {
             return None;
         }
-        let standing = self.line(index, STANDING)?;
-        Row::of(index, halves, words_in(&line), halves_in(&standing))
+        let gauges = self.line(index, GAUGES_AT)?;
+        Row::of(index, halves, words_in(&line), halves_in(&gauges))
     }
 
     /// Reads one of the lines of a slot.
@@ -216,17 +216,17 @@ impl Board {
     }
 
     /// Returns the app metrics of each slot, counted by its worker and those before it.
-    pub fn figures(&self) -> impl Iterator<Item = Option<Told>> {
-        (0..self.count).map(|index| Told::read(|lines| self.read_figures(index, lines)))
+    pub fn app_metrics(&self) -> impl Iterator<Item = Option<TableCopy>> {
+        (0..self.count).map(|index| TableCopy::read(|lines| self.read_app_metrics(index, lines)))
     }
 
     /// Returns the language contexts of each worker.
     pub fn contexts(&self) -> impl Iterator<Item = Contexts> {
-        (0..self.count).map(|index| Contexts::read(|lines| self.read_figures(index, lines)))
+        (0..self.count).map(|index| Contexts::read(|lines| self.read_app_metrics(index, lines)))
     }
 
-    fn read_figures(&self, index: usize, lines: Range<usize>) -> Vec<[u8; 64]> {
-        let first = first_of_figures(self.count, self.threads) + index * figures::LINES;
+    fn read_app_metrics(&self, index: usize, lines: Range<usize>) -> Vec<[u8; 64]> {
+        let first = first_of_app_metrics(self.count, self.threads) + index * app_metrics::LINES;
         self.read_at(first + lines.start, lines.len())
     }
 
@@ -283,13 +283,13 @@ mod tests {
         second.occupy(WorkerCommand::Serve);
         second.pid.store(77, Relaxed);
         second.connections.store(5, Relaxed);
-        second.standing.change(&[0; 8], &[0, 0, 3, 1, 0, 0, 2, 0]);
+        second.gauges.change(&[0; 8], &[0, 0, 3, 1, 0, 0, 2, 0]);
         second.set_state(WorkerState::Ready);
         second.requests.store(2, Relaxed);
         first.account.add(Counter::Responses2xx, 40);
         first.account.count(Counter::ConnectionsAccepted);
         second.account.add(Counter::Responses2xx, 2);
-        first.keeper.count(Counter::WorkersFailed);
+        first.parent_account.count(Counter::WorkersFailed);
         for (slot, route) in [(first, 0), (second, 1), (second, 1)] {
             Tally::alone(slot.account).routed(route, 404, 5);
         }
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(numbers.map(|counter| board.counts(false).of(counter)), [0, 0, 1], "without those of the workers");
         assert_eq!((rows.len(), rows[0].number, rows[0].pid, rows[0].state), (1, 2, 77, "ready"));
         assert_eq!((rows[0].connections, rows[0].requests), (5, 2));
-        let Connections { answering, sending, idle, http2, .. } = rows[0].standing;
+        let Connections { answering, sending, idle, http2, .. } = rows[0].gauges;
         assert_eq!([answering, sending, idle, http2], [1, 1, 3, 2]);
-        assert_eq!(scoreboard.rows()[0].standing, rows[0].standing);
+        assert_eq!(scoreboard.rows()[0].gauges, rows[0].gauges);
         assert!(rows[0].age < Duration::from_secs(60));
         assert_eq!((scoreboard.counts(true), scoreboard.counts(false)), (counts, board.counts(false)));
         second.set_command(WorkerCommand::Retire);

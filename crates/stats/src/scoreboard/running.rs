@@ -193,12 +193,12 @@ pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
 
 /// The supervisor's last view of a running app, and its orders since then.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sighting {
+pub struct ProgressWatch {
     seen: Option<(u64, Instant)>,
     ordered: u64,
 }
 
-impl Sighting {
+impl ProgressWatch {
     /// Checks the app again; returns how long the app has run without progress, at least.
     pub fn look(&mut self, [line, orders, _]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
@@ -245,7 +245,7 @@ mod tests {
     fn an_app_that_does_nothing_is_told_from_one_that_gets_on_or_rests() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let mut sighting = Sighting::default();
+        let mut sighting = ProgressWatch::default();
         let mut now = Instant::now();
         let mut look = |passed: Duration| {
             now += passed;
@@ -310,7 +310,7 @@ mod tests {
     fn an_order_names_the_state_in_which_the_app_was_seen() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let (mut sighting, now) = (Sighting::default(), Instant::now());
+        let (mut sighting, now) = (ProgressWatch::default(), Instant::now());
         assert!(!sighting.order(&lines[0], 2), "nothing was seen");
         begin(&apps, exchange, "/slow");
         sighting.look(&lines[0], now);
@@ -332,7 +332,7 @@ mod tests {
     fn a_deadline_of_its_own_lasts_as_long_as_the_exchange() {
         let (lines, exchange) = (lines(1), ExchangeId(7));
         let apps = RunningApps::on(lines, None).expect("there is a line");
-        let (mut sighting, now) = (Sighting::default(), Instant::now());
+        let (mut sighting, now) = (ProgressWatch::default(), Instant::now());
         begin(&apps, exchange, "/slow");
         assert_eq!(own_deadline(&lines[0]), OwnDeadline::None);
         sighting.look(&lines[0], now);

@@ -129,7 +129,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::totals::Part;
+    use crate::totals::RequestPhase;
 
     #[test]
     fn an_account_has_a_place_for_each_counter() {
@@ -139,9 +139,9 @@ mod tests {
         }
         let counts = account.read();
         assert!(in_words().all(|counter| counts.of(counter) == counter as u64 + 1), "{counts:?}");
-        account.times.count_one(Part::App, 3_000_000, true);
+        account.times.count_one(RequestPhase::App, 3_000_000, true);
         let counts = counts.and(&account.read()).less(&counts);
-        assert_eq!(counts.times.of(Part::App).count(), 1);
+        assert_eq!(counts.times.of(RequestPhase::App).count(), 1);
         let lines = account.counters.iter().chain(account.times.lines()).chain(account.more);
         let copy: Vec<[u64; EACH]> = lines.map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
         assert_eq!(Account::read_copy(&copy, &[]), counts);

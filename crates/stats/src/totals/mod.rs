@@ -28,7 +28,7 @@ pub use route_totals::RouteTotals;
 pub use routes::{CLASSES, ROUTE_LINES, RouteCounts};
 pub use rows::{COUNTER_ROWS, CounterRow, LIMITS_HIT};
 pub use tally::Tally;
-pub use times::{Histogram, Part, Times};
+pub use times::{Histogram, RequestPhase, Times};
 
 use account::ACCOUNT_LINES;
 use oribi_io::process::{KeptLines, SharedLine, shared_file};
@@ -170,7 +170,7 @@ impl Totals {
     }
 
     /// Adds the growth of accounts since they were last `seen`.
-    pub fn fold(&self, seen: &Seen, now: &Counts) {
+    pub fn fold(&self, seen: &SeenCounts, now: &Counts) {
         let growth = seen.growth(now);
         for (counter, amount) in in_words().map(|counter| (counter, growth.of(counter))).filter(|(_, amount)| *amount > 0) {
             self.add(counter, amount);
@@ -199,9 +199,9 @@ fn milliseconds() -> u64 {
 
 /// The numbers last seen in some accounts.
 #[derive(Debug, Default)]
-pub struct Seen(RefCell<Counts>);
+pub struct SeenCounts(RefCell<Counts>);
 
-impl Seen {
+impl SeenCounts {
     /// Returns by how much each sum exceeds its highest value so far. A maximum, which is not a sum, is returned unchanged.
     fn growth(&self, now: &Counts) -> Counts {
         let highest = self.0.borrow().highest(now);
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn totals_grow_by_what_accounts_grow_by_and_never_shrink() {
-        let (totals, seen) = (Totals::alone(), Seen::default());
+        let (totals, seen) = (Totals::alone(), SeenCounts::default());
         totals.fold(&seen, &counts(5, 70));
         totals.fold(&seen, &counts(5, 70));
         assert_eq!(shown(&totals), (5, 70));
-        totals.fold(&Seen::default(), &counts(2, 30));
+        totals.fold(&SeenCounts::default(), &counts(2, 30));
         assert_eq!(shown(&totals), (7, 70), "other accounts");
         totals.fold(&seen, &counts(0, 0));
         totals.fold(&seen, &counts(3, 10));
@@ -239,21 +239,21 @@ mod tests {
         totals.fold(&seen, &counts(6, 80));
         assert_eq!(shown(&totals), (8, 80), "only what is more than ever before counts");
         totals.fold(&seen, &counts(u64::MAX, u64::MAX));
-        totals.fold(&Seen::default(), &counts(u64::MAX, 0));
+        totals.fold(&SeenCounts::default(), &counts(u64::MAX, 0));
         assert_eq!(shown(&totals), (u64::MAX, u64::MAX));
     }
 
     #[test]
     fn histograms_grow_as_counters_do() {
-        let (totals, seen, account) = (Totals::alone(), Seen::default(), Account::unshared());
+        let (totals, seen, account) = (Totals::alone(), SeenCounts::default(), Account::unshared());
         let tally = Tally::alone(account);
         for milliseconds in [20, 900] {
-            tally.timed_one(Part::App, milliseconds * 1_000_000);
+            tally.timed_one(RequestPhase::App, milliseconds * 1_000_000);
             totals.fold(&seen, &account.read());
             totals.fold(&seen, &account.read());
             totals.fold(&seen, &Counts::default());
         }
-        let app = totals.read().times.of(Part::App).clone();
+        let app = totals.read().times.of(RequestPhase::App).clone();
         assert_eq!((app.count(), app.sum()), (2, Duration::from_millis(920)));
     }
 

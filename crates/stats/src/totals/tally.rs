@@ -1,6 +1,6 @@
 //! Counts the events of each request in an engine.
 
-use super::{Account, Counter, Part};
+use super::{Account, Counter, RequestPhase};
 use oribi_message::Version;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -133,9 +133,9 @@ impl Tally {
         self.own.bump(Counter::RequestsQueued, 1);
     }
 
-    /// Counts the times of the parts of a request, in nanoseconds, in the order of [`Part::ALL`].
+    /// Counts the times of the parts of a request, in nanoseconds, in the order of [`RequestPhase::ALL`].
     #[inline]
-    pub fn timed(&self, parts: [u64; Part::ALL.len()]) {
+    pub fn timed(&self, parts: [u64; RequestPhase::ALL.len()]) {
         match self.all {
             None => self.own.times.count(parts, true),
             Some(all) => Self::timed_by_many(all, parts),
@@ -144,12 +144,12 @@ impl Tally {
 
     // A separate function, so that the inlined code for a single lane does not contain this.
     #[inline(never)]
-    fn timed_by_many(all: Account, parts: [u64; Part::ALL.len()]) {
+    fn timed_by_many(all: Account, parts: [u64; RequestPhase::ALL.len()]) {
         all.times.count(parts, false);
     }
 
     /// Counts the time of one part of a request, in nanoseconds.
-    pub fn timed_one(&self, part: Part, nanoseconds: u64) {
+    pub fn timed_one(&self, part: RequestPhase, nanoseconds: u64) {
         self.all.unwrap_or(self.own).times.count_one(part, nanoseconds, false);
     }
 
@@ -235,9 +235,9 @@ mod tests {
             assert_eq!(known(account), COUNTED);
         }
         assert_eq!([tally.moved(), other.moved()], [1070, 0], "it has been told and is still known");
-        tally.timed_one(Part::App, 5_000_000);
-        other.timed_one(Part::App, 6_000_000);
-        assert_eq!(account.read().times.of(Part::App).count(), 2, "times are known at once");
+        tally.timed_one(RequestPhase::App, 5_000_000);
+        other.timed_one(RequestPhase::App, 6_000_000);
+        assert_eq!(account.read().times.of(RequestPhase::App).count(), 2, "times are known at once");
         other.responded(200);
         drop(other);
         assert_eq!(known(account)[0], 3, "an engine that ends has told everything");

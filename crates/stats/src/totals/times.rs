@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A part of the time of a request, from its last byte to the last byte of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Part {
+pub enum RequestPhase {
     /// The time from the request's last byte until a worker takes it.
     Queue,
     /// The time during which its app runs.
@@ -24,7 +24,7 @@ pub enum Part {
     Total,
 }
 
-impl Part {
+impl RequestPhase {
     /// All parts, in their order in memory.
     pub const ALL: [Self; 4] = [Self::Queue, Self::App, Self::Send, Self::Total];
 
@@ -49,7 +49,7 @@ pub(super) const EACH: usize = 4;
 pub(super) const HISTOGRAM_LINES: usize = (BUCKETS + 1).div_ceil(EACH);
 
 /// Lines of the histograms of all parts.
-pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * Part::ALL.len();
+pub(super) const TIMES_LINES: usize = HISTOGRAM_LINES * RequestPhase::ALL.len();
 
 /// The number of bits after the leading one from which the search for a bucket starts: few bounds share them.
 const STEP_BITS: u32 = 3;
@@ -166,24 +166,24 @@ impl TimesAccount {
     }
 
     #[inline]
-    fn of(self, part: Part) -> HistogramAccount {
+    fn of(self, part: RequestPhase) -> HistogramAccount {
         HistogramAccount(&self.0.as_chunks().0[part as usize])
     }
 
     /// Counts the nanoseconds of each part of a request: see [`HistogramAccount::count`].
     #[inline(always)]
-    pub(super) fn count(self, [queue, app, send, total]: [u64; Part::ALL.len()], alone: bool) {
+    pub(super) fn count(self, [queue, app, send, total]: [u64; RequestPhase::ALL.len()], alone: bool) {
         let app_sample = Sample::of(app);
         // The total equals the app's time if the request waited neither for a worker nor for its client.
         let total_sample = if total == app { app_sample } else { Sample::of(total) };
-        self.of(Part::Queue).count(queue, alone);
-        self.of(Part::App).count_sample(app_sample, alone);
-        self.of(Part::Send).count(send, alone);
-        self.of(Part::Total).count_sample(total_sample, alone);
+        self.of(RequestPhase::Queue).count(queue, alone);
+        self.of(RequestPhase::App).count_sample(app_sample, alone);
+        self.of(RequestPhase::Send).count(send, alone);
+        self.of(RequestPhase::Total).count_sample(total_sample, alone);
     }
 
     /// Counts the time of one part.
-    pub(super) fn count_one(self, part: Part, nanoseconds: u64, alone: bool) {
+    pub(super) fn count_one(self, part: RequestPhase, nanoseconds: u64, alone: bool) {
         self.of(part).count(nanoseconds, alone);
     }
 
@@ -194,11 +194,11 @@ impl TimesAccount {
 
     /// Adds the numbers of another account.
     pub(super) fn add(self, times: &Times) {
-        Part::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
+        RequestPhase::ALL.into_iter().for_each(|part| self.of(part).add(times.of(part)));
     }
 
     pub(super) fn read(self) -> Times {
-        Times(Part::ALL.map(|part| self.of(part).read()))
+        Times(RequestPhase::ALL.map(|part| self.of(part).read()))
     }
 }
 
@@ -267,12 +267,12 @@ impl Histogram {
 
 /// A copy of the histograms of all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times([Histogram; Part::ALL.len()]);
+pub struct Times([Histogram; RequestPhase::ALL.len()]);
 
 impl Times {
     /// Returns the histogram of one part.
     #[inline]
-    pub const fn of(&self, part: Part) -> &Histogram {
+    pub const fn of(&self, part: RequestPhase) -> &Histogram {
         &self.0[part as usize]
     }
 
@@ -315,7 +315,7 @@ mod tests {
             let account = account();
             account.count(parts, alone);
             let read = account.read();
-            for (part, nanoseconds) in Part::ALL.into_iter().zip(parts) {
+            for (part, nanoseconds) in RequestPhase::ALL.into_iter().zip(parts) {
                 let mut expected = Histogram::default();
                 expected.buckets[bucket(nanoseconds)] = 1;
                 expected.sum = nanoseconds;
@@ -326,25 +326,31 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_read_and_added_and_copied() {
-        let times = [(Part::Queue, 3), (Part::App, 90), (Part::App, 91), (Part::App, 700_000), (Part::Total, 91)];
+        let times = [
+            (RequestPhase::Queue, 3),
+            (RequestPhase::App, 90),
+            (RequestPhase::App, 91),
+            (RequestPhase::App, 700_000),
+            (RequestPhase::Total, 91),
+        ];
         let account = account();
         for (number, (part, milliseconds)) in times.into_iter().enumerate() {
             account.count_one(part, milliseconds * 1_000_000, number % 2 == 0);
         }
         let read = account.read();
-        let app = read.of(Part::App);
+        let app = read.of(RequestPhase::App);
         assert_eq!((app.count(), app.sum()), (3, Duration::from_millis(700_181)));
         let bound = |milliseconds| Bound::at(Duration::from_millis(milliseconds)).expect("there is such a bound");
         assert_eq!([80, 90, 100].map(|milliseconds| app.up_to(bound(milliseconds))), [0, 1, 2]);
         let filled: Vec<_> = app.filled().collect();
         let milliseconds = |number| Some(Duration::from_millis(number));
         assert_eq!(filled, [(milliseconds(90), 1), (milliseconds(100), 1), (None, 1)]);
-        assert_eq!([Part::Queue, Part::Send, Part::Total].map(|part| read.of(part).count()), [1, 0, 1]);
+        assert_eq!([RequestPhase::Queue, RequestPhase::Send, RequestPhase::Total].map(|part| read.of(part).count()), [1, 0, 1]);
         let lines: Vec<[u64; EACH]> =
             account.lines().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
         assert_eq!(Times::read_copy(&lines), read);
         account.add(&read);
         assert_eq!(account.read(), read.with(&read, u64::saturating_add));
-        assert_eq!(account.read().of(Part::App).count(), 6);
+        assert_eq!(account.read().of(RequestPhase::App).count(), 6);
     }
 }

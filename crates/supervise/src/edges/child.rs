@@ -3,7 +3,7 @@
 use super::super::privileges::Privileges;
 use super::super::signals;
 use oribi_config::{Settings, Timeouts};
-use oribi_edge::keeper::{EdgeSetup, Keeper};
+use oribi_edge::parent_link::{EdgeSetup, ParentLink};
 use oribi_edge::sandbox::Sandbox;
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_ipc::handover::Receiver;
@@ -28,7 +28,7 @@ pub(in super::super) struct Birth {
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
     /// The edge's end of the socket to its parent process.
-    pub(super) keeper: Keeper,
+    pub(super) parent_link: ParentLink,
     /// The source of connections of the previous server.
     pub(super) handed: Option<Receiver>,
     pub(super) parent: Pid,
@@ -85,7 +85,7 @@ impl Birth {
         privileges: &Privileges,
         keeper_signals: &mut signals::Signals,
     ) -> Result<(), String> {
-        let Self { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs } = self;
+        let Self { number, slot, takes_over, wake, waker, parent_link, handed, parent, heirs } = self;
         let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
             .map_err(|error| format!("cannot watch signals: {error}"))?;
         let sandbox = Sandbox::of_edge(settings)?;
@@ -110,7 +110,7 @@ impl Birth {
             lane,
             memory,
             takes_over,
-            keeper: &keeper,
+            parent_link: &parent_link,
             handed: handed.as_ref(),
             sandbox: sandbox.as_ref(),
         })

@@ -5,7 +5,7 @@ use super::super::server::fork_from;
 use super::super::title::Title;
 use super::super::workforce::{Finish, Workforce};
 use super::FirstProcess;
-use oribi_edge::keeper::Plea;
+use oribi_edge::parent_link::WorkerRequest;
 
 impl<W: Workforce> FirstProcess<'_, W> {
     /// Starts the edges that are missing.
@@ -51,7 +51,7 @@ impl<W: Workforce> FirstProcess<'_, W> {
 
     /// Handles the requests of edges about workers.
     pub(super) fn obey_edges(&mut self) {
-        let pleas: Vec<Plea> = self.server.edges.iter().flat_map(Edges::pleas).collect();
+        let pleas: Vec<WorkerRequest> = self.server.edges.iter().flat_map(Edges::pleas).collect();
         pleas.into_iter().for_each(|plea| self.workforce.hear_plea(&self.server, plea));
     }
 }

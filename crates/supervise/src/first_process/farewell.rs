@@ -45,9 +45,9 @@ impl<W: Workforce> FirstProcess<'_, W> {
         if farewell.is_over(now) || server.stage != Stage::Serving {
             return self.end_farewell();
         }
-        if let Some(prospect) = farewell.news(now) {
-            server.edges.iter().for_each(|edges: &Edges| edges.foresee(prospect));
-            self.workforce.foresee(prospect);
+        if let Some(drain_state) = farewell.news(now) {
+            server.edges.iter().for_each(|edges: &Edges| edges.set_drain_state(drain_state));
+            self.workforce.set_drain_state(drain_state);
         }
     }
 }

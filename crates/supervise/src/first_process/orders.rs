@@ -8,7 +8,7 @@ use super::FirstProcess;
 use oribi_admin::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
 use oribi_admin::metrics::{Measured, Metrics, Traffic};
 use oribi_listen::expiries;
-use oribi_stats::figures::Figures;
+use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::scoreboard::{Connections, Row};
 use std::time::Instant;
 
@@ -28,10 +28,10 @@ impl<W: Workforce> FirstProcess<'_, W> {
 
     /// Returns the connections of clients by state: those of edges, or of workers if there are none.
     fn connections(&self) -> Connections {
-        let standing = |row: Row| row.standing;
+        let gauges = |row: Row| row.gauges;
         match &self.server.edges {
-            Some(edges) => edges.rows().into_iter().map(standing).sum(),
-            None => self.workforce.processes().into_iter().map(|process| standing(process.row)).sum(),
+            Some(edges) => edges.rows().into_iter().map(gauges).sum(),
+            None => self.workforce.processes().into_iter().map(|process| gauges(process.row)).sum(),
         }
     }
 
@@ -81,8 +81,8 @@ impl<W: Workforce> Steered for FirstProcess<'_, W> {
         }
     }
 
-    fn keeper(&self, generation: Option<u64>) -> Option<u32> {
-        self.workforce.keeper(generation)
+    fn parent_process(&self, generation: Option<u64>) -> Option<u32> {
+        self.workforce.parent_process(generation)
     }
 
     fn backtraces(&self, generation: Option<u64>, number: usize, lines: usize) -> Vec<u8> {
@@ -141,8 +141,8 @@ impl<W: Workforce> Measured for FirstProcess<'_, W> {
         }
     }
 
-    fn figures(&self) -> Figures {
-        self.server.books.figures(self.workforce.contexts().into_iter())
+    fn app_metrics(&self) -> AppMetrics {
+        self.server.books.app_metrics(self.workforce.contexts().into_iter())
     }
 
     fn memory_of(process: u32) -> Option<u64> {

@@ -4,13 +4,13 @@ use super::super::books::Books;
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, INQUIRIES, LISTENERS, Link, MASTER, News, PROOF, SPANS, VAULT, Word};
-use oribi_admin::metrics::Line;
-use oribi_ipc::spans::Way;
+use oribi_admin::metrics::MetricsClient;
+use oribi_ipc::spans::SpanSender;
 use oribi_listen::{Listener, Vault};
 use oribi_pool::Memory;
-use oribi_stats::figures;
-use oribi_stats::scoreboard::{Board, Prospect};
-use oribi_stats::totals::{Counter, Seen};
+use oribi_stats::app_metrics;
+use oribi_stats::scoreboard::{Board, DrainState};
+use oribi_stats::totals::{Counter, SeenCounts};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use std::io;
@@ -46,9 +46,9 @@ pub(super) struct Generation {
     /// Its scoreboard.
     pub(super) board: Board,
     /// Its counters that have been added to the totals.
-    pub(super) seen: Seen,
+    pub(super) seen: SeenCounts,
     /// Its app metrics that have been added to the totals.
-    pub(super) seen_figures: figures::Seen,
+    pub(super) seen_figures: app_metrics::SeenMetrics,
 }
 
 impl Generation {
@@ -79,15 +79,15 @@ impl Generation {
             None => mold.env_remove(PROOF),
         };
         // Edges send the spans of their requests themselves.
-        let spans = Way::of_process().filter(|_| pools.is_empty());
+        let spans = SpanSender::of_process().filter(|_| pools.is_empty());
         match &spans {
             Some(spans) => mold.env(SPANS, spans.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(SPANS),
         };
         // They also serve metrics themselves.
-        let inquiries = Line::of_process().filter(|_| pools.is_empty());
-        match &inquiries {
-            Some(inquiries) => mold.env(INQUIRIES, inquiries.as_fd().as_raw_fd().to_string()),
+        let metrics_requests = MetricsClient::of_process().filter(|_| pools.is_empty());
+        match &metrics_requests {
+            Some(metrics_requests) => mold.env(INQUIRIES, metrics_requests.as_fd().as_raw_fd().to_string()),
             None => mold.env_remove(INQUIRIES),
         };
         let spawned = {
@@ -95,7 +95,7 @@ impl Generation {
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
             let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
             let others = others.chain(proof.map(AsFd::as_fd)).chain(spans.as_ref().map(AsFd::as_fd));
-            let others = others.chain(inquiries.as_ref().map(AsFd::as_fd));
+            let others = others.chain(metrics_requests.as_ref().map(AsFd::as_fd));
             let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };
@@ -104,7 +104,7 @@ impl Generation {
         let (link, born) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
         let (trouble, end_by, scaled) = (None, None, 0);
-        let (seen, seen_figures) = (Seen::default(), figures::Seen::default());
+        let (seen, seen_figures) = (SeenCounts::default(), app_metrics::SeenMetrics::default());
         Ok(Self {
             number,
             pid,
@@ -126,11 +126,11 @@ impl Generation {
     }
 
     /// Announces whether the server is about to end.
-    pub(super) fn foretell(&self, prospect: Prospect) {
-        match prospect {
-            Prospect::Stays => {}
-            Prospect::Ends => self.link.say(Word::Announce),
-            Prospect::Parts => self.link.say(Word::Part),
+    pub(super) fn foretell(&self, drain_state: DrainState) {
+        match drain_state {
+            DrainState::Serving => {}
+            DrainState::Announced => self.link.say(Word::Announce),
+            DrainState::Closing => self.link.say(Word::Part),
         }
     }
 
@@ -173,7 +173,7 @@ impl Generation {
                 News::Settled { order } => self.settled |= order == self.scaled,
                 News::Word(Word::Incomplete) => self.incomplete = true,
                 News::Trouble(text) => self.trouble = Some(text),
-                News::Word(_) | News::Plea(_) | News::TimeLeft(_) | News::Scale { .. } => {}
+                News::Word(_) | News::WorkerRequest(_) | News::TimeLeft(_) | News::Scale { .. } => {}
                 News::End | News::None => break,
             }
         }
@@ -248,8 +248,8 @@ mod tests {
             told: false,
             end_by: None,
             board: Board::new(1, 0, 0).expect("memory is to be had"),
-            seen: Seen::default(),
-            seen_figures: figures::Seen::default(),
+            seen: SeenCounts::default(),
+            seen_figures: app_metrics::SeenMetrics::default(),
         };
         let mut asked = |workers| {
             generation.scale(workers);

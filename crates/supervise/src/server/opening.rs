@@ -44,8 +44,8 @@ impl<'a> Server<'a> {
         raise_descriptor_limit();
         let totals =
             if is_program { upgrade::totals(settings, is_first) } else { Ok(Totals::of_this_process(&settings.route_names())) };
-        let counted = totals.and_then(|totals| Ok((totals, upgrade::figures(settings, is_first)?)));
-        let (totals, figures) = counted.map_err(|error| failed_to("share memory with later servers", &error))?;
+        let counted = totals.and_then(|totals| Ok((totals, upgrade::app_metrics(settings, is_first)?)));
+        let (totals, app_metrics) = counted.map_err(|error| failed_to("share memory with later servers", &error))?;
         let answers = certifier::prepare(settings)?;
         let mut listeners = before.map_or_else(|| adopt_or_open(settings), secured)?;
         certifier::answer_challenges(&mut listeners, answers);
@@ -56,7 +56,7 @@ impl<'a> Server<'a> {
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, now)),
             watch: watch::begin(settings),
             succession,
-            ..Self::without_extras(settings, runtime, role, listeners, privileges, signals, Books::new(totals, figures))
+            ..Self::without_extras(settings, runtime, role, listeners, privileges, signals, Books::new(totals, app_metrics))
         };
         if let Err(message) = server.open_rest(is_first, lanes) {
             server.listeners.iter_mut().for_each(Listener::remove_file);

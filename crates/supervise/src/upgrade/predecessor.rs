@@ -10,7 +10,7 @@ use oribi_config::Settings;
 use oribi_io::process::{adopt, environment};
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, is_any_lent};
-use oribi_stats::figures::FigureTotals;
+use oribi_stats::app_metrics::AppMetricTotals;
 use oribi_stats::totals::{RouteTotals, Totals};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -137,19 +137,19 @@ fn totals_of_all(is_first: bool) -> io::Result<Totals> {
 ///
 /// # Errors
 /// An error of the system.
-pub(in super::super) fn figures(settings: &Settings, is_first: bool) -> io::Result<Option<FigureTotals>> {
+pub(in super::super) fn app_metrics(settings: &Settings, is_first: bool) -> io::Result<Option<AppMetricTotals>> {
     let number = if is_first { None } else { environment::variable(FIGURES).and_then(|number| number.parse().ok()) };
     // The file is adopted even if metrics are off, so that it is closed.
     let file = number.map(|number| adopt(number).map_err(|error| error.to_string()));
     if !settings.tells_metrics() {
         return Ok(None);
     }
-    match file.map(|file| file.and_then(FigureTotals::adopt)) {
-        Some(Ok(figures)) => return Ok(Some(figures)),
+    match file.map(|file| file.and_then(AppMetricTotals::adopt)) {
+        Some(Ok(app_metrics)) => return Ok(Some(app_metrics)),
         Some(Err(why)) => log::warn!("the metrics of apps begin at zero: those of the old server cannot be read: {why}"),
         None => {}
     }
-    FigureTotals::begin().map(Some)
+    AppMetricTotals::begin().map(Some)
 }
 
 /// Adopts the totals of the previous server. `None`: it has passed none on. The error says why they cannot be read.

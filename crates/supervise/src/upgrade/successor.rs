@@ -12,7 +12,7 @@ use super::{Heard, hear};
 use oribi_admin::metrics::Metrics;
 use oribi_ipc::handover::Sender;
 use oribi_listen::{Listener, Vault};
-use oribi_stats::figures::FigureTotals;
+use oribi_stats::app_metrics::AppMetricTotals;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -72,9 +72,9 @@ impl Successor {
         if let Some(scaled) = scaled {
             command.env(SCALED, scaled.describe());
         }
-        let figures = books.figure_totals().and_then(FigureTotals::descriptor);
+        let app_metrics = books.figure_totals().and_then(AppMetricTotals::descriptor);
         let totals = books.totals();
-        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, figures)];
+        let counted = [(TOTALS, totals.descriptor()), (ROUTE_TOTALS, totals.descriptor_of_routes()), (FIGURES, app_metrics)];
         for (name, file) in counted.iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
             command.env(name, file.as_raw_fd().to_string());
         }

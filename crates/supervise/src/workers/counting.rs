@@ -20,9 +20,9 @@ impl Workers<'_> {
             None if stops => self.ends_for,
             None => Counter::EndedByStop,
         };
-        member.slot.keeper.count(cause);
+        member.slot.parent_account.count(cause);
         if failed {
-            member.slot.keeper.count(Counter::WorkersFailed);
+            member.slot.parent_account.count(Counter::WorkersFailed);
         }
     }
 

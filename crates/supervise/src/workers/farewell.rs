@@ -3,7 +3,7 @@
 use super::super::edges::Edges;
 use super::super::farewell::{Asked, Farewell};
 use super::{Stage, Supervisor};
-use oribi_stats::scoreboard::{Prospect, WorkerCommand};
+use oribi_stats::scoreboard::{DrainState, WorkerCommand};
 use std::time::Instant;
 
 impl Supervisor<'_> {
@@ -45,17 +45,17 @@ impl Supervisor<'_> {
             Some(farewell) => news = farewell.news(now),
             None => {}
         }
-        if let Some(prospect) = news {
-            self.foresee(prospect);
+        if let Some(drain_state) = news {
+            self.set_drain_state(drain_state);
         }
     }
 
     /// Announces to workers and edges whether the server is about to end.
-    pub(super) fn foresee(&mut self, prospect: Prospect) {
-        self.edges.iter().for_each(|edges: &Edges| edges.foresee(prospect));
+    pub(super) fn set_drain_state(&mut self, drain_state: DrainState) {
+        self.edges.iter().for_each(|edges: &Edges| edges.set_drain_state(drain_state));
         // All slots share this value, and workers that start later read it, too.
         if let Some(slot) = self.scoreboard.slots().first() {
-            slot.foresee(prospect);
+            slot.set_drain_state(drain_state);
         }
         self.members.iter().for_each(super::Member::wake);
     }

@@ -39,7 +39,7 @@ impl Workers<'_> {
             }
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
-                slot.keeper.count(Counter::WorkersStarted);
+                slot.parent_account.count(Counter::WorkersStarted);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
                 let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);

@@ -71,7 +71,7 @@ impl Workers<'_> {
     pub(super) fn keep_staffed(&mut self, server: &mut Server<'_>) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
-            self.scoreboard.keeper.count(Counter::GenerationsLoaded);
+            self.scoreboard.parent_account.count(Counter::GenerationsLoaded);
             server.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }

@@ -36,7 +36,7 @@ impl Workers<'_> {
             // The service manager is notified when this server takes over.
             None if server.succession.is_not_ready() => {}
             None => {
-                self.scoreboard.keeper.count(Counter::GenerationsLoaded);
+                self.scoreboard.parent_account.count(Counter::GenerationsLoaded);
                 server.notifier.ready("serving");
                 announce(&server.listeners, self.settings, self.wanted);
                 server.control.iter_mut().for_each(Control::take_name);
@@ -100,7 +100,7 @@ impl Workers<'_> {
     /// Gives up the replacement; the current workers stay.
     fn give_up_replacing(&mut self, server: &mut Server<'_>, why: &str) {
         self.replacing = false;
-        self.scoreboard.keeper.count(Counter::GenerationsFailed);
+        self.scoreboard.parent_account.count(Counter::GenerationsFailed);
         self.members.iter_mut().for_each(|member| member.outdated = false);
         server.notifier.reloaded("the workers could not be replaced; serving with those before");
         log::error!("the current workers stay: fix the errors above, then send HUP again");

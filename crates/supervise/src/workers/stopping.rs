@@ -6,7 +6,7 @@ use super::super::server::{Server, Stage};
 use super::Workers;
 use oribi_config::counted;
 use oribi_listen::{Seat, is_any_lent};
-use oribi_stats::scoreboard::{Prospect, WorkerCommand, WorkerState};
+use oribi_stats::scoreboard::{DrainState, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 /// The time that workers have to end properly even if the edges before them have used up `--graceful-timeout`: they have no
@@ -54,7 +54,7 @@ impl Workers<'_> {
         if command == WorkerCommand::Drain {
             ending.closing.begin(&mut server.listeners);
             if ending.closing.awaits_clients() {
-                return self.announce_prospect(Prospect::Parts);
+                return self.announce_prospect(DrainState::Closing);
             }
         }
         self.members.iter().for_each(|member| member.tell(command));

@@ -68,7 +68,7 @@ impl Workers<'_> {
                     stuck.push(line);
                 } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
                     if !has_edges {
-                        member.slot.keeper.count(Counter::RequestTimeouts);
+                        member.slot.parent_account.count(Counter::RequestTimeouts);
                     }
                     say("is interrupted", deadlines.timeout);
                     ordered |= INTERRUPT;

@@ -1,6 +1,6 @@
 //! Certificates for the tests, made by openssl.
 
-use crate::pair::Shown;
+use crate::pair::CertifiedIdentity;
 use oribi_tls::{CertificateFiles, Material, Pem};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -66,7 +66,7 @@ impl Authority {
     }
 
     /// A certificate for a client, valid up to `end`.
-    pub fn client(&self, subject: &str, end: &str) -> Shown {
+    pub fn client(&self, subject: &str, end: &str) -> CertifiedIdentity {
         run(self.directory.path(), |openssl| {
             openssl.args(["req", "-nodes", "-utf8", "-subj", subject, "-newkey"]).args(ECDSA);
             openssl.args(["-keyout", "client.key", "-out", "client.csr"]);

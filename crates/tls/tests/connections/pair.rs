@@ -79,7 +79,7 @@ impl ServerCertVerifier for Trusting {
 }
 
 /// A chain of certificates and its key.
-pub type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub type CertifiedIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// The configuration of a client.
 #[derive(Clone)]
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// A client that shows this certificate.
-    pub fn showing(versions: &[&'static SupportedProtocolVersion], shown: Shown) -> Self {
+    pub fn showing(versions: &[&'static SupportedProtocolVersion], shown: CertifiedIdentity) -> Self {
         Self::with(versions, Some(shown), Trusting::default())
     }
 
@@ -114,7 +114,7 @@ impl Peer {
         peer
     }
 
-    fn with(versions: &[&'static SupportedProtocolVersion], shown: Option<Shown>, trusting: Trusting) -> Self {
+    fn with(versions: &[&'static SupportedProtocolVersion], shown: Option<CertifiedIdentity>, trusting: Trusting) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_protocol_versions(versions)
             .expect("they are known")

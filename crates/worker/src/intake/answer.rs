@@ -1,7 +1,7 @@
 //! Steps 4 and 5, answer and end: the calls of hosts, for whole responses and for pieces.
 
 use super::Intake;
-use super::backlog::Part;
+use super::backlog::ResponsePart;
 use super::open::{Open, Step};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
@@ -252,7 +252,7 @@ impl Intake<'_> {
         head.clear();
         encode_trailers(trailers, head);
         let worker = &mut pools[open.pool];
-        let put = open.put(worker, |worker, taken| worker.trailers(taken, head), || Part::Trailers(head.clone()));
+        let put = open.put(worker, |worker, taken| worker.trailers(taken, head), || ResponsePart::Trailers(head.clone()));
         if put.is_err() {
             worker.abandon(open.taken);
             return Err(TRAILERS_TOO_LARGE);
@@ -297,7 +297,7 @@ impl Intake<'_> {
         head.clear();
         encode_interim(status, fields, head);
         let worker = &mut pools[open.pool];
-        open.put(worker, |worker, taken| worker.interim(taken, head), || Part::Interim(head.clone()))?;
+        open.put(worker, |worker, taken| worker.interim(taken, head), || ResponsePart::Interim(head.clone()))?;
         worker.flush(&open.taken);
         Ok(())
     }
@@ -356,7 +356,7 @@ impl Open {
         &mut self,
         worker: &mut Worker,
         write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), Unfit>,
-        part: impl FnOnce() -> Part,
+        part: impl FnOnce() -> ResponsePart,
     ) -> Result<(), ReplyError> {
         if !self.backlog.is_empty() {
             self.backlog.push(part());
@@ -384,14 +384,14 @@ impl Open {
             // There is room again when the edge has read the pieces.
             worker.flush(&self.taken);
         }
-        self.backlog.push(Part::Head(head.to_vec(), written));
+        self.backlog.push(ResponsePart::Head(head.to_vec(), written));
         Ok(())
     }
 
     fn put_content(&mut self, worker: &mut Worker, bytes: &[u8]) {
         let written = if self.backlog.is_empty() { worker.content(&mut self.taken, bytes) } else { 0 };
         if written < bytes.len() {
-            self.backlog.push(Part::Content(bytes[written..].to_vec(), 0));
+            self.backlog.push(ResponsePart::Content(bytes[written..].to_vec(), 0));
         }
     }
 
@@ -399,7 +399,7 @@ impl Open {
         let written = self.backlog.is_empty() && worker.file(&mut self.taken, file.as_fd(), offset, size).is_ok();
         if !written {
             // If the part can never be written, the next attempt fails.
-            self.backlog.push(Part::File { file: Arc::clone(file), offset, size });
+            self.backlog.push(ResponsePart::File { file: Arc::clone(file), offset, size });
         }
     }
 }

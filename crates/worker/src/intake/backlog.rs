@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A part of a response.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum ResponsePart {
     /// A head, and the number of its bytes that have been written.
     Head(Vec<u8>, usize),
     Interim(Vec<u8>),
@@ -29,7 +29,7 @@ pub(super) struct Backlog(Option<Box<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    parts: VecDeque<Part>,
+    parts: VecDeque<ResponsePart>,
     bytes: usize,
 }
 
@@ -45,7 +45,7 @@ impl Backlog {
         self.0.as_ref().map_or(0, |waiting| waiting.bytes)
     }
 
-    pub(super) fn push(&mut self, part: Part) {
+    pub(super) fn push(&mut self, part: ResponsePart) {
         let waiting = self.0.get_or_insert_default();
         waiting.bytes += part.size();
         waiting.parts.push_back(part);
@@ -80,7 +80,7 @@ impl Backlog {
     }
 }
 
-impl Part {
+impl ResponsePart {
     fn size(&self) -> usize {
         match self {
             Self::Interim(bytes) | Self::Trailers(bytes) => bytes.len(),

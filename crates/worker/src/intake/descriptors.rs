@@ -2,7 +2,7 @@
 
 use super::Intake;
 use oribi_host::ExchangeId;
-use oribi_pool::{Taken, Unfit, Wish, Worker};
+use oribi_pool::{DescriptorRequest, Taken, Unfit, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REFUSED: Duration = Duration::from_millis(20);
 
 /// Asks the edge for a descriptor, and waits for it.
-pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: Wish) -> io::Result<OwnedFd> {
+pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: DescriptorRequest) -> io::Result<OwnedFd> {
     worker.wish(taken, wish).map_err(|unfit| match unfit {
         Unfit::Full => io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"),
         Unfit::Never(error) => error,
@@ -57,6 +57,6 @@ impl Intake<'_> {
         if !open.backlog.is_empty() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"));
         }
-        ask(&mut pools[open.pool], &mut open.taken, Wish::Socket)
+        ask(&mut pools[open.pool], &mut open.taken, DescriptorRequest::Socket)
     }
 }

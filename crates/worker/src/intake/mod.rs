@@ -33,13 +33,13 @@ use open::Opened;
 use oribi_config::{RequestIdField, Settings};
 use oribi_pool::Worker;
 use oribi_stats::scoreboard::running::{RunningApps, RunningLine};
-use rest::Moment;
+use rest::MonotonicTime;
 use std::io;
 use std::sync::Arc;
 
 /// The progress of a lane's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum IntakeState {
     Serving,
     /// The lane takes requests until the edges have ended, because no other process may be left to take them.
     Emptying,
@@ -56,7 +56,7 @@ pub struct Intake<'a> {
     turn: usize,
     sources: Arc<Sources>,
     opened: Opened,
-    stage: Stage,
+    stage: IntakeState,
     /// Whether one thread has the lane, and waits itself.
     alone: bool,
     /// Whether no thread can answer another request now, so that other workers should take the next ones.
@@ -64,11 +64,11 @@ pub struct Intake<'a> {
     /// Whether there was an event for the lane, not for the clients of its apps.
     woken: bool,
     /// The time to check for such events even while requests keep arriving, on the clock of [`rest`].
-    news_due: Moment,
+    news_due: MonotonicTime,
     /// The time at which the lane last asked for a request.
-    now: Moment,
+    now: MonotonicTime,
     /// The time before which the log does not report again that too many answers are postponed.
-    full_said_until: Moment,
+    full_said_until: MonotonicTime,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// The buffer in which heads are encoded.
@@ -93,13 +93,13 @@ impl<'a> Intake<'a> {
             turn: 0,
             sources: attention.sources(),
             opened: Opened::default(),
-            stage: Stage::Serving,
+            stage: IntakeState::Serving,
             alone: false,
             left: false,
             woken: false,
-            news_due: Moment::default(),
-            now: Moment::default(),
-            full_said_until: Moment::default(),
+            news_due: MonotonicTime::default(),
+            now: MonotonicTime::default(),
+            full_said_until: MonotonicTime::default(),
             spare: Vec::new(),
             head: Vec::new(),
             running: None,
@@ -113,13 +113,13 @@ impl<'a> Intake<'a> {
 
     /// Takes no more requests. With `empty_queue`, first takes requests until the edges have ended.
     fn stop(&mut self, empty_queue: bool) {
-        if self.stage == Stage::Serving {
-            self.stage = if empty_queue { Stage::Emptying } else { Stage::Stopping };
+        if self.stage == IntakeState::Serving {
+            self.stage = if empty_queue { IntakeState::Emptying } else { IntakeState::Stopping };
         }
     }
 
     /// Whether all requests taken have been answered, and no more will be taken.
     fn finished(&self) -> bool {
-        self.stage == Stage::Stopping && self.opened.is_empty()
+        self.stage == IntakeState::Stopping && self.opened.is_empty()
     }
 }

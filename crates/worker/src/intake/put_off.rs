@@ -4,7 +4,7 @@
 
 use super::Intake;
 use super::open::Step;
-use super::rest::Moment;
+use super::rest::MonotonicTime;
 use oribi_host::ExchangeId;
 
 /// The divisor that gives the number of reserved areas.
@@ -36,7 +36,7 @@ impl Intake<'_> {
         }
         let Some(open) = self.opened.remove(exchange) else { return };
         if self.now >= self.full_said_until {
-            self.full_said_until = Moment(self.now.0 + SAID_EVERY);
+            self.full_said_until = MonotonicTime(self.now.0 + SAID_EVERY);
             log::warn!(
                 "{} unfinished answers wait for the app, as many as a worker may put off: {}; more workers (--workers) would help",
                 put_off - 1,

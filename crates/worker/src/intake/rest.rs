@@ -8,7 +8,7 @@
 
 use super::lent::Lent;
 use super::open::{Open, Step};
-use super::{Intake, Stage};
+use super::{Intake, IntakeState};
 use crate::attention::Sources;
 use oribi_io::Waiter;
 use oribi_source::Next;
@@ -26,9 +26,9 @@ const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A time in nanoseconds of the clock that edges also use. It is read before each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(pub(super) u64);
+pub(super) struct MonotonicTime(pub(super) u64);
 
-impl Moment {
+impl MonotonicTime {
     #[inline]
     fn now() -> Self {
         let time = clock_gettime(ClockId::Monotonic);
@@ -65,7 +65,7 @@ impl Intake<'_> {
         self.left = false;
         loop {
             self.flow();
-            let now = Moment::now();
+            let now = MonotonicTime::now();
             if now >= self.news_due {
                 self.look(Some(Duration::ZERO))?;
             }
@@ -88,7 +88,7 @@ impl Intake<'_> {
                 return Ok(Next::Exchange(lent));
             }
             // No event reports that the last edge has ended.
-            let timeout = (self.stage == Stage::Emptying).then_some(LOOK_FOR_END);
+            let timeout = (self.stage == IntakeState::Emptying).then_some(LOOK_FOR_END);
             if !patient {
                 return Ok(Next::Nothing(timeout));
             }
@@ -124,7 +124,7 @@ impl Intake<'_> {
 
     /// Whether there is work that needs no wait.
     pub(super) fn has_more(&self) -> bool {
-        self.woken || (self.stage != Stage::Stopping && !self.left && self.pools.iter().any(|pool| pool.queued() > 0))
+        self.woken || (self.stage != IntakeState::Stopping && !self.left && self.pools.iter().any(|pool| pool.queued() > 0))
     }
 
     /// Adopts the events that a watcher has found.
@@ -146,7 +146,7 @@ impl Intake<'_> {
         if found.line {
             self.hear();
         }
-        self.news_due = Moment::now().after(NEWS_AFTER);
+        self.news_due = MonotonicTime::now().after(NEWS_AFTER);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Intake<'_> {
 
     /// Announces to all edges that the worker sleeps.
     fn announce(&mut self) {
-        let takes = self.stage != Stage::Stopping && !self.left;
+        let takes = self.stage != IntakeState::Stopping && !self.left;
         for (number, pool) in self.pools.iter_mut().enumerate() {
             let for_room = self.opened.iter().any(|open| open.pool == number && !open.backlog.is_empty());
             pool.announce_sleep(takes, for_room);

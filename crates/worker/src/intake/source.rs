@@ -1,6 +1,6 @@
 //! Implements the source of a lane for a worker behind edges.
 
-use super::{Intake, Lent, Stage, Watcher};
+use super::{Intake, IntakeState, Lent, Watcher};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::Mailbox;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
@@ -176,7 +176,7 @@ impl Source for Intake<'_> {
     }
 
     fn stops(&self) -> bool {
-        self.stage != Stage::Serving
+        self.stage != IntakeState::Serving
     }
 
     fn finished(&self) -> bool {

@@ -2,11 +2,11 @@
 
 use super::descriptors::ask;
 use super::lent::{Lent, Received};
-use super::{Intake, Stage};
+use super::{Intake, IntakeState};
 use oribi_engine::shortage::is_of_descriptors;
 use oribi_ipc::slot::{Content, encode_head};
 use oribi_message::{FieldPair, ResponseHead, Version};
-use oribi_pool::{Taken, Wish, Worker};
+use oribi_pool::{DescriptorRequest, Taken, Worker};
 use std::io;
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ impl Intake<'_> {
     /// Takes the oldest request of one of the pools, if this worker may take another one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Lent> {
-        while self.stage != Stage::Stopping {
+        while self.stage != IntakeState::Stopping {
             let Some((pool, taken)) = self.take_in_turn() else {
-                if self.stage == Stage::Emptying && self.is_empty_for_good() {
-                    self.stage = Stage::Stopping;
+                if self.stage == IntakeState::Emptying && self.is_empty_for_good() {
+                    self.stage = IntakeState::Stopping;
                 }
                 return None;
             };
@@ -125,10 +125,10 @@ impl Intake<'_> {
 fn read(worker: &mut Worker, taken: &mut Taken, received: &mut Received) -> io::Result<()> {
     received.stored.read(worker.request(taken)).map_err(io::Error::other)?;
     if received.stored.has_content_file() {
-        received.content = Some(ask(worker, taken, Wish::Content)?);
+        received.content = Some(ask(worker, taken, DescriptorRequest::Content)?);
     }
     if received.stored.has_data_file() {
-        received.data = Some(ask(worker, taken, Wish::Data)?);
+        received.data = Some(ask(worker, taken, DescriptorRequest::Data)?);
     }
     if received.is_complete() { Ok(()) } else { Err(io::Error::other("a file with its content is missing")) }
 }

@@ -2,7 +2,7 @@
 
 use super::Lane;
 use oribi_source::Source;
-use oribi_stats::scoreboard::{Prospect, WorkerCommand};
+use oribi_stats::scoreboard::{DrainState, WorkerCommand};
 use std::sync::atomic::Ordering;
 
 impl<S: Source> Lane<'_, S> {
@@ -28,7 +28,7 @@ impl<S: Source> Lane<'_, S> {
     /// Passes the worker's command to the source; `false` to end at once.
     pub(super) fn pass_on_command(&self, source: &mut S) -> bool {
         match self.slot.command() {
-            WorkerCommand::Serve if self.slot.prospect() == Prospect::Parts => source.part(),
+            WorkerCommand::Serve if self.slot.drain_state() == DrainState::Closing => source.part(),
             WorkerCommand::Serve => {}
             WorkerCommand::Drain => source.stop(true),
             WorkerCommand::Retire => source.stop(false),

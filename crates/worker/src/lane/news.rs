@@ -1,7 +1,7 @@
 //! Waits for events of a lane, in a thread that must not use the lane now.
 
 use crate::attention::Nudge;
-use crate::crew::WaitForNews;
+use crate::threads::WaitForNews;
 use oribi_host::Wait;
 use oribi_io::Waiter;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -53,9 +53,9 @@ mod tests {
     use std::os::fd::AsFd;
 
     /// Records the number of idle lanes during the wait.
-    struct Seen<'i>(&'i AtomicU32, u32);
+    struct IdleDuringWait<'i>(&'i AtomicU32, u32);
 
-    impl Waiter for Seen<'_> {
+    impl Waiter for IdleDuringWait<'_> {
         fn wait(&mut self, _: Option<Duration>) -> std::io::Result<()> {
             self.1 = self.0.load(Ordering::Relaxed);
             Ok(())
@@ -68,7 +68,7 @@ mod tests {
         let nudge = Attention::new(command.as_fd()).expect("epoll").nudge();
         for takes in [true, false] {
             let idle = AtomicU32::new(5);
-            let waiter = Mutex::new(Seen(&idle, 0));
+            let waiter = Mutex::new(IdleDuringWait(&idle, 0));
             let news = News {
                 waiter: &waiter,
                 idle: takes.then_some(&idle),

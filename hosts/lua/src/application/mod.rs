@@ -12,9 +12,9 @@ mod oribi;
 mod wsapi;
 
 use crate::LuaSettings;
-use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::hooks;
+use crate::state_context::StateContext;
 use crate::vm::Stack;
 use crate::vm::stack::{push_bytes, raise};
 use mlua::ffi::{self, lua_State};
@@ -43,44 +43,44 @@ impl Style {
     }
 }
 
-/// Upvalues of the chooser; the first is the desk.
+/// Upvalues of the chooser; the first is the state's context.
 const MODULE: c_int = 2;
 const HANDLER: c_int = 3;
 
 /// Pushes the function that runs the script and returns two values: the function that serves it, and the number of its style.
 ///
 /// # Safety
-/// `l` is a state that has room for all this; the desk outlives it.
-pub(crate) unsafe fn push_chooser(l: *mut lua_State, desk: &Desk, settings: &LuaSettings) {
-    let module = desk.script.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
+/// `l` is a state that has room for all this; the state's context outlives it.
+pub(crate) unsafe fn push_chooser(l: *mut lua_State, context: &StateContext, settings: &LuaSettings) {
+    let module = context.script.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
     // SAFETY: as promised by the caller.
     unsafe {
         push_bytes(l, module);
         push_bytes(l, settings.handler.as_bytes());
-        desk.push_function(l, choose, 2);
+        context.push_function(l, choose, 2);
     }
 }
 
 unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence, with the upvalues of `push_chooser`; this frame holds nothing to be dropped.
     unsafe {
-        let desk = Desk::of_running(l);
-        run_script(l, desk);
+        let context = StateContext::of_running(l);
+        run_script(l, context);
         // 1: the return value of the script.
         if ffi::lua_type(l, 1) == ffi::LUA_TFUNCTION {
             // A launcher of WSAPI, recognized by its name, returns `run`.
-            let launcher = desk.script.extension().is_some_and(|ending| ending == "ws");
-            return serve(l, desk, if launcher { Style::Wsapi } else { Style::Oribi });
+            let launcher = context.script.extension().is_some_and(|ending| ending == "ws");
+            return serve(l, context, if launcher { Style::Wsapi } else { Style::Oribi });
         }
         if has_run(l, 1) {
-            return serve(l, desk, Style::Wsapi);
+            return serve(l, context, Style::Wsapi);
         }
         ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
         ffi::lua_rawget(l, -2);
         // A script called `string.lua` has not made itself the module `string`; that has no `run`.
         if has_run(l, -1) {
-            return serve(l, desk, Style::Wsapi);
+            return serve(l, context, Style::Wsapi);
         }
         for (name, style) in [(None, Style::Luafcgid), (Some(c"run"), Style::Wsapi), (Some(c"handler"), Style::LuafcgidFirst)] {
             match name {
@@ -94,10 +94,10 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
                 }
             }
             if ffi::lua_type(l, -1) == ffi::LUA_TFUNCTION {
-                return serve(l, desk, style);
+                return serve(l, context, style);
             }
         }
-        desk.fault.set(Fault::File);
+        context.fault.set(Fault::File);
         let mut stack = Stack::of(l);
         let handler = stack.quiet().string(ffi::lua_upvalueindex(HANDLER)).unwrap_or_default().escape_ascii();
         raise(
@@ -111,12 +111,12 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
 }
 
 /// Loads and runs the script, and leaves its return value as the only value on the stack.
-unsafe fn run_script(l: *mut lua_State, desk: &Desk) {
+unsafe fn run_script(l: *mut lua_State, context: &StateContext) {
     // SAFETY: as for `choose`.
     unsafe {
-        let status = ffi::luaL_loadfile(l, desk.file.as_ptr());
+        let status = ffi::luaL_loadfile(l, context.file.as_ptr());
         if status != ffi::LUA_OK {
-            desk.fault.set(match status {
+            context.fault.set(match status {
                 ffi::LUA_ERRSYNTAX => Fault::Syntax,
                 ffi::LUA_ERRMEM => Fault::Memory,
                 _ => Fault::File,
@@ -146,14 +146,14 @@ unsafe fn has_run(l: *mut lua_State, index: c_int) -> bool {
 }
 
 /// Makes the function on top of the stack the handler, and returns from the chooser.
-unsafe fn serve(l: *mut lua_State, desk: &Desk, style: Style) -> c_int {
+unsafe fn serve(l: *mut lua_State, context: &StateContext, style: Style) -> c_int {
     // SAFETY: as for `choose`.
     unsafe {
-        hooks::wrap_handler(l, desk.script.as_os_str().as_bytes());
+        hooks::wrap_handler(l, context.script.as_os_str().as_bytes());
         match style {
-            Style::Oribi => oribi::push_server(l, desk),
-            Style::Wsapi => wsapi::push_server(l, desk),
-            Style::Luafcgid | Style::LuafcgidFirst => luafcgid::push_server(l, desk, style),
+            Style::Oribi => oribi::push_server(l, context),
+            Style::Wsapi => wsapi::push_server(l, context),
+            Style::Luafcgid | Style::LuafcgidFirst => luafcgid::push_server(l, context, style),
         }
         ffi::lua_pushinteger(l, style as u8 as ffi::lua_Integer);
         2

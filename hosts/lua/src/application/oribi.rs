@@ -1,12 +1,12 @@
 //! Oribi's own style: `return function(request) return status, fields, body end`.
 
-use crate::desk::Desk;
 use crate::request;
 use crate::response::{self, Shape};
+use crate::state_context::StateContext;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
-/// Further upvalues; the first is the desk.
+/// Further upvalues; the first is the state's context.
 const HANDLER: c_int = 2;
 const METATABLE: c_int = 3;
 
@@ -14,24 +14,24 @@ const METATABLE: c_int = 3;
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk) {
+pub(super) unsafe fn push_server(l: *mut lua_State, context: &StateContext) {
     // SAFETY: as promised by the caller.
     unsafe {
-        request::push_metatable(l, desk);
-        desk.push_function(l, serve, 2);
+        request::push_metatable(l, context);
+        context.push_function(l, serve, 2);
     }
 }
 
 unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped.
     unsafe {
-        let desk = Desk::of_running(l);
+        let context = StateContext::of_running(l);
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
         ffi::lua_createtable(l, 0, 0);
-        desk.object.set(ffi::lua_topointer(l, -1));
+        context.object.set(ffi::lua_topointer(l, -1));
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_call(l, 1, 3);
-        response::answer(l, desk, Shape::Oribi)
+        response::answer(l, context, Shape::Oribi)
     }
 }

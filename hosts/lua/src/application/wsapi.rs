@@ -2,8 +2,8 @@
 //!
 //! Like WSAPI's connectors, it also accepts no headers, and a body that is a string, a list or nil.
 
-use crate::desk::Desk;
 use crate::response::{self, Shape};
+use crate::state_context::StateContext;
 use crate::vm::Stack;
 use crate::vm::stack::{bytes_at, push_bytes};
 use crate::{request, variables};
@@ -11,7 +11,7 @@ use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
-/// Further upvalues; the first is the desk.
+/// Further upvalues; the first is the state's context.
 const RUN: c_int = 2;
 const ENV_METATABLE: c_int = 3;
 const INPUT_METATABLE: c_int = 4;
@@ -22,43 +22,43 @@ const NAMES: c_int = 6;
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk) {
+pub(super) unsafe fn push_server(l: *mut lua_State, context: &StateContext) {
     // SAFETY: as promised by the caller.
     unsafe {
         ffi::lua_createtable(l, 0, 1);
         ffi::lua_pushcclosure(l, missing, 0);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
-        request::push_input_metatable(l, desk);
+        request::push_input_metatable(l, context);
         ffi::lua_createtable(l, 0, 1);
-        desk.push_function(l, write_error, 0);
+        context.push_function(l, write_error, 0);
         ffi::lua_setfield(l, -2, c"write".as_ptr());
         variables::push_names(l);
-        desk.push_function(l, serve, 5);
+        context.push_function(l, serve, 5);
     }
 }
 
 unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped.
     unsafe {
-        let desk = Desk::of_running(l);
-        let Some(exchange) = desk.exchange() else { return 0 };
+        let context = StateContext::of_running(l);
+        let Some(exchange) = context.exchange() else { return 0 };
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(RUN));
-        variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+        variables::push(l, context, exchange, ffi::lua_upvalueindex(NAMES));
         ffi::lua_getfield(l, -1, c"PATH_INFO".as_ptr());
         if bytes_at(l, -1).is_none_or(<[u8]>::is_empty) {
             push_bytes(l, b"/");
             ffi::lua_setfield(l, -3, c"PATH_INFO".as_ptr());
         }
         ffi::lua_settop(l, -2);
-        push_bytes(l, desk.script.parent().map(|directory| directory.as_os_str().as_bytes()).unwrap_or_default());
+        push_bytes(l, context.script.parent().map(|directory| directory.as_os_str().as_bytes()).unwrap_or_default());
         ffi::lua_setfield(l, -2, c"APP_PATH".as_ptr());
         ffi::lua_createtable(l, 0, 0);
-        desk.object.set(ffi::lua_topointer(l, -1));
+        context.object.set(ffi::lua_topointer(l, -1));
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(INPUT_METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_setfield(l, -2, c"input".as_ptr());
         if exchange.data().is_some() {
-            request::push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
+            request::push_data(l, context, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
             ffi::lua_setfield(l, -2, c"data".as_ptr());
         }
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ERROR));
@@ -66,7 +66,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ENV_METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_call(l, 1, 3);
-        response::answer(l, desk, Shape::Wsapi)
+        response::answer(l, context, Shape::Wsapi)
     }
 }
 
@@ -88,9 +88,9 @@ unsafe extern "C-unwind" fn write_error(l: *mut lua_State) -> c_int {
         }
         if count > 0 {
             ffi::lua_concat(l, count);
-            let desk = Desk::of_running(l);
+            let context = StateContext::of_running(l);
             let mut stack = Stack::of(l);
-            desk.contain(|| desk.say(stack.quiet().string(-1).unwrap_or_default()));
+            context.contain(|| context.say(stack.quiet().string(-1).unwrap_or_default()));
         }
         0
     }

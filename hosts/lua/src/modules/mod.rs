@@ -4,8 +4,8 @@
 //! Code that knows no Lua parses the clients' input (`form`, `multipart`, `cookie`); the modules only make tables of the
 //! results. For invalid input they return nil and a message; arguments of a wrong type are errors.
 
+mod app_metrics;
 pub mod cookie;
-mod figures;
 pub mod form;
 mod html;
 mod json;

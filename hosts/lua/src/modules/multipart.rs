@@ -15,7 +15,7 @@ const BOUNDARY_BYTES: usize = 70;
 
 /// One part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct FormPart<'a> {
     /// The name of the form's field.
     pub name: Cow<'a, [u8]>,
     /// The name of the file, if it is one, as the browser sent it. It may contain slashes: do not use it as a path.
@@ -26,7 +26,7 @@ pub struct Part<'a> {
     pub content: &'a [u8],
 }
 
-impl<'a> Part<'a> {
+impl<'a> FormPart<'a> {
     /// The value of a field.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
@@ -38,7 +38,7 @@ impl<'a> Part<'a> {
 ///
 /// # Errors
 /// Says why: not multipart content, damaged, or too large.
-pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>, &'static str> {
+pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<FormPart<'a>>, &'static str> {
     let boundary = boundary(content_type)?;
     let delimiter = [b"\r\n--", &*boundary].concat();
     let finder = memchr::memmem::Finder::new(&delimiter);
@@ -94,7 +94,7 @@ fn what_follows(rest: &[u8]) -> Follows {
 }
 
 /// Parses the bytes between two delimiters.
-fn part(bytes: &[u8]) -> Result<Part<'_>, &'static str> {
+fn part(bytes: &[u8]) -> Result<FormPart<'_>, &'static str> {
     let window = &bytes[..bytes.len().min(HEAD_BYTES)];
     let (head, content) = if let Some(content) = bytes.strip_prefix(b"\r\n") {
         (&b""[..], content)
@@ -130,7 +130,7 @@ fn part(bytes: &[u8]) -> Result<Part<'_>, &'static str> {
         }
     }
     // RFC 6266, section 4.3: the extended form has precedence.
-    Ok(Part { name: name.ok_or("a part has no name")?, filename: extended.or(filename), fields, content })
+    Ok(FormPart { name: name.ok_or("a part has no name")?, filename: extended.or(filename), fields, content })
 }
 
 fn field<'a>(fields: &[(&'a [u8], &'a [u8])], name: &str) -> Option<&'a [u8]> {

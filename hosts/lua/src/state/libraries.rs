@@ -1,6 +1,6 @@
 //! The libraries of a new state: Lua's own, except for a few functions that would affect more than the script.
 
-use crate::desk::Desk;
+use crate::state_context::StateContext;
 use crate::vm::stack::{push_bytes, raise};
 use crate::vm::{Slot, Stack, arm};
 use crate::{LuaSettings, modules, search_paths};
@@ -17,15 +17,15 @@ use std::time::Duration;
 const EXITED: &str = "os.exit";
 
 /// Prepares the libraries for a script.
-pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
+pub(super) fn prepare(lua: &Lua, context: &StateContext, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
     let globals = lua.globals();
-    globals.set("print", function(lua, desk, print)?)?;
-    globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
+    globals.set("print", function(lua, context, print)?)?;
+    globals.get::<Table>("os")?.set("exit", function(lua, context, exit)?)?;
     let debug: Table = globals.get("debug")?;
     for name in ["sethook", "gethook"] {
         let original: Function = debug.get(name)?;
-        // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
-        let guarded: Function = unsafe { lua.exec_raw(original, |l| desk.push_function(l, with_own_hooks, 1)) }?;
+        // SAFETY: mlua runs this below a fence of its own; the state's context outlives the state.
+        let guarded: Function = unsafe { lua.exec_raw(original, |l| context.push_function(l, with_own_hooks, 1)) }?;
         debug.set(name, guarded)?;
     }
     search_paths::extend(lua)?;
@@ -36,19 +36,19 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
         // LuaJIT's hooks belong to the state, not to a coroutine.
         (None, None)
     } else {
-        (Some(function(lua, desk, enter_coroutine)?), Some(function(lua, desk, left_coroutine)?))
+        (Some(function(lua, context, enter_coroutine)?), Some(function(lua, context, left_coroutine)?))
     };
-    let stopping = function(lua, desk, is_stopping)?;
+    let stopping = function(lua, context, is_stopping)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
     let directory = script.parent().map(|directory| lua.create_string(directory.as_os_str().as_bytes())).transpose()?;
-    let deadline = function(lua, desk, deadline)?;
-    prelude.call((function(lua, desk, note_loaded)?, directory, deadline, stopping, switches.0, switches.1))
+    let deadline = function(lua, context, deadline)?;
+    prelude.call((function(lua, context, note_loaded)?, directory, deadline, stopping, switches.0, switches.1))
 }
 
 /// A host function as a value.
-fn function(lua: &Lua, desk: &Desk, function: ffi::lua_CFunction) -> mlua::Result<Function> {
-    // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
-    unsafe { lua.exec_raw((), |l| desk.push_function(l, function, 0)) }
+fn function(lua: &Lua, context: &StateContext, function: ffi::lua_CFunction) -> mlua::Result<Function> {
+    // SAFETY: mlua runs this below a fence of its own; the state's context outlives the state.
+    unsafe { lua.exec_raw((), |l| context.push_function(l, function, 0)) }
 }
 
 /// Makes `require` look beside the script first. The process's working directory is not changed, because all threads share
@@ -90,9 +90,9 @@ unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
         } else {
             push_bytes(l, b"");
         }
-        let desk = Desk::of_running(l);
+        let context = StateContext::of_running(l);
         let mut stack = Stack::of(l);
-        desk.contain(|| desk.say(stack.quiet().string(-1).unwrap_or_default()));
+        context.contain(|| context.say(stack.quiet().string(-1).unwrap_or_default()));
         0
     }
 }
@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn exit(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
-        Desk::of_running(l).exited.set(true);
+        StateContext::of_running(l).exited.set(true);
         arm(l, raise_exit);
         push_bytes(l, EXITED.as_bytes());
         ffi::lua_error(l)
@@ -137,10 +137,10 @@ unsafe extern "C-unwind" fn with_own_hooks(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
     unsafe {
-        let desk = Desk::of_running(l);
+        let context = StateContext::of_running(l);
         let mut stack = Stack::of(l);
         if let Some(name) = stack.quiet().string(1) {
-            desk.contain(|| desk.note_loaded(PathBuf::from(OsStr::from_bytes(name))));
+            context.contain(|| context.note_loaded(PathBuf::from(OsStr::from_bytes(name))));
         }
         0
     }
@@ -164,7 +164,7 @@ unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
-        if Desk::of_running(l).exited.get() {
+        if StateContext::of_running(l).exited.get() {
             switch_to_running(l);
             return exit(l);
         }
@@ -200,11 +200,11 @@ unsafe extern "C-unwind" fn deadline(l: *mut lua_State) -> c_int {
             }
             _ => raise(l, format_args!("a deadline is a number of seconds from now, or nil for none")),
         };
-        let desk = Desk::of_running(l);
-        let Some(exchange) = desk.exchange() else {
+        let context = StateContext::of_running(l);
+        let Some(exchange) = context.exchange() else {
             raise(l, format_args!("there is no request whose deadline could be moved"))
         };
-        if desk.contain(|| exchange.extend_deadline(time)).is_none() {
+        if context.contain(|| exchange.extend_deadline(time)).is_none() {
             raise(l, format_args!("the deadline cannot be moved"));
         }
         0
@@ -216,7 +216,7 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
         let stopped = Slot::with_current(|slot| slot.is_some_and(Slot::was_stopped));
-        ffi::lua_pushboolean(l, c_int::from(stopped || Desk::of_running(l).exited.get()));
+        ffi::lua_pushboolean(l, c_int::from(stopped || StateContext::of_running(l).exited.get()));
         1
     }
 }
@@ -224,10 +224,10 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
 /// Records the coroutine on top of the stack as the running one. The watchdog may read this record after the script has left
 /// that coroutine by an error, so the coroutine is protected from garbage collection until the next one is recorded.
 unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
-    // SAFETY: as for the callers. The desk's address is not the key of anything else.
+    // SAFETY: as for the callers. The state's context's address is not the key of anything else.
     unsafe {
         ffi::lua_pushvalue(l, -1);
-        ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(Desk::of_running(l)).cast());
+        ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(StateContext::of_running(l)).cast());
     }
     Slot::with_current(|slot| {
         if let Some(slot) = slot {

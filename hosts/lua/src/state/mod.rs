@@ -7,14 +7,14 @@ mod libraries;
 
 use crate::LuaSettings;
 use crate::application::{self, Style};
-use crate::desk::{Desk, Ending, Failure, explain, protect};
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
 use crate::pool::Loaded;
+use crate::state_context::{Ending, Failure, StateContext, explain, protect};
 use crate::vm::Slot;
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, LuaOptions, StdLib};
-use oribi_server::figures::{self, Context};
+use oribi_server::app_metrics::{self, Context};
 use std::os::raw::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -24,17 +24,18 @@ const SERVE: c_int = 2;
 
 /// A state with a loaded script: answers one request at a time.
 pub(crate) struct State {
-    /// The state itself. It is closed before the desk is dropped, because its functions hold the desk's address.
+    /// The state itself. It is closed before the state's context is dropped, because its functions hold the state's context's
+    /// address.
     lua: Lua,
     thread: *mut lua_State,
     style: Style,
-    desk: Box<Desk>,
+    context: Box<StateContext>,
     /// Whether metrics count this state.
     counted: bool,
 }
 
-// SAFETY: with mlua's feature "send" the state itself may change threads between calls; the thread's pointer and the desk are
-// used only through a borrow of the whole.
+// SAFETY: with mlua's feature "send" the state itself may change threads between calls; the thread's pointer and the state's
+// context are used only through a borrow of the whole.
 unsafe impl Send for State {}
 
 /// The condition of a state that has answered.
@@ -67,17 +68,17 @@ impl State {
     fn prepare(script: &Path, settings: &LuaSettings) -> mlua::Result<Self> {
         // SAFETY: the scripts are the operator's own. package.path and package.cpath limit what they may load.
         let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) };
-        let desk = Box::new(Desk::new(script.to_owned()));
-        libraries::prepare(&lua, &desk, script, settings)?;
+        let context = Box::new(StateContext::new(script.to_owned()));
+        libraries::prepare(&lua, &context, script, settings)?;
         let mut thread = ptr::null_mut();
-        // SAFETY: below mlua's fence; the registry keeps the thread alive, and the desk outlives the state.
+        // SAFETY: below mlua's fence; the registry keeps the thread alive, and the state's context outlives the state.
         unsafe {
             lua.exec_raw::<()>((), |l| {
                 thread = ffi::lua_newthread(l);
                 ffi::luaL_ref(l, ffi::LUA_REGISTRYINDEX);
-                desk.own(l);
-                desk.push_function(thread, explain, 0);
-                application::push_chooser(thread, &desk, settings);
+                context.own(l);
+                context.push_function(thread, explain, 0);
+                application::push_chooser(thread, &context, settings);
             })?;
         }
         // Only now, so that a limit that is too low for Lua itself fails in the script.
@@ -86,19 +87,19 @@ impl State {
         if let Err(error) = lua.set_memory_limit(limit) {
             log::debug!("the memory of a state is not limited: {error}");
         }
-        let counted = figures::are_counted();
-        figures::note_context(Context::LuaState, 1);
-        Ok(Self { lua, thread, style: Style::Oribi, desk, counted })
+        let counted = app_metrics::are_counted();
+        app_metrics::note_context(Context::LuaState, 1);
+        Ok(Self { lua, thread, style: Style::Oribi, context, counted })
     }
 
     /// Runs the script, by the function at the place of the later serving function.
     fn run_script(&mut self) -> Result<(), Failure> {
-        let (l, desk) = (self.thread, &*self.desk);
-        desk.note_loaded(desk.script.clone());
+        let (l, context) = (self.thread, &*self.context);
+        context.note_loaded(context.script.clone());
         // SAFETY: the thread runs nothing else. The function returns the serving function and the number of its style.
         let ending = unsafe {
             debug_assert_eq!(ffi::lua_gettop(l), SERVE);
-            Slot::with_current(|slot| protect(l, desk, slot, 0, 2))
+            Slot::with_current(|slot| protect(l, context, slot, 0, 2))
         };
         match ending {
             Ending::Returned => {
@@ -123,12 +124,12 @@ impl State {
     /// Answers a request. After a failure, the exchange is unanswered, or cut off if the answer had begun.
     #[inline]
     pub(crate) fn answer(&mut self, exchange: &Exchange<'_>) -> (Condition, Result<(), Failure>) {
-        let (l, desk) = (self.thread, &*self.desk);
-        let result = desk.serve(exchange, || {
+        let (l, context) = (self.thread, &*self.context);
+        let result = context.serve(exchange, || {
             // SAFETY: the thread runs nothing else, and SERVE takes no argument.
             let ending = unsafe {
                 ffi::lua_pushvalue(l, SERVE);
-                protect(l, desk, Some(exchange.slot()), 0, 0)
+                protect(l, context, Some(exchange.slot()), 0, 0)
             };
             match ending {
                 Ending::Returned => (Condition::Good, Ok(())),
@@ -149,7 +150,7 @@ impl State {
                 (if spoilt { Condition::Spoilt } else { Condition::Good }, Err(failure))
             }
             _ if self.style == Style::Luafcgid => {
-                application::luafcgid::finish(&self.desk, exchange);
+                application::luafcgid::finish(&self.context, exchange);
                 (Condition::Spoilt, Ok(()))
             }
             // It has answered, and then called os.exit, as a finalizer may.
@@ -160,7 +161,7 @@ impl State {
 
     /// The files that were loaded since the last call.
     pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
-        self.desk.take_loaded()
+        self.context.take_loaded()
     }
 }
 
@@ -170,7 +171,7 @@ impl Drop for State {
         let _ = self.lua.set_memory_limit(0);
         // A state that is older than its worker was never counted.
         if self.counted {
-            figures::note_context(Context::LuaState, -1);
+            app_metrics::note_context(Context::LuaState, -1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Small operations on a Lua stack.
 //!
-//! Everything that may raise a Lua error runs below a fence ([`protect`](crate::desk::protect)), and no frame between the two
-//! holds a value with a destructor: PUC Lua leaves by longjmp, LuaJIT unwinds.
+//! Everything that may raise a Lua error runs below a fence ([`protect`](crate::state_context::protect)), and no frame between
+//! the two holds a value with a destructor: PUC Lua leaves by longjmp, LuaJIT unwinds.
 
 use mlua::ffi::{self, lua_State};
 use std::fmt::{self, Write};

@@ -33,7 +33,7 @@ const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
 /// The watching thread's record of a slot.
 #[derive(Debug)]
-struct Seen {
+struct WatchedSlot {
     /// While this is kept, the slot stays at its address, which identifies it.
     slot: Weak<Slot>,
     /// The latest run, and the time of its first look.
@@ -44,7 +44,7 @@ struct Seen {
     pause: Duration,
 }
 
-impl Seen {
+impl WatchedSlot {
     const fn new(slot: Weak<Slot>, now: Instant) -> Self {
         Self { slot, run: 0, since: now, again: now, pause: AGAIN }
     }
@@ -106,14 +106,14 @@ impl Watchdog {
 
     fn watch(&self) {
         let pause = (self.limit / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let mut seen: Vec<Seen> = Vec::new();
+        let mut seen: Vec<WatchedSlot> = Vec::new();
         loop {
             let now = Instant::now();
             let mut next = pause;
             seen.retain(|seen| seen.slot.strong_count() > 0);
             for slot in self.slots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 if !seen.iter().any(|known| known.slot.ptr_eq(slot)) {
-                    seen.push(Seen::new(Weak::clone(slot), now));
+                    seen.push(WatchedSlot::new(Weak::clone(slot), now));
                 }
             }
             for seen in &mut seen {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_script_that_goes_on_is_stopped_less_and_less_often() {
         let (start, limit) = (Instant::now(), Duration::from_secs(1));
-        let mut seen = Seen::new(Weak::new(), start);
+        let mut seen = WatchedSlot::new(Weak::new(), start);
         seen.see(1, start);
         assert!(!seen.is_overdue(limit, start + limit / 2) && seen.is_overdue(limit, start + limit));
         let mut now = start + limit;

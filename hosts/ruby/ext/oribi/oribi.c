@@ -144,5 +144,5 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     hijack_define();
     stream_define();
     environment_define();
-    figures_define();
+    app_metrics_define();
 }

@@ -51,7 +51,7 @@ void process_worker_started(void *data, uint32_t worker) {
     signals_know_servers();
     deadline_begin();
     deferred_begin();
-    figures_begin();
+    app_metrics_begin();
     run_hooks("after_fork", worker);
 }
 
@@ -87,7 +87,7 @@ void process_set_title(void *data, const char *title, size_t size) {
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
-    figures_see_to_collections();
+    app_metrics_see_to_collections();
 }
 
 /* Ends the process as a Ruby program ends: runs at_exit handlers, including those set while the app was loaded, then

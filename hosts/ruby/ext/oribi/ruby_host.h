@@ -409,20 +409,20 @@ void tracing_ask(void *data, uint32_t question);
 /* Reports them if they were requested; with Ruby's lock held. */
 void tracing_see_to(void);
 
-/* ---- figures.c ------------------------------------------------------------------------------------------------------- */
+/* ---- app_metrics.c --------------------------------------------------------------------------------------------------- */
 
-void figures_define(void);
+void app_metrics_define(void);
 /* Prepares a worker that begins to serve. */
-void figures_begin(void);
+void app_metrics_begin(void);
 /* Whether metrics of apps are counted, and the number of garbage collections that are counted so far. */
-extern bool figures_counted;
-extern size_t figures_collections;
-void figures_note_collections(void);
+extern bool app_metrics_counted;
+extern size_t app_metrics_collections;
+void app_metrics_note_collections(void);
 
 /* Checks whether garbage was collected. Never raises. */
-static inline void figures_see_to_collections(void) {
-    if (RB_UNLIKELY(figures_counted) && rb_gc_count() != figures_collections)
-        figures_note_collections();
+static inline void app_metrics_see_to_collections(void) {
+    if (RB_UNLIKELY(app_metrics_counted) && rb_gc_count() != app_metrics_collections)
+        app_metrics_note_collections();
 }
 
 /* ---- page.c ---------------------------------------------------------------------------------------------------------- */

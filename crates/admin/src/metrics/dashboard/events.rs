@@ -87,7 +87,7 @@ impl Watcher {
 
 impl Attended for Watcher {
     /// Viewers send no further requests.
-    type Wish = Infallible;
+    type Request = Infallible;
 
     fn polled(&self) -> PollFd<'_> {
         let awaited = if self.outgoing.is_some() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

@@ -54,9 +54,9 @@ pub(super) fn object(
     object = object.raw("processes", Array::of(processes.iter().take(PROCESSES).map(|process| one(process, sample))));
     object = object.raw("more_processes", processes.len().saturating_sub(PROCESSES));
     object = match requests {
-        Ok(Requests { shown, more }) => {
-            let told = shown.iter().take(REQUESTS).map(|request| request_object(request, shows));
-            object.raw("requests", Array::of(told)).raw("more_requests", more + shown.len().saturating_sub(REQUESTS))
+        Ok(Requests { listed, more }) => {
+            let told = listed.iter().take(REQUESTS).map(|request| request_object(request, shows));
+            object.raw("requests", Array::of(told)).raw("more_requests", more + listed.len().saturating_sub(REQUESTS))
         }
         Err(_) => object.raw("requests", "null"),
     };

@@ -2,13 +2,13 @@
 
 use crate::top::controls::Controls;
 use crate::top::model::Model;
-use crate::top::picture::{Line, Style};
+use crate::top::picture::{Style, StyledLine};
 
 /// All lines of the backtrace.
-pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
+pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<StyledLine> {
     let Some(pid) = controls.backtrace else { return Vec::new() };
     let Some(told) = model.backtrace.as_ref().filter(|told| told.pid == pid) else {
-        return vec![Line::of(format!("asking process {pid} for its backtrace"), Style::Faint)];
+        return vec![StyledLine::of(format!("asking process {pid} for its backtrace"), Style::Faint)];
     };
     let mut lines = Vec::new();
     if let Some(trouble) = &told.trouble {
@@ -22,12 +22,12 @@ pub fn lines(model: &Model, controls: &Controls, width: usize) -> Vec<Line> {
 }
 
 /// The lines that have room.
-pub fn part(model: &Model, controls: &Controls, width: usize, room: usize) -> Vec<Line> {
+pub fn part(model: &Model, controls: &Controls, width: usize, room: usize) -> Vec<StyledLine> {
     lines(model, controls, width).into_iter().skip(controls.lines_above).take(room).collect()
 }
 
 /// Wraps a text, because the end of a frame is its most important part.
-fn wrapped(text: &str, style: Style, width: usize) -> Vec<Line> {
+fn wrapped(text: &str, style: Style, width: usize) -> Vec<StyledLine> {
     let letters: Vec<char> = text.chars().collect();
-    letters.chunks(width.max(1)).map(|part| Line::of(part.iter().collect::<String>(), style)).collect()
+    letters.chunks(width.max(1)).map(|part| StyledLine::of(part.iter().collect::<String>(), style)).collect()
 }

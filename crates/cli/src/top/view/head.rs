@@ -1,8 +1,8 @@
 //! Renders the facts about the server, and the growth of its numbers.
 
-use crate::top::figures::{count, few, span};
 use crate::top::model::{Growth, Model};
-use crate::top::picture::{Line, Style, wrapped};
+use crate::top::number_format::{count, few, span};
+use crate::top::picture::{Style, StyledLine, wrapped};
 use crate::top::snapshot::{Numbers, Snapshot};
 use crate::top::table::{Column, Layout, Row};
 
@@ -28,13 +28,15 @@ const GROWTH: [Column; 17] = [
 ];
 
 /// Renders the first lines of the picture.
-pub fn lines(model: &Model, width: usize, height: Option<usize>) -> Vec<Line> {
+pub fn lines(model: &Model, width: usize, height: Option<usize>) -> Vec<StyledLine> {
     let Some(present) = &model.present else { return Vec::new() };
     let mut lines = Vec::new();
     if let Some(trouble) = &model.trouble {
-        lines.push(Line::of("No answer: these are the last numbers. Retrying.", Style::Bad));
+        lines.push(StyledLine::of("No answer: these are the last numbers. Retrying.", Style::Bad));
         let why: Vec<char> = trouble.chars().collect();
-        lines.extend(why.chunks(width.max(1)).take(2).map(|part| Line::of(part.iter().collect::<String>(), Style::Doubtful)));
+        lines.extend(
+            why.chunks(width.max(1)).take(2).map(|part| StyledLine::of(part.iter().collect::<String>(), Style::Doubtful)),
+        );
     }
     // In low terminals the tables keep their room.
     let most = height.map_or(usize::MAX, |height| (height / 5).max(1));
@@ -48,23 +50,23 @@ pub fn lines(model: &Model, width: usize, height: Option<usize>) -> Vec<Line> {
         // Rows that are still unknown keep their place in a live picture.
         let known = model.growth().iter().flatten().count();
         lines.extend(growth(model, width, if height.is_none() { known } else { spans }));
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
     }
     lines
 }
 
-fn facts(present: &Snapshot) -> Vec<Line> {
+fn facts(present: &Snapshot) -> Vec<StyledLine> {
     let server = &present.server;
-    let plain = |text: String| Line::of(text, Style::Plain);
+    let plain = |text: String| StyledLine::of(text, Style::Plain);
     let many = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let state = if server.state == "serving" { Style::Good } else { Style::Doubtful };
     let mut facts = vec![
-        Line::of(format!("oribi {} ", server.version), Style::Strong).with(server.state.clone(), state),
+        StyledLine::of(format!("oribi {} ", server.version), Style::Strong).with(server.state.clone(), state),
         plain(server.app.clone()),
         plain(format!("pid {}", server.pid)),
         plain(format!("up {}", span(server.uptime))),
     ];
-    facts.extend(server.addresses.iter().take(4).map(|address| Line::of(address.clone(), Style::Strong)));
+    facts.extend(server.addresses.iter().take(4).map(|address| StyledLine::of(address.clone(), Style::Strong)));
     if let Some(others @ 1..) = server.addresses.len().checked_sub(4) {
         facts.push(plain(format!("and {}", many(others as u64, "address").replace("addresss", "addresses"))));
     }
@@ -76,7 +78,7 @@ fn facts(present: &Snapshot) -> Vec<Line> {
     if let Some(busy) = present.traffic.busy(server.threads) {
         let all = present.processes.iter().filter(|process| process.kind == "worker").count() as u64 * server.threads.max(1);
         let style = if busy > 0 && busy >= all { Style::Doubtful } else { Style::Plain };
-        facts.push(Line::of(format!("{busy} of {} busy", many(all, "thread")), style));
+        facts.push(StyledLine::of(format!("{busy} of {} busy", many(all, "thread")), style));
     }
     if let Some((length, oldest)) = present.traffic.queue() {
         let mut text = format!("queue {length}");
@@ -86,14 +88,14 @@ fn facts(present: &Snapshot) -> Vec<Line> {
         if server.longest_wait > 0.0 {
             text += &format!(", longest ever {}", span(server.longest_wait));
         }
-        facts.push(Line::of(text, if length > 0 { Style::Doubtful } else { Style::Plain }));
+        facts.push(StyledLine::of(text, if length > 0 { Style::Doubtful } else { Style::Plain }));
     }
     facts.retain(|fact| fact.width() > 0);
     facts
 }
 
 /// Renders the growth of the numbers, in a row for each span.
-fn growth(model: &Model, width: usize, spans: usize) -> Vec<Line> {
+fn growth(model: &Model, width: usize, spans: usize) -> Vec<StyledLine> {
     let growth = model.growth();
     let rows: Vec<Row> = growth.iter().take(spans).map(|growth| growth.as_ref().map_or_else(unknown, row)).collect();
     let layout = Layout::new(&GROWTH, None, &rows, width);

@@ -1,7 +1,7 @@
 //! Renders the help for keys.
 
 use crate::top::controls::{Controls, Tables};
-use crate::top::picture::{Line, Style};
+use crate::top::picture::{Style, StyledLine};
 
 const KEYS: [(&str, &str); 13] = [
     ("q, Ctrl-C", "leave"),
@@ -19,16 +19,16 @@ const KEYS: [(&str, &str); 13] = [
     ("Ctrl-Z", "stop this program; `fg` continues it"),
 ];
 
-pub fn lines() -> Vec<Line> {
-    KEYS.map(|(keys, what)| Line::of(format!("{keys:<10} "), Style::Strong).with(what, Style::Plain)).into()
+pub fn lines() -> Vec<StyledLine> {
+    KEYS.map(|(keys, what)| StyledLine::of(format!("{keys:<10} "), Style::Strong).with(what, Style::Plain)).into()
 }
 
 /// Renders the last line.
-pub fn keys(controls: &Controls) -> Line {
+pub fn keys(controls: &Controls) -> StyledLine {
     if controls.writing {
-        return Line::of("filter: ", Style::Strong).with(controls.filter.clone(), Style::Plain).with("_", Style::Strong);
+        return StyledLine::of("filter: ", Style::Strong).with(controls.filter.clone(), Style::Plain).with("_", Style::Strong);
     }
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     if controls.paused {
         line.push("paused ", Style::Doubtful);
     }

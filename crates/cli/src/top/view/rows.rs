@@ -1,7 +1,7 @@
 //! The rows of the tables of processes and of requests.
 
-use crate::top::figures::{count, few, memory, span};
 use crate::top::model::ProcessRow;
+use crate::top::number_format::{count, few, memory, span};
 use crate::top::picture::Style;
 use crate::top::snapshot::Request;
 use crate::top::table::{Column, Row};

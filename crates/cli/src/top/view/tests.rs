@@ -150,7 +150,8 @@ fn the_selected_row_stays_in_sight_and_the_filter_holds() {
     let text = drawn(&model, &controls, 80, Some(24));
     assert!(text.contains("\nworker 40 ") && !text.contains("\nworker 1 "), "{text}");
     let lines = picture(&model, &controls, Size { width: 80, height: Some(24) });
-    let selected: Vec<String> = lines.iter().filter(|line| line.filled == Some(Style::Selected)).map(Line::text).collect();
+    let selected: Vec<String> =
+        lines.iter().filter(|line| line.filled == Some(Style::Selected)).map(StyledLine::text).collect();
     assert!(selected.len() == 1 && selected[0].starts_with("worker 40 "), "{selected:?}");
     for key in ['/', 'c', 'a', 'r', 't'] {
         press(&mut controls, Key::Char(key));

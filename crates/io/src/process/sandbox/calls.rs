@@ -21,7 +21,7 @@ use std::io;
 
 /// Calls that are allowed with any arguments.
 const ALLOWED: &[c_long] = &[
-    // Open descriptors: connections, files, the lines to workers, bells.
+    // Open descriptors: connections, files, the lines to workers, doorbells.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,

@@ -3,7 +3,7 @@
 use super::super::error::{StreamError, Violation};
 use super::super::frame::{self, HEADER_BYTES, Header, flag};
 use super::super::streams::Reading;
-use super::{Event, Leaving, Limits, Machine, Part, Read};
+use super::{Event, FramePart, Leaving, Limits, Machine, Read};
 use crate::h1::Refusal;
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ impl Machine {
         let taken = HEADER_BYTES + padded as usize;
         self.frame = Header { length: length - padded, ..header };
         self.padding = 0;
-        self.part = if self.frame.length == 0 { Part::Header } else { Part::Skipped };
+        self.part = if self.frame.length == 0 { FramePart::Header } else { FramePart::Skipped };
         let tunnel = self.streams.get(id).is_some_and(|stream| stream.tunnel);
         let ends = header.has(flag::END_STREAM);
         match content {
@@ -85,7 +85,7 @@ impl Machine {
         if content > 0 {
             self.frame.length = content;
             self.padding = padding;
-            self.part = Part::Content;
+            self.part = FramePart::Content;
             return Ok(Some((taken, None)));
         }
         // There is only padding, which is skipped.
@@ -108,7 +108,7 @@ impl Machine {
             return Some((length, event));
         }
         self.frame.length = u32::from(self.padding);
-        self.part = if self.padding > 0 { Part::Skipped } else { Part::Header };
+        self.part = if self.padding > 0 { FramePart::Skipped } else { FramePart::Header };
         if !self.frame.has(flag::END_STREAM) {
             return Some((0, None));
         }

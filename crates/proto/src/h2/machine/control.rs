@@ -4,7 +4,7 @@ use super::super::error::{ErrorCode, StreamError, Violation};
 use super::super::frame::{self, HEADER_BYTES, Header, flag};
 use super::super::{Limits, Priority};
 use super::fields::depends_on;
-use super::{Answer, Event, FIRST_WINDOW, HIGHEST_STREAM, LARGEST_WINDOW, Leaving, Machine, Part, Read};
+use super::{Answer, Event, FIRST_WINDOW, FramePart, HIGHEST_STREAM, LARGEST_WINDOW, Leaving, Machine, Read};
 use alloc::vec::Vec;
 
 /// Settings (RFC 9113, section 6.5.2; RFC 8441, section 3; RFC 9218, section 2.1).
@@ -100,7 +100,7 @@ impl Machine {
         if !acknowledges {
             self.frame = header;
             self.new_window = None;
-            self.part = Part::Settings;
+            self.part = FramePart::Settings;
         }
         Ok(Some((HEADER_BYTES, None)))
     }
@@ -134,7 +134,7 @@ impl Machine {
         if let Some(window) = self.new_window.take() {
             self.change_windows(window)?;
         }
-        self.part = Part::Header;
+        self.part = FramePart::Header;
         self.answer = Some(Answer::Acknowledge);
         Ok(Some((taken, None)))
     }
@@ -291,7 +291,7 @@ impl Machine {
 
     /// Whether the server's preface has been written, before which no other frame is allowed (section 3.4).
     fn has_begun(&self) -> bool {
-        self.part != Part::Preface && self.answer != Some(Answer::Settings)
+        self.part != FramePart::Preface && self.answer != Some(Answer::Settings)
     }
 
     /// Takes the second step: announces the last stream that is served.

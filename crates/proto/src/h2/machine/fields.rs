@@ -8,7 +8,7 @@ use super::super::head::{self, Trouble};
 use super::super::hpack::Fault;
 use super::super::streams::{Reading, Stream};
 use super::super::{Limits, Priority};
-use super::{Answer, Event, HIGHEST_STREAM, Leaving, Machine, Part, Read};
+use super::{Answer, Event, FramePart, HIGHEST_STREAM, Leaving, Machine, Read};
 use crate::h2::error::ErrorCode;
 use alloc::vec::Vec;
 use oribi_message::HeadLayout;
@@ -108,12 +108,12 @@ impl Machine {
             && let Some(block) = rest.get(start..start + fragment)
         {
             self.frame.length = u32::from(self.padding);
-            self.part = if self.padding > 0 { Part::Skipped } else { Part::Header };
+            self.part = if self.padding > 0 { FramePart::Skipped } else { FramePart::Header };
             let event = self.end_block(block, text, layout, limits)?;
             return Ok(Some((start + fragment, event)));
         }
         self.frame.length = fragment as u32;
-        self.part = Part::Fields;
+        self.part = FramePart::Fields;
         Ok(Some((start, None)))
     }
 
@@ -135,7 +135,7 @@ impl Machine {
             return Ok(Some((length, None)));
         }
         self.frame.length = u32::from(self.padding);
-        self.part = if self.padding > 0 { Part::Skipped } else { Part::Header };
+        self.part = if self.padding > 0 { FramePart::Skipped } else { FramePart::Header };
         if !self.frame.has(flag::END_HEADERS) {
             return Ok(Some((length, None)));
         }

@@ -9,9 +9,9 @@ use super::Intake;
 use crate::attention::Attention;
 use oribi_config::Settings;
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
-use oribi_ipc::slot::{Content as Told, Heads, encode_request};
+use oribi_ipc::slot::{Content as Announced, Heads, encode_request};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, ResponseHead, Span};
-use oribi_pool::{Edge, Event, Memory, Shape, Ticket, Wish, Worker};
+use oribi_pool::{DescriptorRequest, Edge, Event, Memory, Shape, Ticket, Worker};
 use oribi_source::{LentRequest, Next, Source};
 use oribi_test_support::{Deadline, waits_for};
 use std::io::{PipeReader, PipeWriter};
@@ -37,7 +37,7 @@ enum Said {
     /// The content of the part of a file.
     File(Vec<u8>),
     Message(Vec<u8>),
-    Wish(Wish),
+    DescriptorRequest(DescriptorRequest),
     Deadline(Option<Duration>),
     Finished,
     Abandoned,
@@ -127,12 +127,12 @@ impl Site {
         let mut status = |bytes: &[u8]| heads.read(bytes, |head| (head.head.status, head.content)).expect("a head");
         match event {
             Event::Whole(ticket, size) => match status(&bytes[..size]) {
-                (status, Told::Whole { size: told }) => (ticket, Said::Whole(status, bytes[size..].to_vec(), told)),
+                (status, Announced::Whole { size: told }) => (ticket, Said::Whole(status, bytes[size..].to_vec(), told)),
                 other => panic!("{other:?}"),
             },
             Event::Head(ticket) => match status(bytes) {
-                (status, Told::Whole { size }) => (ticket, Said::Head(status, Some(size))),
-                (status, Told::Started) => (ticket, Said::Head(status, None)),
+                (status, Announced::Whole { size }) => (ticket, Said::Head(status, Some(size))),
+                (status, Announced::Started) => (ticket, Said::Head(status, None)),
                 other => panic!("{other:?}"),
             },
             Event::Interim(ticket) => (ticket, Said::Interim(status(bytes).0)),
@@ -142,7 +142,7 @@ impl Site {
                 let read = heads
                     .read(bytes, |head| (head.content, head.head.fields.first().map_or_else(String::new, |&pair| line(pair))));
                 match read.expect("trailers") {
-                    (Told::Trailers, line) => (ticket, Said::Trailers(line)),
+                    (Announced::Trailers, line) => (ticket, Said::Trailers(line)),
                     other => panic!("{other:?}"),
                 }
             }
@@ -153,7 +153,7 @@ impl Site {
                 (ticket, Said::File(content))
             }
             Event::Message(ticket) => (ticket, Said::Message(bytes.clone())),
-            Event::Wish(ticket, wish) => (ticket, Said::Wish(wish)),
+            Event::DescriptorRequest(ticket, wish) => (ticket, Said::DescriptorRequest(wish)),
             Event::Deadline(ticket, time) => (ticket, Said::Deadline(time)),
             Event::Finished(ticket) => (ticket, Said::Finished),
             Event::Abandoned(ticket) => (ticket, Said::Abandoned),
@@ -193,12 +193,12 @@ fn submit_request(edge: &mut Edge, request: &Request<'_>) -> Ticket {
 }
 
 /// Acts as an edge until a worker asks for a descriptor, and sends it.
-fn fulfil(edge: &mut Edge, wish: Wish, descriptor: BorrowedFd<'_>) {
+fn fulfil(edge: &mut Edge, wish: DescriptorRequest, descriptor: BorrowedFd<'_>) {
     let mut bytes = Vec::new();
     loop {
         edge.gather();
         match edge.next(&mut bytes) {
-            Some(Event::Wish(ticket, wished)) => {
+            Some(Event::DescriptorRequest(ticket, wished)) => {
                 assert_eq!(wished, wish);
                 return edge.fulfil(ticket, descriptor).expect("the line has room");
             }

@@ -4,7 +4,7 @@
 use super::Handler;
 use crate::attention::Attention;
 use crate::lane::Lane;
-use oribi_admin::metrics::{Format, Inquiry, Line, Outcome, preferred};
+use oribi_admin::metrics::{Format, MetricsClient, MetricsRequest, Outcome, preferred};
 use oribi_config::{MetricsPath, Settings};
 use oribi_host::{ExchangeId, Request};
 use oribi_listen::Listener;
@@ -26,14 +26,14 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(super) struct Metrics {
     path: MetricsPath,
     /// The socket to the first process, if this process inherited one.
-    line: Option<Line>,
+    line: Option<MetricsClient>,
     waiting: RefCell<Vec<Waiting>>,
 }
 
 /// A client that waits for metrics.
 struct Waiting {
     exchange: ExchangeId,
-    inquiry: Inquiry,
+    request: MetricsRequest,
     format: Format,
     /// Whether it needs only the head of the response.
     is_head: bool,
@@ -42,7 +42,7 @@ struct Waiting {
 impl Metrics {
     pub(super) fn of(settings: &Settings) -> Option<Self> {
         let path = settings.metrics_path.clone()?;
-        Some(Self { path, line: Line::of_process(), waiting: RefCell::default() })
+        Some(Self { path, line: MetricsClient::of_process(), waiting: RefCell::default() })
     }
 
     fn is_for(&self, request: &Request<'_>) -> bool {
@@ -52,11 +52,11 @@ impl Metrics {
     }
 
     /// Asks the first process.
-    fn ask(&self, format: Format, attention: Option<&Attention>) -> io::Result<Inquiry> {
+    fn ask(&self, format: Format, attention: Option<&Attention>) -> io::Result<MetricsRequest> {
         let (Some(line), Some(attention)) = (&self.line, attention) else { return Err(io::ErrorKind::Unsupported.into()) };
-        let inquiry = line.ask(format)?;
-        attention.await_answer(inquiry.as_fd())?;
-        Ok(inquiry)
+        let request = line.ask(format)?;
+        attention.await_answer(request.as_fd())?;
+        Ok(request)
     }
 }
 
@@ -69,8 +69,8 @@ impl<S: Source> Handler<S> for Metrics {
         let accepted = head.fields().filter(|(known, ..)| *known == Some(KnownField::Accept)).map(|(_, _, value)| value);
         let (format, is_head) = (preferred(accepted), head.method() == b"HEAD");
         match self.ask(format, lane.attention.as_ref()) {
-            Ok(inquiry) => {
-                self.waiting.borrow_mut().push(Waiting { exchange: exchange.id(), inquiry, format, is_head });
+            Ok(request) => {
+                self.waiting.borrow_mut().push(Waiting { exchange: exchange.id(), request, format, is_head });
                 lane.source().give_back(exchange);
                 lane.slot.requests.fetch_add(1, Relaxed);
                 if self.waiting.borrow().len() > MOST {
@@ -96,7 +96,7 @@ impl<S: Source> Lane<'_, S> {
     /// Answers a client if the first process has answered, or in any case if it is `displaced` by another client. Returns
     /// whether the client was answered.
     fn pass_on(&self, waiting: &mut Waiting, displaced: bool) -> bool {
-        let (status, media_type, content) = match waiting.inquiry.read() {
+        let (status, media_type, content) = match waiting.request.read() {
             Outcome::Metrics(metrics) => (200, waiting.format.media_type(), metrics),
             Outcome::Failed => (503, PLAIN, &b"no metrics now: the first process of the server has ended\n"[..]),
             Outcome::Pending if displaced => (503, PLAIN, &b"no metrics now: too many wait for them\n"[..]),
@@ -114,14 +114,14 @@ impl<S: Source> Lane<'_, S> {
         let _ = source.respond(waiting.exchange, ResponseHead { status, fields }, parts);
         source.submit();
         drop(source);
-        self.leave(&waiting.inquiry);
+        self.leave(&waiting.request);
         true
     }
 
-    fn leave(&self, inquiry: &Inquiry) {
+    fn leave(&self, request: &MetricsRequest) {
         if let Some(attention) = &self.attention {
             // Closing it would not suffice, because a process that the app has forked may have a copy.
-            let _ = attention.unwatch(inquiry.as_fd());
+            let _ = attention.unwatch(request.as_fd());
         }
     }
 }

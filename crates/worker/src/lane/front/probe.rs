@@ -5,7 +5,7 @@ use crate::lane::Lane;
 use oribi_config::Settings;
 use oribi_listen::Listener;
 use oribi_source::{LentRequest, Source};
-use oribi_stats::scoreboard::Prospect;
+use oribi_stats::scoreboard::DrainState;
 
 /// Answers a path with the state of the server.
 pub(super) struct Probe {
@@ -50,7 +50,7 @@ impl<S: Source> Lane<'_, S> {
 
     /// Whether the server is stopping, or is about to.
     pub fn is_draining(&self) -> bool {
-        self.stops() || self.slot.prospect() != Prospect::Stays
+        self.stops() || self.slot.drain_state() != DrainState::Serving
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::answer::LuafcgidAnswer;
 use crate::content;
-use crate::desk::Desk;
 use crate::exchange::{Exchange, Progress};
 use crate::hooks;
 use crate::settings::ConfigValue;
+use crate::state_context::StateContext;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
 use crate::vm::{Quiet, Stack};
 use mlua::ffi::{self, lua_State};
@@ -16,7 +16,7 @@ use std::os::raw::c_int;
 /// The name of this metatable in luafcgid, for messages.
 const NAME: &[u8] = b"LuaFCGId.Request";
 
-/// Further upvalues of the methods; the first is the desk.
+/// Further upvalues of the methods; the first is the state's context.
 const METATABLE: c_int = 2;
 /// An upvalue of `config` only: a table of the values that the script has set.
 const CHANGED: c_int = 3;
@@ -31,7 +31,7 @@ type Handle = u64;
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
+pub(super) unsafe fn push_metatable(l: *mut lua_State, context: &StateContext) {
     let methods: [(&std::ffi::CStr, ffi::lua_CFunction); 10] = [
         (c"puts", puts),
         (c"gets", gets),
@@ -53,7 +53,7 @@ pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
         for (name, method) in methods {
             ffi::lua_pushvalue(l, -2);
             ffi::lua_createtable(l, 0, 0);
-            desk.push_function(l, method, 2);
+            context.push_function(l, method, 2);
             ffi::lua_setfield(l, -2, name.as_ptr());
         }
         hooks::wrap_flush(l);
@@ -65,24 +65,24 @@ pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
 ///
 /// # Safety
 /// `l` is below a fence; the metatable is at `metatable`.
-pub(super) unsafe fn push(l: *mut lua_State, desk: &Desk, metatable: c_int) {
+pub(super) unsafe fn push(l: *mut lua_State, context: &StateContext, metatable: c_int) {
     // SAFETY: as promised by the caller; the block has the size of the value that is written to it, and is aligned for any
     // type.
     unsafe {
-        ffi::lua_newuserdata(l, size_of::<Handle>()).cast::<Handle>().write(desk.serial.get());
+        ffi::lua_newuserdata(l, size_of::<Handle>()).cast::<Handle>().write(context.serial.get());
         ffi::lua_pushvalue(l, metatable);
         ffi::lua_setmetatable(l, -2);
     }
 }
 
-/// The desk, and the exchange of the `con` on which a method was called.
+/// The state's context, and the exchange of the `con` on which a method was called.
 ///
 /// # Safety
 /// `l` runs a method, below a fence; the caller's frame holds nothing to be dropped.
-unsafe fn of<'a>(l: *mut lua_State) -> (&'a Desk, &'a Exchange<'a>) {
+unsafe fn of<'a>(l: *mut lua_State) -> (&'a StateContext, &'a Exchange<'a>) {
     // SAFETY: only `push` makes userdata with this metatable.
     unsafe {
-        let desk: &'a Desk = Desk::of_running(l);
+        let context: &'a StateContext = StateContext::of_running(l);
         let is_con = ffi::lua_type(l, 1) == ffi::LUA_TUSERDATA
             && ffi::lua_getmetatable(l, 1) != 0
             && ffi::lua_rawequal(l, -1, ffi::lua_upvalueindex(METATABLE)) != 0;
@@ -90,8 +90,8 @@ unsafe fn of<'a>(l: *mut lua_State) -> (&'a Desk, &'a Exchange<'a>) {
             raise(l, format_args!("a method of con was called with a {}: con:puts(text), not con.puts(text)", type_name(l, 1)));
         }
         ffi::lua_settop(l, -2);
-        match desk.exchange() {
-            Some(exchange) if ffi::lua_touserdata(l, 1).cast::<Handle>().read() == desk.serial.get() => (desk, exchange),
+        match context.exchange() {
+            Some(exchange) if ffi::lua_touserdata(l, 1).cast::<Handle>().read() == context.serial.get() => (context, exchange),
             _ => raise(l, format_args!("this con belongs to a request that has been answered")),
         }
     }
@@ -121,7 +121,7 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
 /// As for [`of`], and nothing else borrows the answer: nothing of Lua runs in `add`.
 unsafe fn add<R: Copy>(
     l: *mut lua_State,
-    desk: &Desk,
+    context: &StateContext,
     exchange: &Exchange<'_>,
     more: usize,
     add: impl FnOnce(&mut LuafcgidAnswer) -> R,
@@ -129,10 +129,10 @@ unsafe fn add<R: Copy>(
     let limit = exchange.settings.state_memory.unwrap_or(u64::MAX);
     // SAFETY: as promised by the caller.
     unsafe {
-        if ((*desk.luafcgid_answer.get()).size() + more) as u64 > limit {
+        if ((*context.luafcgid_answer.get()).size() + more) as u64 > limit {
             raise(l, format_args!("more is put than a state may use of memory: flush now and then, or reset"));
         }
-        let done = desk.contain(|| add(&mut *desk.luafcgid_answer.get()));
+        let done = context.contain(|| add(&mut *context.luafcgid_answer.get()));
         unless_panicked(l, done)
     }
 }
@@ -151,14 +151,14 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The answer is borrowed by one function at
     // a time.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         if ffi::lua_gettop(l) < 2 {
             return 0;
         }
         want_text(l, 2);
         let mut stack = Stack::of(l);
         let text = text(&stack.quiet(), 2);
-        add(l, desk, exchange, text.len(), |answer| {
+        add(l, context, exchange, text.len(), |answer| {
             answer.body.extend_from_slice(text);
             if !answer.buffered {
                 send(answer, exchange);
@@ -214,7 +214,7 @@ unsafe fn push_next(l: *mut lua_State, exchange: &Exchange<'_>, content: &Conten
 unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         let count = ffi::lua_gettop(l);
         if count < 2 {
             return 0;
@@ -228,7 +228,7 @@ unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
         let quiet = stack.quiet();
         let name = text(&quiet, 2);
         let value = if count >= 3 { Some(text(&quiet, 3)) } else { None };
-        let fits = add(l, desk, exchange, name.len() + value.map_or(0, <[u8]>::len), |answer| match value {
+        let fits = add(l, context, exchange, name.len() + value.map_or(0, <[u8]>::len), |answer| match value {
             Some(value) => answer.set_field(name, value),
             None => answer.set_lines(name),
         });
@@ -243,12 +243,12 @@ unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn status(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         want_text(l, 2);
         refuse_late(l, exchange, "a status");
         let mut stack = Stack::of(l);
         let line = text(&stack.quiet(), 2);
-        if !(*desk.luafcgid_answer.get()).set_status(line) {
+        if !(*context.luafcgid_answer.get()).set_status(line) {
             raise(l, format_args!("\"{}\" is no status of a response", line.escape_ascii()));
         }
         0
@@ -259,12 +259,12 @@ unsafe extern "C-unwind" fn status(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         want_text(l, 2);
         refuse_late(l, exchange, "a content type");
         let mut stack = Stack::of(l);
         let value = text(&stack.quiet(), 2);
-        add(l, desk, exchange, value.len(), |answer| answer.set_content_type(value));
+        add(l, context, exchange, value.len(), |answer| answer.set_content_type(value));
         0
     }
 }
@@ -281,8 +281,8 @@ unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
 unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
-        unless_panicked(l, desk.contain(|| send(&mut *desk.luafcgid_answer.get(), exchange)));
+        let (context, exchange) = of(l);
+        unless_panicked(l, context.contain(|| send(&mut *context.luafcgid_answer.get(), exchange)));
         0
     }
 }
@@ -304,8 +304,8 @@ fn send(answer: &mut LuafcgidAnswer, exchange: &Exchange<'_>) {
 unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, _) = of(l);
-        (*desk.luafcgid_answer.get()).body.clear();
+        let (context, _) = of(l);
+        (*context.luafcgid_answer.get()).body.clear();
         0
     }
 }
@@ -314,12 +314,12 @@ unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         if ffi::lua_gettop(l) >= 2 {
             want_text(l, 2);
             let mut stack = Stack::of(l);
             let text = text(&stack.quiet(), 2);
-            unless_panicked(l, desk.contain(|| exchange.report(text)));
+            unless_panicked(l, context.contain(|| exchange.report(text)));
         }
         0
     }
@@ -330,12 +330,12 @@ unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
+        let (context, exchange) = of(l);
         want_text(l, 2);
         let mut stack = Stack::of(l);
         if ffi::lua_gettop(l) >= 3 {
             if text(&stack.quiet(), 2) == b"buffering" {
-                (*desk.luafcgid_answer.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
+                (*context.luafcgid_answer.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
             }
             ffi::lua_settop(l, 3);
             ffi::lua_rawset(l, ffi::lua_upvalueindex(CHANGED));

@@ -3,16 +3,16 @@
 mod connection;
 
 use super::Style;
-use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
+use crate::state_context::StateContext;
 use crate::variables;
 use crate::vm::Stack;
 use crate::vm::stack::{push_bytes, raise, type_name};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
-/// Further upvalues; the first is the desk.
+/// Further upvalues; the first is the state's context.
 const HANDLER: c_int = 2;
 const METATABLE: c_int = 3;
 const NAMES: c_int = 4;
@@ -25,13 +25,13 @@ const INTERFACE: ffi::lua_Integer = 1;
 ///
 /// # Safety
 /// `l` is below a fence.
-pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk, style: Style) {
+pub(super) unsafe fn push_server(l: *mut lua_State, context: &StateContext, style: Style) {
     // SAFETY: as promised by the caller.
     unsafe {
-        connection::push_metatable(l, desk);
+        connection::push_metatable(l, context);
         variables::push_names(l);
         ffi::lua_pushboolean(l, c_int::from(style == Style::LuafcgidFirst));
-        desk.push_function(l, serve, 4);
+        context.push_function(l, serve, 4);
     }
 }
 
@@ -39,27 +39,29 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The
     // answer is borrowed by one function at a time.
     unsafe {
-        let desk = Desk::of_running(l);
-        let Some(exchange) = desk.exchange() else { return 0 };
-        (*desk.luafcgid_answer.get()).begin(exchange.settings);
+        let context = StateContext::of_running(l);
+        let Some(exchange) = context.exchange() else { return 0 };
+        (*context.luafcgid_answer.get()).begin(exchange.settings);
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
-        variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+        variables::push(l, context, exchange, ffi::lua_upvalueindex(NAMES));
         push_bytes(l, b"LUAFCGID_VERSION");
         ffi::lua_pushinteger(l, INTERFACE);
         ffi::lua_rawset(l, -3);
-        connection::push(l, desk, ffi::lua_upvalueindex(METATABLE));
+        connection::push(l, context, ffi::lua_upvalueindex(METATABLE));
         ffi::lua_call(l, 2, 1);
         // In the first generation, the function returned the body. If it has used `puts`, its return value is ignored.
         let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
-        let silent = exchange.progress() == Progress::Nothing && (*desk.luafcgid_answer.get()).body.is_empty();
+        let silent = exchange.progress() == Progress::Nothing && (*context.luafcgid_answer.get()).body.is_empty();
         if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
             let mut stack = Stack::of(l);
-            desk.contain(|| (*desk.luafcgid_answer.get()).body.extend_from_slice(stack.quiet().string(-1).unwrap_or_default()));
+            context.contain(|| {
+                (*context.luafcgid_answer.get()).body.extend_from_slice(stack.quiet().string(-1).unwrap_or_default());
+            });
         } else if silent && must_return {
-            desk.fault.set(Fault::Response);
+            context.fault.set(Fault::Response);
             raise(l, format_args!("the function `handler` has returned a {}, not a string", type_name(l, -1)));
         }
-        match desk.contain(|| finish(desk, exchange)) {
+        match context.contain(|| finish(context, exchange)) {
             Some(()) => 0,
             None => raise(l, format_args!("the response cannot be sent")),
         }
@@ -67,9 +69,9 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
 }
 
 /// Sends the unflushed answer, and ends the answer.
-pub(crate) fn finish(desk: &Desk, exchange: &Exchange<'_>) {
+pub(crate) fn finish(context: &StateContext, exchange: &Exchange<'_>) {
     // SAFETY: the script has returned, or does not return.
-    let answer = unsafe { &mut *desk.luafcgid_answer.get() };
+    let answer = unsafe { &mut *context.luafcgid_answer.get() };
     if exchange.progress() == Progress::Nothing {
         answer.with_head(|head, body| exchange.respond(head, &[body]));
     } else {

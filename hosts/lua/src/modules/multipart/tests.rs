@@ -3,9 +3,9 @@ use super::*;
 const TYPE: &[u8] = b"multipart/form-data; boundary=XX";
 
 /// A part for comparison: name, file name, content.
-type Shown = (String, Option<String>, String);
+type ExpectedPart = (String, Option<String>, String);
 
-fn read(content: &str) -> Result<Vec<Shown>, &'static str> {
+fn read(content: &str) -> Result<Vec<ExpectedPart>, &'static str> {
     let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let parts = parse(content.as_bytes(), TYPE)?;
     Ok(parts.iter().map(|part| (shown(&part.name), part.filename.as_deref().map(shown), shown(part.content))).collect())
@@ -17,7 +17,7 @@ fn part_of(disposition: &str) -> Result<(String, Option<String>), &'static str> 
     Ok((parts[0].0.clone(), parts[0].1.clone()))
 }
 
-fn value(name: &str, content: &str) -> Shown {
+fn value(name: &str, content: &str) -> ExpectedPart {
     (name.to_owned(), None, content.to_owned())
 }
 

@@ -1,0 +1,265 @@
+//! Messages between an edge and its parent process: descriptors for the edge, and requests to signal a worker.
+//!
+//! The parent process has forked the edge: it is the master, or the supervisor without a master. An edge may not
+//! kill or signal processes itself: with `--user` it lacks the permission, and a process id from shared memory may be that
+//! of any process. The parent does it only if the process is a worker of this server.
+
+use crate::sandbox::Sandbox;
+use oribi_ipc::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
+use oribi_pool::Memory;
+use oribi_worker::lane::LaneSetup;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The parameters of an edge.
+#[derive(Clone, Copy, Debug)]
+pub struct EdgeSetup<'a> {
+    /// The settings, the listeners with the sockets from which the edge accepts, and the pipe that announces a command in
+    /// its slot. The slot is one of those for edges: commands mean the same as a worker's, and a request in the queue counts
+    /// as accepted.
+    pub lane: LaneSetup<'a>,
+    /// The memory that the edge shares with all workers, and with no other edge.
+    pub memory: &'a Memory,
+    /// Whether another edge has used this memory before, so that this one takes over its workers.
+    pub takes_over: bool,
+    /// The socket to the parent process, which stops workers and signals warnings.
+    pub parent_link: &'a ParentLink,
+    /// The source of connections that an edge of the previous server hands over, if there is one.
+    pub handed: Option<&'a Receiver>,
+    /// The sandbox that the edge enters before it serves; `None` to keep all rights of its user.
+    pub sandbox: Option<&'a Sandbox>,
+}
+
+/// The reason for a request about a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reason {
+    /// Its app has exceeded its deadline and does not react: stop the worker.
+    Stuck = 1,
+    /// It has written invalid data: kill the worker.
+    Broken = 2,
+    /// Its app takes long, and the edge has left a warning in its orders: send the signal that makes the worker read them.
+    Slow = 3,
+}
+
+impl Reason {
+    const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Stuck),
+            2 => Some(Self::Broken),
+            3 => Some(Self::Slow),
+            _ => None,
+        }
+    }
+}
+
+/// A request to end or signal a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerRequest {
+    /// The process id of the worker, according to the edge.
+    pub process: u32,
+    /// The reason for the request.
+    pub reason: Reason,
+}
+
+impl WorkerRequest {
+    /// The size of a message in bytes.
+    pub const SIZE: usize = 8;
+
+    /// Encodes the message for the socket.
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
+    }
+
+    /// Decodes a message; `None` if it is invalid.
+    pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
+        let number = u64::from_ne_bytes(bytes);
+        Some(Self { process: (number >> 32) as u32, reason: Reason::from_number(number as u32)? })
+    }
+}
+
+/// A descriptor from the parent process.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// The destination of the edge's connections.
+    Successor(Sender),
+    /// The error log, opened again.
+    ErrorLog(OwnedFd),
+    /// The access log, opened again.
+    AccessLog(OwnedFd),
+    /// The certificates and keys, read again.
+    Certificates(OwnedFd),
+}
+
+/// The kinds of these descriptors, as the only byte of a message.
+const SUCCESSOR: u8 = 0;
+const ERROR_LOG: u8 = 1;
+const ACCESS_LOG: u8 = 2;
+const CERTIFICATES: u8 = 3;
+
+/// The edge's end of the socket to its parent process.
+#[derive(Debug)]
+pub struct ParentLink(OwnedFd);
+
+impl ParentLink {
+    /// Asks the parent process to end or signal a worker at once. Returns whether the request was sent; if not, too many
+    /// such requests wait, or the process has ended.
+    pub(crate) fn request_action(&self, process: u32, reason: Reason) -> bool {
+        send(&self.0, &WorkerRequest { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+    }
+
+    /// Returns the next descriptor, if one has arrived.
+    pub(crate) fn next(&self) -> Option<Given> {
+        loop {
+            let mut kind = [0];
+            match receive_with_descriptor(&self.0, &mut kind) {
+                Ok((0, _)) | Err(_) => return None,
+                Ok((_, None)) => {}
+                Ok((_, Some(descriptor))) => match kind[0] {
+                    SUCCESSOR => return Some(Given::Successor(Sender::new(descriptor))),
+                    ERROR_LOG => return Some(Given::ErrorLog(descriptor)),
+                    ACCESS_LOG => return Some(Given::AccessLog(descriptor)),
+                    CERTIFICATES => return Some(Given::Certificates(descriptor)),
+                    _ => {}
+                },
+            }
+        }
+    }
+}
+
+/// The parent's end of the socket to an edge.
+#[derive(Debug)]
+pub struct EdgeLink {
+    socket: OwnedFd,
+    /// Whether the edge has closed its end.
+    ended: Cell<bool>,
+}
+
+impl EdgeLink {
+    /// Returns the socket, readable when the edge has sent a request; `None` if nothing further can arrive. After the end
+    /// of the socket was seen, it is not watched, because it would keep waking the parent until the edge's process has
+    /// ended.
+    pub fn arrival(&self) -> Option<BorrowedFd<'_>> {
+        (!self.ended.get()).then(|| self.socket.as_fd())
+    }
+
+    /// Returns the next request, if one has arrived.
+    pub fn next(&self) -> Option<WorkerRequest> {
+        loop {
+            let mut bytes = [0; WorkerRequest::SIZE];
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((WorkerRequest::SIZE, _)) => {}
+                // Messages of other lengths are never sent, and are ignored.
+                Ok((1.., _)) | Err(Errno::INTR) => continue,
+                Ok((0, _)) => {
+                    self.ended.set(true);
+                    return None;
+                }
+                Err(_) => return None,
+            }
+            if let Some(request) = WorkerRequest::from_bytes(bytes) {
+                return Some(request);
+            }
+        }
+    }
+}
+
+impl EdgeLink {
+    /// Names the destination of the edge's connections.
+    ///
+    /// # Errors
+    /// The edge has ended.
+    pub fn name_successor(&self, successor: &Sender) -> io::Result<()> {
+        self.give(SUCCESSOR, successor.as_fd())
+    }
+
+    /// Sends the edge the reopened error log: an edge may lack the permission to open it, and in a sandbox always does.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_error_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(ERROR_LOG, log)
+    }
+
+    /// Sends the edge the reopened access log.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_access_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(ACCESS_LOG, log)
+    }
+
+    /// Sends the edge certificates and keys, which perhaps only the parent process may read.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read from the socket.
+    pub fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(CERTIFICATES, vault)
+    }
+
+    fn give(&self, kind: u8, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        send_with_descriptor(&self.socket, &[kind], Some(descriptor))
+    }
+}
+
+/// Creates the socket between an edge and its parent, which preserves the boundaries of messages.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn socket() -> io::Result<(EdgeLink, ParentLink)> {
+    let (own, edges) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    Ok((EdgeLink { socket: own, ended: Cell::new(false) }, ParentLink(edges)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pleas_arrive_and_anything_else_is_passed_over() {
+        let (edge_link, parent_link) = socket().expect("a socket");
+        assert_eq!(edge_link.next(), None);
+        assert!(parent_link.request_action(77, Reason::Stuck));
+        send(&parent_link.0, &[7; 8], SendFlags::NOSIGNAL).expect("it is open");
+        assert!(parent_link.request_action(78, Reason::Broken) && parent_link.request_action(80, Reason::Slow));
+        assert_eq!(edge_link.next(), Some(WorkerRequest { process: 77, reason: Reason::Stuck }));
+        assert_eq!(edge_link.next(), Some(WorkerRequest { process: 78, reason: Reason::Broken }));
+        assert_eq!(edge_link.next(), Some(WorkerRequest { process: 80, reason: Reason::Slow }));
+        assert_eq!(edge_link.next(), None);
+        drop(edge_link);
+        assert!(!parent_link.request_action(79, Reason::Stuck), "the keeper is gone");
+    }
+
+    #[test]
+    fn what_is_given_arrives_and_anything_else_is_passed_over() {
+        let (edge_link, parent_link) = socket().expect("a socket");
+        assert!(parent_link.next().is_none());
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        edge_link.give(77, file.as_fd()).expect("there is room");
+        send_with_descriptor(&edge_link.socket, &[ACCESS_LOG], None).expect("there is room");
+        edge_link.give_error_log(file.as_fd()).expect("there is room");
+        edge_link.give_access_log(file.as_fd()).expect("there is room");
+        edge_link.give_certificates(file.as_fd()).expect("there is room");
+        let (successor, _receiver) = oribi_ipc::handover::pair().expect("sockets");
+        edge_link.name_successor(&successor).expect("there is room");
+        assert!(matches!(parent_link.next(), Some(Given::ErrorLog(_))));
+        assert!(matches!(parent_link.next(), Some(Given::AccessLog(_))));
+        assert!(matches!(parent_link.next(), Some(Given::Certificates(_))));
+        assert!(matches!(parent_link.next(), Some(Given::Successor(_))));
+        assert!(parent_link.next().is_none());
+        drop(edge_link);
+        assert!(parent_link.next().is_none());
+    }
+
+    #[test]
+    fn an_edge_that_has_closed_its_end_is_not_watched() {
+        let (edge_link, parent_link) = socket().expect("a socket");
+        assert!(parent_link.request_action(77, Reason::Stuck));
+        drop(parent_link);
+        assert!(edge_link.next().is_some() && edge_link.arrival().is_some());
+        assert!(edge_link.next().is_none() && edge_link.arrival().is_none());
+    }
+}

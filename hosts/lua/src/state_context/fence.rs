@@ -1,0 +1,140 @@
+//! The fence for Lua errors: no error of a script passes [`protect`].
+
+use super::StateContext;
+use crate::error_page::Fault;
+use crate::vm::{OUT_OF_TIME, Slot, Stack, disarm};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::panic::resume_unwind;
+
+/// The most bytes of an error's message and traceback that are kept.
+const MESSAGE_BYTES: usize = 64 << 10;
+
+/// The place of the message handler on the stack of a state's thread.
+const HANDLER: c_int = 1;
+
+/// The failure of a call of a script.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The kind of fault.
+    pub fault: Fault,
+    /// The message of the script or of Lua, mostly with a traceback. Several lines, without a line end after the last.
+    pub message: String,
+    /// The status in an error object of the script: `error({404, "gone"})`; `None` without one.
+    pub status: Option<u16>,
+}
+
+impl Failure {
+    pub(crate) fn new(fault: Fault, message: &str) -> Self {
+        Self { fault, message: message.to_owned(), status: None }
+    }
+}
+
+/// The end of a protected call.
+pub(crate) enum Ending {
+    /// The function returned; its results are on the stack.
+    Returned,
+    /// The function returned just when it was to be stopped: its results are valid, but the state is not.
+    Late,
+    /// The script called `os.exit`.
+    Exited,
+    /// The function raised an error.
+    Failed(Failure),
+}
+
+/// Calls the function below its `arguments` on the stack, and leaves its results there. If a host function has panicked
+/// meanwhile, resumes the panic.
+///
+/// # Safety
+/// `l` is the thread of a live state whose context is `context`, with the message handler at its place, and runs nothing else.
+pub(crate) unsafe fn protect(
+    l: *mut lua_State,
+    context: &StateContext,
+    slot: Option<&Slot>,
+    arguments: c_int,
+    results: c_int,
+) -> Ending {
+    if let Some(slot) = slot {
+        slot.begin(l);
+    }
+    // SAFETY: as promised by the caller.
+    let status = unsafe { ffi::lua_pcall(l, arguments, results, HANDLER) };
+    let stopped = slot.is_some_and(Slot::end);
+    // A script may return although it has called `os.exit`: a library written in C, or a coroutine of its own, may have caught
+    // the error.
+    if status == ffi::LUA_OK && !stopped && !context.exited.get() {
+        return Ending::Returned;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { fail(l, context, status, stopped) }
+}
+
+/// # Safety
+/// As for [`protect`], which has just got `status` from Lua.
+#[cold]
+unsafe fn fail(l: *mut lua_State, context: &StateContext, status: c_int, stopped: bool) -> Ending {
+    let exited = context.exited.replace(false);
+    if exited {
+        // SAFETY: as promised by the caller.
+        unsafe { disarm(l) };
+    }
+    if let Some(panic) = context.take_panic() {
+        resume_unwind(panic);
+    }
+    if exited {
+        return Ending::Exited;
+    }
+    let message = context.take_message();
+    let asked = context.asked.take();
+    if stopped {
+        if status == ffi::LUA_OK {
+            return Ending::Late;
+        }
+        let message = if message.is_empty() { OUT_OF_TIME.to_owned() } else { String::from_utf8_lossy(&message).into_owned() };
+        return Ending::Failed(Failure { fault: Fault::Time, message, status: None });
+    }
+    let fault = match status {
+        ffi::LUA_ERRMEM => Fault::Memory,
+        _ => context.fault.get(),
+    };
+    let message = match status {
+        // Lua calls no message handler for these.
+        ffi::LUA_ERRMEM => "not enough memory".to_owned(),
+        ffi::LUA_ERRERR if message.is_empty() => "an error while an error was handled".to_owned(),
+        _ => String::from_utf8_lossy(&message).into_owned(),
+    };
+    Ending::Failed(Failure { fault, message, status: asked })
+}
+
+/// The message handler: records an error while the stack still shows where it was raised.
+pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence with the error object; nothing here is to be dropped when an error is raised.
+    unsafe {
+        let context = StateContext::of_running(l);
+        ffi::lua_settop(l, 1);
+        let mut object = 1;
+        if ffi::lua_type(l, 1) == ffi::LUA_TTABLE {
+            ffi::lua_rawgeti(l, 1, 1);
+            ffi::lua_rawgeti(l, 1, 2);
+            let status = ffi::lua_tointeger(l, 2);
+            if (400..=599).contains(&status) && ffi::lua_type(l, 2) == ffi::LUA_TNUMBER {
+                context.asked.set(Some(status as u16));
+                object = 3;
+            }
+        }
+        let text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
+        // Code that has not run yet, or has returned already, has no stack to show.
+        if context.fault.get() == Fault::Runtime && object == 1 {
+            ffi::luaL_traceback(l, l, text, 1);
+        }
+        let mut stack = Stack::of(l);
+        let quiet = stack.quiet();
+        let text = quiet.string(-1).unwrap_or_default();
+        let kept = &mut *context.message.get();
+        kept.clear();
+        // Longer text, which would not be read anyway, is not copied outside of the state's limit.
+        kept.extend_from_slice(&text[..text.len().min(MESSAGE_BYTES)]);
+        quiet.cut(1);
+        1
+    }
+}
