@@ -23,7 +23,7 @@ BOOT:
     socket_define(aTHX);
     errors_define(aTHX);
     input_define(aTHX);
-    process_watch_forks();
+    forks_watch();
     alarms_define();
     interruption_define();
     signals_define();
@@ -132,7 +132,7 @@ new(class)
   CODE:
     Newxz(config, 1, Config);
     config->settings = oribi_config_new();
-    config->forks = process_forks();
+    config->forks = forks_count();
     RETVAL = sv_setref_pv(newSV(0), class, config);
   OUTPUT:
     RETVAL
@@ -164,7 +164,7 @@ DESTROY(object)
     Config *config;
   CODE:
     config = config_of(aTHX_ object);
-    if (config->forks == process_forks()) {
+    if (config->forks == forks_count()) {
         oribi_config_free(config->settings);
         Safefree(config);
     }

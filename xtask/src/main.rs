@@ -14,7 +14,7 @@ usage: cargo xtask architecture
 
   architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
                  where unsafe code may stand, that modules next to one another form no cycle,
-                 how long files may be and how they may not be called,
+                 nor the C files of a host, how long files may be and how they may not be called,
                  that the files exist which documents about the code name";
 
 fn main() -> ExitCode {
@@ -48,6 +48,7 @@ fn check_architecture() -> Vec<String> {
     let files = sources::tracked(&root).map(|files| {
         let mut breaches = sources::check(&root, &files);
         breaches.extend(documents::check(&root, &files));
+        breaches.extend(modules::check_hosts(&root, &files));
         breaches
     });
     [packages, files].into_iter().flat_map(|result| result.unwrap_or_else(|error| vec![error])).collect()

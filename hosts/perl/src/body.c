@@ -84,7 +84,7 @@ static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, co
     int file;
     if (!sv_isobject(body) || !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "path", FALSE))
         return FALSE;
-    path = call_method_protected(aTHX_ body, "path");
+    path = protected_call_method(aTHX_ body, "path");
     if (!path || text_bytes(aTHX_ path, &text) != TEXT_OK || text.size == 0 || memchr(text.data, '\0', text.size))
         return FALSE;
     file = open(SvPVX_const(newSVpvn_flags(text.data, text.size, SVs_TEMP)), O_RDONLY | O_CLOEXEC);
@@ -116,7 +116,7 @@ static const char *died_in(pTHX_ const char *method) {
 static const char *finish_lines(pTHX_ const Target *target, SV *body) {
     Head trailers = {.field_count = 0};
     if (sv_isobject(body) && gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "trailers", FALSE)) {
-        SV *list = call_method_protected(aTHX_ body, "trailers");
+        SV *list = protected_call_method(aTHX_ body, "trailers");
         const char *wrong;
         if (!list)
             return died_in(aTHX_ "trailers");
@@ -146,7 +146,7 @@ static const char *complaint_of(pTHX_ SV *body, bool empty) {
     arguments = (AV *)sv_2mortal((SV *)newAV());
     av_push(arguments, newSVsv(body));
     av_push(arguments, newSViv(empty));
-    text = call_protected(aTHX_ (SV *)code, sv_2mortal(newRV_inc((SV *)arguments)));
+    text = protected_call(aTHX_ (SV *)code, sv_2mortal(newRV_inc((SV *)arguments)));
     return text && text_bytes(aTHX_ text, &bytes) == TEXT_OK ? said(aTHX_ SvPVX_const(text), "") : NULL;
 }
 
@@ -167,7 +167,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
         SV *line;
         ENTER;
         SAVETMPS;
-        line = call_method_protected(aTHX_ body, "getline");
+        line = protected_call_method(aTHX_ body, "getline");
         if (!line) {
             wrong = "";
         } else {
@@ -225,8 +225,8 @@ static void close_body(pTHX_ const Target *target, SV *body) {
         if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))
             return;
     }
-    if (!call_method_protected(aTHX_ body, "close"))
-        call_log_error(aTHX_ target->environment, "close of the body died");
+    if (!protected_call_method(aTHX_ body, "close"))
+        app_log_error(aTHX_ target->environment, "close of the body died");
 }
 
 static bool is_handle(const SV *body) {

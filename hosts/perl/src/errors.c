@@ -14,7 +14,7 @@ typedef struct {
 } ErrorsLayer;
 
 static void report(pTHX_ const ErrorsLayer *layer, const char *text, size_t size) {
-    if (layer->context && layer->forks == process_forks() && !layer->context->closing
+    if (layer->context && layer->forks == forks_count() && !layer->context->closing
         && oribi_report(layer->lane, layer->exchange, text, size))
         return;
     PerlIO_write(PerlIO_stderr(), text, size);

@@ -71,7 +71,7 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     } else if (from->file >= 0) {
         PerlIO *handle = open_file(aTHX_ from->file);
         if (!handle)
-            call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+            app_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {
@@ -91,16 +91,4 @@ bool input_is_pristine(pTHX_ const Environment *environment, SV *glob) {
     /* Unchanged: nothing was opened in its place, no layer or byte was pushed, and its position is the start. */
     return PerlIOValid(handle) && !IoOFP(io) && PerlIOBase(handle)->tab == &nothing_layer && !PerlIOBase(handle)->next
            && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_ERROR)) && PerlIO_tell(handle) == 0;
-}
-
-bool handle_is_private(const Environment *environment, SV *value) {
-    GV *glob = (GV *)value;
-    IO *io;
-    if (SvTYPE(value) != SVt_PVGV || SvREFCNT(value) != 1 || SvMAGIC(value) || !isGV_with_GP(glob) || GvREFCNT(glob) != 1)
-        return FALSE;
-    io = GvIOp(glob);
-    if (!io || SvREFCNT(io) != 1 || SvMAGIC(io) || SvSTASH(io) != environment->handle_stash || IoLINES(io) != 0)
-        return FALSE;
-    /* Modules keep state in the other slots of a handle's glob; that state belongs to one client. */
-    return !GvHV(glob) && !GvAV(glob) && !GvCV(glob) && !GvFORM(glob) && (!GvSV(glob) || !SvOK(GvSV(glob)));
 }

@@ -18,7 +18,7 @@ static Context *context_new(pTHX) {
     context->perl = my_perl;
 #endif
     context->app = newSVsv(app);
-    context->forks = process_forks();
+    context->forks = forks_count();
     environment_prepare(aTHX_ &context->environment);
     interruption_prepare(aTHX_ context);
     oribi_note_interpreter(1);

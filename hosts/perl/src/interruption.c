@@ -24,7 +24,7 @@ static Context *own_context(pTHX) {
         return NULL;
 #endif
     /* A process that the app forks answers nothing. */
-    return context && context->forks == process_forks() ? context : NULL;
+    return context && context->forks == forks_count() ? context : NULL;
 }
 
 static Context *context_of(pTHX) {
@@ -100,8 +100,8 @@ static void log_place(pTHX_ Context *context, uint64_t milliseconds, const char 
     text = call_class(aTHX_ context, "Oribi::RequestTimeout::backtrace", milliseconds);
     if (text && SvPOK(text))
         /* In one line: the log writes control characters as text. */
-        call_log(aTHX_ context->present, ORIBI_LOG_WARN, "the app has done nothing for %g s and %s%s",
-                 (double)milliseconds / 1000, what, SvPVX_const(text));
+        app_log(aTHX_ context->present, ORIBI_LOG_WARN, "the app has done nothing for %g s and %s%s",
+                (double)milliseconds / 1000, what, SvPVX_const(text));
     FREETMPS;
     LEAVE;
 }

@@ -1,9 +1,12 @@
 /* perl_host.h - declarations shared by the C files of the Perl host.
  *
- * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
- * and socket.c) lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads the return value and
- * passes it to the server; stream.c does this for apps that answer through a responder. interpreter.c makes and frees the
- * interpreters in which all this happens, process.c handles the life of the processes.
+ * A request passes through these files: the server calls call.c with a complete request; filling.c (with input.c, errors.c,
+ * socket.c and informational.c) lays it out as a PSGI environment; call.c calls the app; sending.c (with response.c and body.c)
+ * reads the return value and passes it to the server; stream.c does this for apps that answer through a responder; reuse.c
+ * keeps the environment for the next request. interpreter.c makes and frees the interpreters in which all this happens,
+ * process.c handles the life of the processes.
+ *
+ * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  */
 #ifndef ORIBI_PERL_HOST_H
 #define ORIBI_PERL_HOST_H
@@ -110,9 +113,16 @@ typedef struct {
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
-/* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- ticket.c ---------------------------------------------------------------------------------------------------------- */
 
 struct Context;
+
+/* A copy of a head, because the app may change or free the values to which its fields point. */
+struct KeptHead {
+    uint16_t status;
+    size_t field_count;
+    oribi_field fields[];
+};
 
 /* An exchange that Perl code may refer to at any time: from a responder, a writer, or the psgix.informational callback. */
 typedef struct {
@@ -135,7 +145,7 @@ typedef struct Context {
     PerlInterpreter *perl;
 #endif
     SV *app;
-    unsigned forks;          /* the value of process_forks() in the process that serves */
+    unsigned forks;          /* the value of forks_count() in the process that serves */
     bool cloned;             /* `perl` belongs to this context */
     bool retiring;           /* the app has requested a new context, or called exit; not yet reported to the server */
     bool closing;            /* the server is done with this context: it must not be called again */
@@ -177,8 +187,6 @@ void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
 /* Adds oribi.deadline to all environments from now on. */
 void environment_offer_deadline(pTHX_ Environment *environment);
-/* The environment of a request; the caller owns one reference. */
-HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 /* A reference to it as the argument of the app; the caller owns none. */
 SV *environment_argument(pTHX_ Environment *environment, HV *hash);
 /* The value of a variable. */
@@ -192,6 +200,11 @@ void environment_forget(Environment *environment);
 /* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
+/* ---- filling.c ------------------------------------------------------------------------------------------------------- */
+
+/* The environment of a request; the caller owns one reference. */
+HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
+
 /* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
 
 /* Takes back an environment that the app has left unchanged, the common case. FALSE if the app kept it, or added something
@@ -200,6 +213,14 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
 
+/* ---- handle.c -------------------------------------------------------------------------------------------------------- */
+
+/* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
+#define RAW_LAYERS ":unix:perlio"
+
+/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
+bool handle_is_private(const Environment *environment, SV *glob);
+
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
 void input_define(pTHX);
@@ -207,12 +228,6 @@ void input_define(pTHX);
 SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is unchanged. */
 bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
-
-/* Layers of a handle that passes bytes on as they are, for any value of PERLIO. */
-#define RAW_LAYERS ":unix:perlio"
-
-/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
-bool handle_is_private(const Environment *environment, SV *glob);
 
 /* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -266,44 +281,89 @@ void socket_forget(Context *context, oribi_exchange exchange);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
 uint32_t call_attend(void *context);
-/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
- * reason. */
-SV *call_protected(pTHX_ SV *code, SV *argument);
-/* The same for a method; also NULL without the method. */
-SV *call_method_protected(pTHX_ SV *object, const char *method);
-/* "GET /path: ", or nothing; mortal. */
-SV *call_log_line(pTHX_ HV *environment);
-/* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
-void call_log_error(pTHX_ HV *environment, const char *what);
-/* Writes a formatted line to the error log, after the request's method and path. */
-void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
-    __attribute__((format(printf, pTHX_3, pTHX_4)));
-/* Whether the environment of a request has cleanup handlers. */
-bool call_has_cleanup(pTHX_ Context *context, HV *environment);
+
+/* ---- cleanup.c ------------------------------------------------------------------------------------------------------- */
+
+/* The handlers in psgix.cleanup.handlers; NULL if there are none. */
+AV *cleanup_handlers(pTHX_ Context *context, HV *environment);
+/* Whether psgix.harakiri.commit asks for the end of this context. */
+bool cleanup_asks_for_end(pTHX_ Context *context, HV *environment);
 /* Called before a response: if its environment asks for the end of this context, the server gets to know it. */
-void call_before_response(pTHX_ Context *context, HV *environment);
+void cleanup_before_response(pTHX_ Context *context, HV *environment);
 /* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
  * context. */
-void call_finished(pTHX_ Context *context, HV *environment);
+void cleanup_finished(pTHX_ Context *context, HV *environment);
+
+/* ---- ticket.c -------------------------------------------------------------------------------------------------------- */
+
+/* For the context's present exchange; without a reference yet. */
+Ticket *ticket_new(Context *context);
+/* Lets a value refer to a ticket until it is freed. */
+void ticket_attach(pTHX_ Ticket *ticket, SV *holder);
+/* Gives up a reference. The last one that goes before the response is complete cuts the response. */
+void ticket_release(pTHX_ Ticket *ticket);
+/* The ticket of a value. Dies without one, and in another process. */
+Ticket *ticket_of(pTHX_ SV *holder);
+/* The magic by which a value refers to a ticket. */
+extern const MGVTBL ticket_magic;
+/* Whether that is the only magic of a value. */
+static inline bool ticket_is_alone(SV *holder) {
+    return SvMAGIC(holder) && SvMAGIC(holder)->mg_virtual == &ticket_magic && !SvMAGIC(holder)->mg_moremagic;
+}
+/* The environment of its request, if that still exists. */
+HV *ticket_environment(const Ticket *ticket);
+void ticket_drop_head(Ticket *ticket);
+/* Marks the response as complete. */
+void ticket_finish(pTHX_ Ticket *ticket);
+/* Keeps a value alive until the end of the caller's statement, because code that runs meanwhile may drop the last reference. */
+static inline void ticket_hold(pTHX_ SV *value) {
+    sv_2mortal(SvREFCNT_inc_simple_NN(value));
+}
+
+/* ---- informational.c ------------------------------------------------------------------------------------------------- */
+
+/* A reference to a psgix.informational callback for the context's present exchange. */
+SV *informational_new(pTHX_ Context *context);
+bool informational_is_private(SV *code);
+void informational_rebind(Context *context, SV *code);
+XS(informational_send);
 
 /* ---- text.c ------------------------------------------------------------------------------------------------------------ */
-
-typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 
 /* Whether reading a value, which may be NULL, runs no code of the app. */
 static inline bool text_is_quiet(const SV *value) {
     return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
 }
+/* The digits of a value that is a plain number from 0 on: writes them, at most 20, so that they end at `end`. Perl itself would
+ * keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another value. */
+bool text_digits(SV *value, char *end, oribi_bytes *bytes);
+/* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
+const char *text_describe(pTHX_ SV *value);
+
+/* ---- protected.c ----------------------------------------------------------------------------------------------------- */
+
+/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
+ * reason. */
+SV *protected_call(pTHX_ SV *code, SV *argument);
+/* The same for a method; also NULL without the method. */
+SV *protected_call_method(pTHX_ SV *object, const char *method);
+
+typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
+
 /* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
-/* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl
- * itself would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE if it is another
- * value. */
-bool text_digits(SV *value, char *end, oribi_bytes *bytes);
-/* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
-const char *text_describe(pTHX_ SV *value);
+
+/* ---- app_log.c ------------------------------------------------------------------------------------------------------- */
+
+/* "GET /path: ", or nothing; mortal. */
+SV *app_log_line(pTHX_ HV *environment);
+/* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
+void app_log_error(pTHX_ HV *environment, const char *what);
+/* Writes a formatted line to the error log, after the request's method and path. */
+void app_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
+    __attribute__((format(printf, pTHX_3, pTHX_4)));
 
 /* ---- response.c -------------------------------------------------------------------------------------------------------- */
 
@@ -340,11 +400,16 @@ const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);
 /* The same for a list of trailers, which need not be settled. */
 const char *response_trailers(pTHX_ SV *trailers, Head *head);
-/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
- * been given up. */
-const char *response_send(pTHX_ const Target *target, AV *response);
 /* The message of a failed server call, as a mortal string; NULL for ORIBI_OK and ORIBI_GONE, which are not the app's fault. */
 const char *response_failure(pTHX_ oribi_result result);
+/* The message about a text that could not be read, as a mortal string. */
+const char *response_text_complaint(pTHX_ TextResult result, const char *what, const char *name);
+/* An element of a plain array; never NULL. */
+static inline SV *response_element(pTHX_ AV *array, SSize_t index) {
+    SV *value = AvARRAY(array)[index];
+    PERL_UNUSED_CONTEXT;
+    return value ? value : &PL_sv_undef;
+}
 
 /* ---- body.c ------------------------------------------------------------------------------------------------------------ */
 
@@ -353,18 +418,30 @@ const char *body_send(pTHX_ const Target *target, const Head *head, SV *body);
 /* Closes a body that is not sent. */
 void body_drop(pTHX_ const Target *target, SV *body);
 
+/* ---- sending.c ------------------------------------------------------------------------------------------------------- */
+
+/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
+ * been given up. */
+const char *response_send(pTHX_ const Target *target, AV *response);
+
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 
 /* Answers by calling the app's return value with a responder. FALSE if the answer will be given later. */
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
-/* A reference to a psgix.informational callback for the context's present exchange. */
-SV *informational_new(pTHX_ Context *context);
-bool informational_is_private(SV *code);
-void informational_rebind(Context *context, SV *code);
 XS(stream_respond);
 XS(stream_write);
 XS(stream_close);
-XS(informational_send);
+
+/* ---- forks.c --------------------------------------------------------------------------------------------------------- */
+
+/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
+unsigned forks_count(void);
+void forks_watch(void);
+/* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. Returns
+ * the status. */
+int forks_end_interpreter(pTHX_ int status);
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+void forks_end_stray(pTHX_ int status) __attribute__((noreturn));
 
 /* ---- process.c --------------------------------------------------------------------------------------------------------- */
 
@@ -381,11 +458,6 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
-unsigned process_forks(void);
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(pTHX_ int status) __attribute__((noreturn));
-void process_watch_forks(void);
 
 /* Removes from %ENV the variables that oribi_prepare has removed from the environment: perl has copied the environment
  * before. */

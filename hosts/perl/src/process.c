@@ -1,25 +1,5 @@
 /* process.c - the stages in the life of the processes, and the app's hooks for them. */
 #include "perl_host.h"
-#include <pthread.h>
-#include <unistd.h>
-
-static unsigned forks;
-
-static void count_fork(void) {
-    forks++;
-    children_adopt();
-}
-
-unsigned process_forks(void) {
-    return forks;
-}
-
-void process_watch_forks(void) {
-    static bool watching;
-    if (!watching)
-        pthread_atfork(NULL, NULL, count_fork);
-    watching = TRUE;
-}
 
 void process_hide_variables(pTHX) {
     HV *const variables = get_hv("ENV", 0);
@@ -57,16 +37,16 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
     if (jump == 0) {
         ENTER;
         SAVETMPS;
-        if (!call_protected(aTHX_ *hook, sv_2mortal(newSVuv(worker))))
-            call_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
+        if (!protected_call(aTHX_ *hook, sv_2mortal(newSVuv(worker))))
+            app_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
         FREETMPS;
         LEAVE;
     } else {
         while (PL_scopestack_ix > scope)
             LEAVE;
-        call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the %s hook called exit", name);
+        app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the %s hook called exit", name);
         JMPENV_POP;
-        process_end_stray(aTHX_ STATUS_EXIT);
+        forks_end_stray(aTHX_ STATUS_EXIT);
     }
     JMPENV_POP;
 }
@@ -87,25 +67,6 @@ void process_worker_started(void *data, uint32_t worker) {
     run_hook(aTHX_ "after_fork", worker);
 }
 
-/* Ends the interpreter as a program ends: END blocks, which see the status and may change it, destructors, buffers. */
-static int end_interpreter(pTHX_ int status) {
-    int jump;
-    dJMPENV;
-    JMPENV_PUSH(jump);
-    if (jump == 0)
-        my_exit((U32)status);
-    JMPENV_POP;
-#ifdef MULTIPLICITY
-    status = perl_destruct(my_perl);
-#else
-    status = perl_destruct(PL_curinterp);
-#endif
-    /* Output of destructors and of C code, because the process ends without exit(3). */
-    PerlIO_flush(NULL);
-    fflush(NULL);
-    return status;
-}
-
 void process_worker_stopping(void *data, uint32_t worker) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "child_exit", worker);
@@ -114,7 +75,7 @@ void process_worker_stopping(void *data, uint32_t worker) {
 void process_end(void *data, int status) {
     dSERVER_PERL(data);
     UNUSED_ARGUMENT(status);
-    end_interpreter(aTHX_ 0);
+    forks_end_interpreter(aTHX_ 0);
 }
 
 /* Sets `$0 = TITLE`: perl knows which part of its memory the system shows. */
@@ -129,8 +90,4 @@ void process_set_title(void *data, const char *title, size_t size) {
 void process_server_ready(void *data) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "server_ready", 0);
-}
-
-void process_end_stray(pTHX_ int status) {
-    _exit(end_interpreter(aTHX_ status));
 }

@@ -1,4 +1,4 @@
-/* response.c - reads a response array and passes it to the server.
+/* response.c - reads a response array.
  *
  * If reading the response runs no code of the app, which is nearly always so, nothing is copied: fields and pieces point into
  * the app's values. If something is tied or overloads "", or the body is an object, its code might change or free values that
@@ -6,9 +6,6 @@
  * describes the value that was found instead.
  */
 #include "perl_host.h"
-
-/* The most pieces of a body that are gathered without an allocation. */
-#define FEW_PARTS 16
 
 static const char *complaint(pTHX_ const char *format, ...) __attribute__((format(printf, pTHX_1, pTHX_2)));
 
@@ -21,7 +18,7 @@ static const char *complaint(pTHX_ const char *format, ...) {
     return SvPVX_const(text);
 }
 
-/* Copies an array; only called through call_protected, because its elements may run code. */
+/* Copies an array; only called through protected_call, because its elements may run code. */
 static XS(array_copy) {
     dXSARGS;
     AV *from, *to;
@@ -78,7 +75,7 @@ static AV *private_list(pTHX_ AV *list) {
         return to;
     }
     copier = sv_2mortal((SV *)newXS(NULL, array_copy, __FILE__));
-    copy = call_protected(aTHX_ copier, sv_2mortal(newRV_inc((SV *)list)));
+    copy = protected_call(aTHX_ copier, sv_2mortal(newRV_inc((SV *)list)));
     return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
 }
 
@@ -115,14 +112,7 @@ SV *response_settle_fields(pTHX_ SV *headers) {
     return settled;
 }
 
-/* An element of a plain array; never NULL. */
-static SV *element(pTHX_ AV *array, SSize_t index) {
-    SV *value = AvARRAY(array)[index];
-    PERL_UNUSED_CONTEXT;
-    return value ? value : &PL_sv_undef;
-}
-
-static const char *text_complaint(pTHX_ TextResult result, const char *what, const char *name) {
+const char *response_text_complaint(pTHX_ TextResult result, const char *what, const char *name) {
     if (result == TEXT_DIED) {
         SV *error = ERRSV;
         return complaint(aTHX_ "%s %s cannot be made a string: %s", what, name, SvPOK(error) ? SvPVX_const(error) : "it died");
@@ -163,11 +153,11 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
         head->fields = (oribi_field *)SvPVX(sv_2mortal(newSV(head->field_count * sizeof(oribi_field))));
     for (size_t i = 0; i < head->field_count; i++) {
         oribi_field *field = &head->fields[i];
-        SV *value = element(aTHX_ list, (SSize_t)(2 * i + 1));
-        TextResult result = text_bytes(aTHX_ element(aTHX_ list, (SSize_t)(2 * i)), &field->name);
+        SV *value = response_element(aTHX_ list, (SSize_t)(2 * i + 1));
+        TextResult result = text_bytes(aTHX_ response_element(aTHX_ list, (SSize_t)(2 * i)), &field->name);
         if (UNLIKELY(result != TEXT_OK))
             return result == TEXT_UNDEFINED ? complaint(aTHX_ "a header's name is undef")
-                                            : text_complaint(aTHX_ result, "the name of", "a header");
+                                            : response_text_complaint(aTHX_ result, "the name of", "a header");
         if (!SvPOK(value) && !has_digits && text_digits(value, head->digits + sizeof head->digits, &field->value)) {
             has_digits = TRUE;
             continue;
@@ -175,9 +165,9 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
         result = text_bytes(aTHX_ value, &field->value);
         if (UNLIKELY(result == TEXT_UNDEFINED)) {
             const char *name = SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP));
-            call_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);
+            app_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);
         } else if (UNLIKELY(result != TEXT_OK)) {
-            return text_complaint(aTHX_ result, "the header",
+            return response_text_complaint(aTHX_ result, "the header",
                                   SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP)));
         }
     }
@@ -190,62 +180,12 @@ const char *response_trailers(pTHX_ SV *trailers, Head *head) {
 }
 
 const char *response_head(pTHX_ AV *response, Head *head) {
-    const char *wrong = read_status(aTHX_ element(aTHX_ response, 0), &head->status);
-    return wrong ? wrong : response_fields(aTHX_ element(aTHX_ response, 1), head);
+    const char *wrong = read_status(aTHX_ response_element(aTHX_ response, 0), &head->status);
+    return wrong ? wrong : response_fields(aTHX_ response_element(aTHX_ response, 1), head);
 }
 
 const char *response_failure(pTHX_ oribi_result result) {
     if (LIKELY(result == ORIBI_OK || result == ORIBI_GONE))
         return NULL;
     return complaint(aTHX_ "%s", oribi_last_error());
-}
-
-static const char *send_array(pTHX_ const Target *target, const Head *head, AV *body) {
-    oribi_bytes few[FEW_PARTS];
-    oribi_bytes *parts = few;
-    size_t part_count = 0;
-    SSize_t count;
-    count = AvFILLp(body) + 1;
-    if (count > FEW_PARTS)
-        parts = (oribi_bytes *)SvPVX(sv_2mortal(newSV((size_t)count * sizeof(oribi_bytes))));
-    for (SSize_t i = 0; i < count; i++) {
-        oribi_bytes *part = &parts[part_count];
-        TextResult result = text_bytes(aTHX_ element(aTHX_ body, i), part);
-        if (UNLIKELY(result != TEXT_OK)) {
-            char number[24];
-            if (result == TEXT_UNDEFINED) {
-                call_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing",
-                         (long)i);
-                continue;
-            }
-            my_snprintf(number, sizeof number, "%ld", (long)i);
-            return text_complaint(aTHX_ result, "piece", SvPVX_const(sv_2mortal(newSVpvf("%s of the body", number))));
-        }
-        part_count += part->size > 0;
-    }
-    return response_failure(aTHX_ oribi_respond(target->lane, target->exchange, head->status, head->fields, head->field_count,
-                                                parts, part_count));
-}
-
-const char *response_send(pTHX_ const Target *target, AV *response) {
-    Head head;
-    SV *body = element(aTHX_ response, 2);
-    const char *wrong;
-    if (UNLIKELY(socket_is_used(aTHX_ target->context, target->exchange))) {
-        socket_drop(aTHX_ target->context, target->exchange, target->environment, "its answer");
-        body_drop(aTHX_ target, body);
-        return NULL;
-    }
-    wrong = response_head(aTHX_ response, &head);
-    if (UNLIKELY(wrong != NULL)) {
-        body_drop(aTHX_ target, body);
-    } else {
-        if (LIKELY(SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body))))
-            wrong = send_array(aTHX_ target, &head, (AV *)SvRV(body));
-        else
-            wrong = body_send(aTHX_ target, &head, body);
-    }
-    if (UNLIKELY(wrong != NULL))
-        socket_give_up(aTHX_ target->context, target->lane, target->exchange);
-    return wrong;
 }

@@ -28,12 +28,12 @@ void signals_set_waker(oribi_waker *waker, bool cloned) {
         /* Never freed, because a handler may run in any thread. There is one for each process. */
         own_waker = waker;
     }
-    wakers_forks = process_forks();
+    wakers_forks = forks_count();
 }
 
 void signals_wake(void) {
     const oribi_waker *waker = clone_waker ? clone_waker : own_waker;
-    if (waker && wakers_forks == process_forks())
+    if (waker && wakers_forks == forks_count())
         oribi_wake(waker);
 }
 
@@ -102,7 +102,7 @@ static void wrap_present(void) {
     }
 }
 
-/* Calls the handlers for the signals that have arrived; only called through call_protected. */
+/* Calls the handlers for the signals that have arrived; only called through protected_call. */
 static XS(dispatch) {
     dXSARGS;
     PERL_UNUSED_VAR(items);
@@ -115,7 +115,7 @@ bool signals_dispatch(pTHX) {
     if (!PL_sig_pending)
         return TRUE;
     code = sv_2mortal((SV *)newXS(NULL, dispatch, __FILE__));
-    if (call_protected(aTHX_ code, NULL))
+    if (protected_call(aTHX_ code, NULL))
         return TRUE;
     /* Handlers after the one that died must still be called. */
     PL_sig_pending = 1;

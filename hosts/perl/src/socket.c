@@ -73,8 +73,8 @@ void socket_forget(Context *context, oribi_exchange exchange) {
 }
 
 void socket_drop(pTHX_ Context *context, oribi_exchange exchange, HV *environment, const char *what) {
-    call_log(aTHX_ environment, ORIBI_LOG_WARN, "the app has read from psgix.io, written to it or closed it, so %s was dropped",
-             what);
+    app_log(aTHX_ environment, ORIBI_LOG_WARN, "the app has read from psgix.io, written to it or closed it, so %s was dropped",
+            what);
     oribi_abandon(context->lane, exchange);
     socket_forget(context, exchange);
 }
@@ -115,7 +115,7 @@ static bool take(pTHX_ PerlIO *handle) {
         return layer->reader != NULL;
     layer->taken = TRUE;
     errno = ENOTCONN;
-    if (layer->forks != process_forks() || layer->context->closing)
+    if (layer->forks != forks_count() || layer->context->closing)
         return FALSE;
     file = oribi_take_socket(layer->lane, layer->exchange);
     if (file < 0) {
@@ -195,7 +195,7 @@ static IV socket_flush(pTHX_ PerlIO *handle) {
 static IV socket_popped(pTHX_ PerlIO *handle) {
     SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
     PerlIO *reader = layer->reader, *writer = layer->writer;
-    struct TakenSocket *socket = reader && layer->forks == process_forks() ? find(layer->context, layer->exchange) : NULL;
+    struct TakenSocket *socket = reader && layer->forks == forks_count() ? find(layer->context, layer->exchange) : NULL;
     if (socket && socket->layer == layer) {
         socket->used = socket->used || has_moved(aTHX_ layer, socket->server_writes);
         socket->layer = NULL;

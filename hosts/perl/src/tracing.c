@@ -151,7 +151,7 @@ void tracing_tell(pTHX_ Context *context) {
         dSAVE_ERRNO;
         ENTER;
         SAVETMPS;
-        line = call_log_line(aTHX_ context->present);
+        line = app_log_line(aTHX_ context->present);
         about.data = SvPVX_const(line);
         about.size = SvCUR(line) > 2 ? SvCUR(line) - 2 : 0;
         walk(aTHX_ context, &frames);

@@ -1,4 +1,4 @@
-//! Splits Rust sources into words and signs, without comments, strings, characters and numbers.
+//! Splits sources in Rust or C into words and signs, without comments, strings, characters and numbers.
 
 /// A word or a sign, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

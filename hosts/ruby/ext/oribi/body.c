@@ -47,7 +47,7 @@ void body_send_array(Call *call, VALUE array) {
     result = oribi_respond(call_lane(call), call->exchange, head->status, head->fields, head->field_count, parts, (size_t)count);
     RB_GC_GUARD(array);
     RB_GC_GUARD(memory);
-    if (response_accepted(call, result))
+    if (result_accepted(call, result))
         call->state = CALL_OVER;
 }
 
@@ -96,7 +96,7 @@ static bool send_file(Call *call, VALUE path) {
         head_remove(head, head->length_at);
     result = oribi_respond_file(call_lane(call), call->exchange, head->status, head->fields, head->field_count, file, 0, size);
     close(file);
-    if (response_accepted(call, result))
+    if (result_accepted(call, result))
         call->state = CALL_OVER;
     return true;
 }
@@ -109,14 +109,14 @@ static bool start(Call *call) {
         return true;
     if (is_taken(call))
         return false;
-    if (!response_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
+    if (!result_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
         return false;
     call->state = CALL_STARTED;
     return true;
 }
 
 static bool write_bytes(Call *call, const char *data, size_t size) {
-    if (!response_accepted(call, crew_write(call_lane(call), call->exchange, data, size)))
+    if (!result_accepted(call, crew_write(call_lane(call), call->exchange, data, size)))
         return false;
     rb_thread_check_ints();
     return true;
@@ -144,8 +144,8 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         /* This may be all that the body yields: one call, one packet. */
         const oribi_bytes part = {data, size};
         const Head *head = &call->head;
-        if (response_accepted(call, oribi_respond(call_lane(call), call->exchange, head->status, head->fields, head->field_count,
-                                                  &part, 1)))
+        if (result_accepted(call, oribi_respond(call_lane(call), call->exchange, head->status, head->fields, head->field_count,
+                                                &part, 1)))
             call->state = CALL_OVER;
         RB_GC_GUARD(piece);
         return Qnil;
@@ -168,7 +168,7 @@ static void finish(Call *call) {
         result = oribi_finish(call_lane(call), call->exchange);
     RB_GC_GUARD(trailers.bytes);
     RB_GC_GUARD(trailers.memory);
-    if (response_accepted(call, result))
+    if (result_accepted(call, result))
         call->state = CALL_OVER;
 }
 
@@ -219,7 +219,7 @@ static VALUE array_in_proxies(VALUE body) {
 void body_send(Call *call) {
     VALUE body = call->body, array;
     if (RB_SPECIAL_CONST_P(body))
-        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
+        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, describe_value(body));
     /* The server does not remove chunk framing from a file. */
     if (!call->head.chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
         && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
@@ -242,10 +242,17 @@ void body_send(Call *call) {
     else if (rb_respond_to(body, names.call))
         stream_send(call);
     else
-        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
+        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, describe_value(body));
 }
 
-void body_close(Call *call) {
+static VALUE close_body(VALUE argument) {
+    Call *call = (Call *)argument;
     call->close_due = false;
     rb_check_funcall(call->body, names.close, 0, NULL);
+    return Qnil;
+}
+
+void body_close_due(Call *call) {
+    if (failure_guard("close of the body failed", call->environment, close_body, (VALUE)call) == GUARD_EXITED)
+        call->context->retiring = true;
 }

@@ -15,16 +15,6 @@ static VALUE run(VALUE argument) {
     return Qnil;
 }
 
-static VALUE close_body(VALUE argument) {
-    body_close((Call *)argument);
-    return Qnil;
-}
-
-void call_close_body(Call *call) {
-    if (call->close_due && failure_guard("close of the body failed", call->environment, close_body, (VALUE)call) == GUARD_EXITED)
-        call->context->retiring = true;
-}
-
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
     Context *context = (Context *)pointer;
     int state;
@@ -46,8 +36,8 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     head_prepare(&call.head);
     rb_protect(run, (VALUE)&call, &state);
     if (RB_UNLIKELY(state != 0))
-        failure_answer(&call, state);
-    call_close_body(&call);
+        rescue_answer(&call, state);
+    body_close(&call);
     call_lane(&call);
     /* The app has hijacked the socket: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))

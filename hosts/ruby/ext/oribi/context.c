@@ -1,5 +1,13 @@
-/* context.c - the data that a lane needs to answer requests. */
+/* context.c - the data that a lane needs to answer requests, and the threads that use it. */
 #include "ruby_host.h"
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The contexts that threads of this process use, linked by `next`. Read and changed with Ruby's lock held. */
+static Context *first;
+
+/* The context of the calling thread. */
+static _Thread_local Context *own;
 
 static void context_mark(void *pointer) {
     const Context *context = (const Context *)pointer;
@@ -53,4 +61,29 @@ void context_close(void *pointer) {
     Context *context = (Context *)pointer;
     /* Tickets that the app has kept still refer to the object; the last of them frees it. */
     rb_gc_unregister_address(&context->self);
+}
+
+void context_enter(void *pointer) {
+    Context *context = (Context *)pointer;
+    RB_OBJ_WRITE(context->self, &context->thread, rb_thread_current());
+    context->kernel_thread = (uint32_t)syscall(SYS_gettid);
+    context->next = first;
+    first = own = context;
+}
+
+void context_leave(void *pointer) {
+    Context **link = &first;
+    while (*link && *link != pointer)
+        link = &(*link)->next;
+    if (*link)
+        *link = (*link)->next;
+    own = NULL;
+}
+
+Context *context_first(void) {
+    return first;
+}
+
+Context *context_own(void) {
+    return own;
 }

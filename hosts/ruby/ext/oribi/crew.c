@@ -4,7 +4,6 @@
  * Nothing here may be left by a jump, because Rust frames are below. Interrupts (Thread#raise, Thread#kill, traps) are
  * checked only where no request is being answered, and under protection.
  */
-#include "crew.h"
 #include "ruby_host.h"
 
 static oribi_crew *crew; /* NULL in a process without a crew */
@@ -102,8 +101,8 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
         return false;
     rb_protect(interruptible, Qnil, &state);
     /* A trap has forked, and its child has also returned. */
-    if (process_is_stray())
-        state ? process_end_as_program(state) : process_end_stray(0);
+    if (is_stray())
+        state ? stray_end_as_program(state) : stray_end(0);
     if (!state)
         return true;
     error = rb_errinfo();
@@ -112,7 +111,7 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
     if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
         return false;
     /* It was meant for a request that has just ended. */
-    if (deadline_is_over(error))
+    if (is_request_timeout(error))
         return true;
     text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
     oribi_log(ORIBI_LOG_WARN, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));

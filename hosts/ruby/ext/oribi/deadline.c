@@ -7,40 +7,19 @@
  * read, a regular expression and a wait in C that Ruby can end are interrupted, and Thread.handle_interrupt is respected. C
  * code that keeps Ruby's lock, or that waits without a way to end the wait, is not interrupted: that takes --request-kill.
  *
- * An exception that a thread has not received when its request ends must not hit its next request. deadline_end() makes the
+ * An exception that a thread has not received when its request ends must not hit its next request. deadline_forget() makes the
  * thread receive it, with the lock held, before the server can hand out another request.
  */
 #include "ruby_host.h"
 #include <errno.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* The longest time that the server's clocks can add, in seconds: a hundred years. */
 #define LONGEST_SECONDS 3153600000.0
 
-/* Not a StandardError: a `rescue` without a class, which an app may have around any call of a library, must not take it for a
- * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as usual, and `rescue Exception`
- * of frameworks shows their page. */
-static VALUE request_timeout;
 static ID id_handle_interrupt, id_pending_interrupt, id_raise;
 
 /* {Object => :never} */
 static VALUE all_wait;
-
-/* The contexts that threads of this process use, linked by `next`. Read and changed with Ruby's lock held. */
-static Context *first;
-
-/* The context of the calling thread. */
-static _Thread_local Context *own;
-
-/* The kernel's number of Ruby's main thread in the process `main_process`; written before the server can interrupt anything. */
-static volatile pid_t main_thread, main_process;
-
-/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
-static int messenger(void) {
-    return SIGRTMIN + 4;
-}
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
 
@@ -51,14 +30,8 @@ void deadline_interrupt(void *pointer, oribi_exchange exchange, oribi_order kind
     atomic_store_explicit(&order->exchange, exchange, memory_order_relaxed);
     atomic_store_explicit(&order->milliseconds, milliseconds, memory_order_relaxed);
     atomic_store_explicit(&order->given, true, memory_order_release);
-    deadline_call_main();
+    messenger_call_main();
     errno = saved;
-}
-
-void deadline_call_main(void) {
-    /* A process that the app has forked has neither this thread nor this request. */
-    if (main_process == getpid())
-        syscall(SYS_tgkill, main_process, main_thread, messenger());
 }
 
 /* ---- In the trap -------------------------------------------------------------------------------------------------------- */
@@ -82,7 +55,7 @@ static VALUE report(VALUE argument) {
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
     if (RB_TYPE_P(lines, T_ARRAY)) {
         /* The backtrace of the calling thread begins with the method that has made it. */
-        for (long i = report->context == own; i < RARRAY_LEN(lines); i++)
+        for (long i = report->context == context_own(); i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
     failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
@@ -115,7 +88,8 @@ static bool has_order(const Context *context) {
 
 /* The context of the calling thread comes last, because its order may raise. */
 static Context *next_with_order(void) {
-    for (Context *context = first; context; context = context->next)
+    Context *const own = context_own();
+    for (Context *context = context_first(); context; context = context->next)
         if (context != own && has_order(context))
             return context;
     return own && has_order(own) ? own : NULL;
@@ -140,49 +114,24 @@ static VALUE on_message(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     return rb_block_call(rb_cThread, id_handle_interrupt, 1, &all_wait, see_to_all, Qnil);
 }
 
-/* ---- The life of a worker, a thread and a request ---------------------------------------------------------------------- */
+/* ---- The beginning of a worker ------------------------------------------------------------------------------------------ */
 
 static VALUE set_trap(VALUE unused) {
-    VALUE number = INT2FIX(messenger());
+    VALUE number = INT2FIX(messenger_signal());
     return rb_block_call(rb_mKernel, rb_intern("trap"), 1, &number, on_message, Qnil);
 }
 
 void deadline_begin(void) {
-    main_thread = (pid_t)syscall(SYS_gettid);
-    main_process = getpid();
+    messenger_begin();
     tracing_begin();
     failure_guard("requests that take too long cannot be interrupted", Qnil, set_trap, Qnil);
 }
 
-void deadline_enter(void *pointer) {
-    Context *context = (Context *)pointer;
-    RB_OBJ_WRITE(context->self, &context->thread, rb_thread_current());
-    context->kernel_thread = (uint32_t)syscall(SYS_gettid);
-    context->next = first;
-    first = own = context;
-}
-
-void deadline_leave(void *pointer) {
-    Context **link = &first;
-    while (*link && *link != pointer)
-        link = &(*link)->next;
-    if (*link)
-        *link = (*link)->next;
-    own = NULL;
-}
-
-const Context *deadline_contexts(void) {
-    return first;
-}
-
 /* ---- What the app sees --------------------------------------------------------------------------------------------------- */
-
-bool deadline_is_over(VALUE error) {
-    return !NIL_P(error) && rb_obj_class(error) == request_timeout;
-}
 
 /* env["oribi.deadline"].call(seconds) or .call(nil), on the thread that answers the request. */
 static VALUE deadline_call(VALUE self, VALUE seconds) {
+    const Context *const own = context_own();
     int64_t milliseconds = -1;
     if (!NIL_P(seconds)) {
         const double time = NUM2DBL(seconds);
@@ -198,9 +147,7 @@ static VALUE deadline_call(VALUE self, VALUE seconds) {
 
 VALUE deadline_define(void) {
     VALUE class = rb_define_class_under(oribi_module, "Deadline", rb_cObject);
-    request_timeout = rb_define_class_under(oribi_module, "RequestTimeout", rb_eException);
     rb_gc_register_mark_object(class);
-    rb_gc_register_mark_object(request_timeout);
     id_handle_interrupt = rb_intern("handle_interrupt");
     id_pending_interrupt = rb_intern("pending_interrupt?");
     id_raise = rb_intern("raise");

@@ -83,7 +83,7 @@ static void guard(Context *context, const char *what, VALUE environment, VALUE c
     if (failure_guard(what, environment, call_back, (VALUE)&callback) == GUARD_EXITED)
         context->retiring = true;
     if (context->forks != fork_count)
-        process_end_stray(0);
+        stray_end(0);
 }
 
 void deferred_run_record(Context *context, VALUE record) {
@@ -141,12 +141,28 @@ static void work_between(Context *context) {
     const bool collects = between.collect;
     between.due = between.collect = false;
     if (between.has_hooks && RB_TYPE_P(hooks, T_ARRAY)) {
-        VALUE worker = UINT2NUM(process_worker());
+        VALUE worker = UINT2NUM(server.worker);
         for (long i = 0; i < RARRAY_LEN(hooks); i++)
             guard(context, "an out_of_band hook failed", Qnil, RARRAY_AREF(hooks, i), 1, &worker);
     }
     if (collects && failure_guard("the garbage collection failed", Qnil, collect, Qnil) == GUARD_EXITED)
         context->retiring = true;
+}
+
+/* The streams that were dropped last. */
+enum { DROPS = 64 };
+static uint64_t dropped[DROPS];
+static unsigned drops;
+
+void deferred_note_dropped(uint64_t stream) {
+    dropped[drops++ % DROPS] = stream;
+}
+
+static bool was_dropped(uint64_t stream) {
+    for (unsigned i = 0; i < DROPS; i++)
+        if (dropped[i] == stream)
+            return true;
+    return false;
 }
 
 void deferred_look_for(Context *context, uint64_t stream, VALUE record) {
@@ -168,11 +184,11 @@ static void look_for_stream(Context *context) {
     context->stream = 0;
     context->stream_record = Qfalse;
     /* The stream may have become an old object, so the second collection is a full one. */
-    for (int look = 0; look < 2 && !stream_was_dropped(stream); look++) {
+    for (int look = 0; look < 2 && !was_dropped(stream); look++) {
         wipe_stack();
         failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
     }
-    if (stream_was_dropped(stream))
+    if (was_dropped(stream))
         deferred_run_record(context, record);
     RB_GC_GUARD(record);
 }

@@ -15,7 +15,6 @@ static uint32_t server_key_count;
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
     key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_queue_time, key_deadline,
     key_http_version, key_server_software, key_request_path;
-VALUE key_hijack_io;
 
 /* Values that all requests share. */
 static VALUE deadline;
@@ -54,7 +53,6 @@ void environment_define(void) {
     key_run_once = interned(LITERAL("rack.run_once"));
     key_is_hijack = interned(LITERAL("rack.hijack?"));
     key_hijack = interned(LITERAL("rack.hijack"));
-    key_hijack_io = interned(LITERAL("rack.hijack_io"));
     key_early_hints = interned(LITERAL("rack.early_hints"));
     key_finished = interned(LITERAL("rack.response_finished"));
     key_after_reply = interned(LITERAL("rack.after_reply"));

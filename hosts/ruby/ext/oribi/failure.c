@@ -64,8 +64,7 @@ void failure_say(oribi_log_level level, VALUE environment, const char *format, .
 
 /* ---- What left protected code ------------------------------------------------------------------------------------------- */
 
-/* The exception, or nil: throw and Thread#kill leave something else, which must not be touched. */
-static VALUE take_error(void) {
+VALUE failure_take_error(void) {
     VALUE error = rb_errinfo();
     rb_set_errinfo(Qnil);
     /* Thread#kill leaves a number. */
@@ -112,8 +111,7 @@ static VALUE exit_status(VALUE error) {
     return rb_funcall(error, rb_intern("status"), 0);
 }
 
-/* Logs `error`. If an exception's own methods fail, logs its class. */
-static GuardResult log_error(const char *what, VALUE environment, VALUE error, int *status) {
+GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status) {
     const Report made = {environment, error, what};
     const char *separator = what ? ": " : "";
     int state;
@@ -142,7 +140,7 @@ static GuardResult log_error(const char *what, VALUE environment, VALUE error, i
 }
 
 GuardResult failure_log(const char *what, VALUE environment, int *status) {
-    return log_error(what, environment, take_error(), status);
+    return failure_log_error(what, environment, failure_take_error(), status);
 }
 
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument) {
@@ -150,69 +148,7 @@ GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)
     rb_protect(function, argument, &state);
     if (RB_LIKELY(state == 0))
         return GUARD_FINE;
-    if (process_is_stray())
-        process_end_as_program(state);
+    if (is_stray())
+        stray_end_as_program(state);
     return failure_log(what, environment, NULL);
-}
-
-/* ---- Answers to it ------------------------------------------------------------------------------------------------------ */
-
-/* Lets the app's own error handler answer. */
-static VALUE answer_by_handler(VALUE argument) {
-    Call *call = (Call *)argument;
-    VALUE arguments[] = {call->error, call->environment, INT2FIX(deadline_is_over(call->error) ? 504 : 500)};
-    call->response = rb_funcallv(server.error_handler, names.call, 3, arguments);
-    head_prepare(&call->head);
-    if (ticket_is_taken(call->ticket))
-        call->state = CALL_TAKEN;
-    else
-        response_send(call);
-    return Qnil;
-}
-
-static VALUE answer_by_page(VALUE argument) {
-    Call *call = (Call *)argument;
-    static const oribi_field fields[] = {{{"content-type", 12}, {"text/html; charset=utf-8", 24}}};
-    VALUE text = page_text(call->error, call->environment);
-    const oribi_bytes part = {RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
-    oribi_respond(call->lane, call->exchange, 500, fields, 1, &part, 1);
-    call->state = CALL_OVER;
-    RB_GC_GUARD(text);
-    return Qnil;
-}
-
-void failure_answer(Call *call, int state) {
-    VALUE error;
-    const bool answerable = call->state == CALL_OPEN;
-    bool over;
-    if (process_is_stray())
-        process_end_as_program(state);
-    error = take_error();
-    over = deadline_is_over(error);
-    /* For a request that has taken too long, the backtrace is in the log already. */
-    if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
-        call->context->retiring = true;
-    call->error = error;
-    if (call->ticket && ticket_is_taken(call->ticket)) {
-        call->state = CALL_TAKEN;
-        /* Nothing else ends the connection, and its client would wait for more. */
-        ticket_reset(call->ticket);
-    }
-    if (call->state == CALL_TAKEN || call->state == CALL_OVER)
-        return;
-    if (answerable && call->ticket && !NIL_P(error) && !NIL_P(server.error_handler)) {
-        /* The handler's response has a body of its own. */
-        call_close_body(call);
-        failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
-        /* If the handler's response has begun, it can no longer be replaced. */
-        if (call->state == CALL_STARTED)
-            oribi_abandon(call->lane, call->exchange);
-        if (call->state != CALL_OPEN)
-            return;
-    }
-    if (answerable && !NIL_P(error) && !over && server.development
-        && failure_guard("the error page failed", call->environment, answer_by_page, (VALUE)call) == GUARD_FINE)
-        return;
-    oribi_abandon(call->lane, call->exchange);
-    call->state = CALL_OVER;
 }

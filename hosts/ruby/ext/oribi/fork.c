@@ -1,7 +1,6 @@
 /* fork.c - forks: workers, and children of apps. */
-#include "crew.h"
+#include "ruby_host.h"
 #include <pthread.h>
-#include <ruby.h>
 
 unsigned fork_count;
 

@@ -109,7 +109,7 @@ static bool add_header(Head *head, VALUE name, VALUE value) {
         if (!head->copies)
             return false;
         if (!RB_SYMBOL_P(name))
-            rb_raise(response_error, "a header's name must be a String, not %" PRIsVALUE, response_describe(name));
+            rb_raise(response_error, "a header's name must be a String, not %" PRIsVALUE, describe_value(name));
         name = rb_sym2str(name);
     }
     if (RB_UNLIKELY(RSTRING_LEN(name) > 5 && memcmp(RSTRING_PTR(name), "rack.", 5) == 0)) {
@@ -163,7 +163,7 @@ void head_copy(Head *head, VALUE headers) {
     else if (!NIL_P(headers) && rb_respond_to(headers, names.each))
         rb_block_call(headers, names.each, 0, NULL, read_yielded, (VALUE)head);
     else
-        rb_raise(response_error, "the headers must be a Hash, not %" PRIsVALUE, response_describe(headers));
+        rb_raise(response_error, "the headers must be a Hash, not %" PRIsVALUE, describe_value(headers));
     for (size_t i = 0; i < head->field_count; i++) {
         oribi_field *field = &head->fields[i];
         field->name.data = RSTRING_PTR(head->bytes) + (size_t)field->name.data;
@@ -180,7 +180,7 @@ bool head_of_trailers(Head *head, VALUE body) {
         return false;
     if (!RB_TYPE_P(trailers, T_HASH))
         rb_raise(response_error, "the trailers of the body must be a Hash or nil, not %" PRIsVALUE,
-                 response_describe(trailers));
+                 describe_value(trailers));
     head_copy(head, trailers);
     return head->field_count > 0;
 }

@@ -6,6 +6,7 @@
 
 static VALUE exchange_class, socket_class, tcp_class, unix_class;
 static ID id_for_fd;
+static VALUE key_hijack_io;
 
 static void ticket_mark(void *pointer) {
     const Ticket *ticket = (const Ticket *)pointer;
@@ -88,7 +89,7 @@ static VALUE inform(VALUE argument) {
     head_copy(&head, hints->headers);
     /* The methods of the headers may have forked and returned in the child. */
     if (ticket->forks != fork_count)
-        process_end_stray(0);
+        stray_end(0);
     result = oribi_inform(ticket->lane, ticket->exchange, 103, head.fields, head.field_count);
     RB_GC_GUARD(head.bytes);
     RB_GC_GUARD(head.memory);
@@ -139,6 +140,8 @@ void hijack_define(void) {
     rb_gc_register_mark_object(tcp_class);
     rb_gc_register_mark_object(unix_class);
     id_for_fd = rb_intern("for_fd");
+    key_hijack_io = rb_enc_interned_str(LITERAL("rack.hijack_io"), rb_utf8_encoding());
+    rb_gc_register_mark_object(key_hijack_io);
     exchange_class = rb_define_class_under(oribi_module, "Exchange", rb_cObject);
     rb_gc_register_mark_object(exchange_class);
     rb_undef_alloc_func(exchange_class);
@@ -250,7 +253,7 @@ static void reset_protected(VALUE io) {
 static VALUE give_up_unaccepted(VALUE argument) {
     const Handover *handover = (const Handover *)argument;
     /* A child of the app shares the socket with its parent. */
-    if (!handover->accepted && !process_is_stray())
+    if (!handover->accepted && !is_stray())
         reset_protected(handover->io);
     return Qnil;
 }

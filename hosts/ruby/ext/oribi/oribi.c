@@ -1,11 +1,6 @@
 /* oribi.c - the Ruby interface: Oribi.serve, Oribi.log, Oribi.version and others. */
 #include "ruby_host.h"
 
-Names names;
-VALUE oribi_module;
-VALUE response_error;
-Server server;
-
 static VALUE oribi_version_text(VALUE self) {
     return rb_utf8_str_new_cstr(oribi_version());
 }
@@ -73,8 +68,8 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .data = &server,
         .raw_path = 1,
         .open = context_open,
-        .enter = deadline_enter,
-        .leave = deadline_leave,
+        .enter = context_enter,
+        .leave = context_leave,
         .close = context_close,
         .answer = call_answer,
         .run_deferred = deferred_run,
@@ -111,7 +106,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;
-    process_belongs_to_server();
+    stray_watch();
     age_what_is_loaded();
     signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);
@@ -134,35 +129,10 @@ static VALUE oribi_set_program_name(VALUE self, VALUE name) {
     return name;
 }
 
-static void name_methods(void) {
-    names.call = rb_intern("call");
-    names.each = rb_intern("each");
-    names.close = rb_intern("close");
-    names.to_path = rb_intern("to_path");
-    names.to_ary = rb_intern("to_ary");
-    names.body = rb_intern("@body");
-    names.to_i = rb_intern("to_i");
-    names.full_message = rb_intern("full_message");
-    names.backtrace = rb_intern("backtrace");
-    names.message = rb_intern("message");
-    names.run = rb_intern("run");
-    names.flush = rb_intern("flush");
-    names.read = rb_intern("read");
-    names.trailers = rb_intern("trailers");
-}
-
 __attribute__((visibility("default"))) void Init_oribi(void) {
     oribi_prepare();
-    name_methods();
-    server.app = server.hooks = server.error_handler = Qnil;
-    rb_gc_register_address(&server.app);
-    rb_gc_register_address(&server.hooks);
-    rb_gc_register_address(&server.error_handler);
+    shared_define();
     fork_watch();
-    oribi_module = rb_define_module("Oribi");
-    rb_gc_register_mark_object(oribi_module);
-    response_error = rb_define_class_under(oribi_module, "ResponseError", rb_eStandardError);
-    rb_gc_register_mark_object(response_error);
     rb_define_singleton_method(oribi_module, "version", oribi_version_text, 0);
     rb_define_singleton_method(oribi_module, "log", oribi_log_text, 2);
     rb_define_singleton_method(oribi_module, "load_failed", oribi_load_failed_text, 1);

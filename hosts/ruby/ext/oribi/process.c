@@ -3,22 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-static uint32_t worker_number;
-/* The value of fork_count in this process, unless the app has forked it. */
-static unsigned own_forks;
 static pid_t worker_process;
-
-uint32_t process_worker(void) {
-    return worker_number;
-}
-
-void process_belongs_to_server(void) {
-    own_forks = fork_count;
-}
-
-bool process_is_stray(void) {
-    return own_forks != fork_count;
-}
 
 typedef struct {
     VALUE callable;
@@ -42,21 +27,15 @@ static void run_hooks(const char *moment, uint32_t worker) {
         const Hook hook = {RARRAY_AREF(hooks, i), worker};
         int state, status = 0;
         rb_protect(call_hook, (VALUE)&hook, &state);
-        if (process_is_stray())
-            state ? process_end_as_program(state) : process_end_stray(0);
+        if (is_stray())
+            state ? stray_end_as_program(state) : stray_end(0);
         if (state && failure_log(what, Qnil, &status) == GUARD_EXITED)
-            process_end_stray(status);
+            stray_end(status);
     }
 }
 
-static VALUE flush(VALUE unused) {
-    rb_funcallv(rb_stdout, names.flush, 0, NULL);
-    rb_funcallv(rb_stderr, names.flush, 0, NULL);
-    return Qnil;
-}
-
 static void flush_output(void) {
-    failure_guard("standard output cannot be flushed", Qnil, flush, Qnil);
+    failure_guard("standard output cannot be flushed", Qnil, stray_flush, Qnil);
 }
 
 void process_before_fork(void *data, uint32_t worker) {
@@ -66,9 +45,9 @@ void process_before_fork(void *data, uint32_t worker) {
 }
 
 void process_worker_started(void *data, uint32_t worker) {
-    worker_number = worker;
+    server.worker = worker;
     worker_process = getpid();
-    process_belongs_to_server();
+    stray_watch();
     signals_know_servers();
     deadline_begin();
     deferred_begin();
@@ -115,21 +94,11 @@ void process_worker_stopping(void *data, uint32_t worker) {
  * finalizers, and flushes buffers. An exit status that the handlers set is ignored. */
 void process_end(void *data, int status) {
     if (getpid() != worker_process)
-        process_end_stray(status);
+        stray_end(status);
     ruby_cleanup(0);
     exit(status);
 }
 
 void process_server_ready(void *data) {
     run_hooks("server_ready", 0);
-}
-
-void process_end_stray(int status) {
-    int state;
-    rb_protect(flush, Qnil, &state);
-    _exit(status);
-}
-
-void process_end_as_program(int state) {
-    exit(ruby_cleanup(state));
 }

@@ -2,18 +2,6 @@
  * describes the value that was found instead. */
 #include "ruby_host.h"
 
-VALUE response_describe(VALUE value) {
-    if (NIL_P(value) || value == Qtrue || value == Qfalse)
-        return rb_inspect(value);
-    if (RB_INTEGER_TYPE_P(value) || RB_SYMBOL_P(value))
-        return rb_sprintf("%+" PRIsVALUE, value);
-    if (RB_TYPE_P(value, T_STRING))
-        return rb_sprintf("the String %+" PRIsVALUE, rb_str_substr(value, 0, 60));
-    if (RB_TYPE_P(value, T_ARRAY))
-        return rb_sprintf("an Array of %ld elements", RARRAY_LEN(value));
-    return rb_sprintf("an instance of %s", rb_obj_classname(value));
-}
-
 static uint16_t read_status(VALUE status) {
     VALUE number = status;
     if (RB_UNLIKELY(!RB_FIXNUM_P(number)))
@@ -22,22 +10,8 @@ static uint16_t read_status(VALUE status) {
     if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number)
                     || ((FIX2LONG(number) < 200 || FIX2LONG(number) > 999) && number != INT2FIX(101))))
         rb_raise(response_error, "the status must be a number from 200 to 999, or 101, not %" PRIsVALUE,
-                 response_describe(status));
+                 describe_value(status));
     return (uint16_t)FIX2LONG(number);
-}
-
-bool response_accepted(Call *call, oribi_result result) {
-    if (RB_LIKELY(result == ORIBI_OK))
-        return true;
-    if (result != ORIBI_GONE) {
-        /* Before anything is allocated, because that may move the strings to which the fields point. */
-        char culprit[192] = "";
-        if (call->state != CALL_STARTED)
-            head_culprit(&call->head, culprit, sizeof culprit);
-        rb_raise(response_error, "%s%s", oribi_last_error(), culprit);
-    }
-    call->state = CALL_OVER;
-    return false;
 }
 
 /* Takes the elements of a response, which has three at least. */
@@ -62,7 +36,7 @@ static void read_triplet(Call *call) {
         response = rb_check_array_type(response);
         if (NIL_P(response))
             rb_raise(response_error, "the app must return an Array of status, headers and body, not %" PRIsVALUE,
-                     response_describe(call->response));
+                     describe_value(call->response));
     }
     if (RB_LIKELY(RARRAY_LEN(response) >= 3))
         take_elements(call, response);

@@ -2,10 +2,12 @@
  *
  * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c,
  * errors.c and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and
- * stream.c) reads the return value and passes it to the server. failure.c handles everything that goes wrong on the way,
- * deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the data of a
- * thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c and signals.c)
- * handles the life of the processes.
+ * stream.c) reads the return value and passes it to the server. rescue.c (with failure.c) handles everything that goes wrong on
+ * the way, deadline.c requests that take too long, deferred.c the work after the response has been sent. context.c makes the
+ * data of a thread that answers, crew.c starts those threads and has the lock that they share, process.c (with fork.c, stray.c
+ * and signals.c) handles the life of the processes. shared.c has the data that all of them use.
+ *
+ * The files stand on floors: no two use each other, not even by way of others. `cargo xtask architecture` checks this.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
  * every function that the server calls runs Ruby code only below rb_protect. Functions of this header may raise unless stated
@@ -24,15 +26,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "crew.h"
 #include "oribi.h"
 
 /* Makes a string constant and its length two arguments. */
 #define LITERAL(text) (text), (long)(sizeof(text) - 1)
 
-/* ---- oribi.c --------------------------------------------------------------------------------------------------------- */
+/* ---- shared.c -------------------------------------------------------------------------------------------------------- */
 
-/* Names of methods, made once. */
+/* Makes all this; once in a process, before the other files define their classes. */
+void shared_define(void);
+
+/* Names of methods. */
 typedef struct {
     ID call, each, close, to_path, to_ary, to_i, body, full_message, backtrace, message, run, flush, read, trailers;
 } Names;
@@ -41,6 +45,14 @@ extern Names names;
 extern VALUE oribi_module;
 /* The error for an invalid response of the app: only its message is logged. */
 extern VALUE response_error;
+/* The exception for a request that has taken too long. Not a StandardError: a `rescue` without a class, which an app may have
+ * around any call of a library, must not take it for a failure of that call and try again; Net::HTTP does so with a
+ * Timeout::Error. `ensure` runs as usual, and `rescue Exception` of frameworks shows their page. */
+extern VALUE request_timeout;
+
+static inline bool is_request_timeout(VALUE error) {
+    return !NIL_P(error) && rb_obj_class(error) == request_timeout;
+}
 
 /* The arguments of Oribi.serve. There is one server in a process. */
 typedef struct {
@@ -51,6 +63,7 @@ typedef struct {
     bool development;
     bool early_hints;
     bool multithread;
+    uint32_t worker; /* the number of this worker, from 1 */
     /* Garbage collection between requests; `collect_every` 0 turns it off. */
     unsigned collect_every, collect_from;
     bool gctools;
@@ -61,6 +74,60 @@ extern Server server;
 static inline bool rack_is(int major, int minor) {
     return server.rack_major > major || (server.rack_major == major && server.rack_minor >= minor);
 }
+
+/* ---- signals.c ------------------------------------------------------------------------------------------------------ */
+
+/* Removes Ruby's handlers for the server's signals, and restores them. */
+void signals_yield_to_server(void);
+void signals_restore(void);
+/* Call this in a worker after the server has set its handlers. */
+void signals_know_servers(void);
+/* In a child that an app has forked: restores Ruby's handlers for the signals that the server handles in the worker. May be
+ * called between fork and exec. */
+void signals_leave_server(void);
+
+/* ---- fork.c --------------------------------------------------------------------------------------------------------- */
+
+/* For the table of functions: oribi_host.fork. */
+int fork_by_ruby(void *data);
+
+/* The number of forks between fork_watch() and this process. If an app returns with another number than it was called with,
+ * it has forked and returned in the child, which must not act as the worker. */
+void fork_watch(void);
+extern unsigned fork_count;
+
+/* ---- stray.c -------------------------------------------------------------------------------------------------------- */
+
+/* Marks this process as the server's own, which serves or forks workers. */
+void stray_watch(void);
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+void stray_end(int status) __attribute__((noreturn));
+/* Whether the app has forked this process. */
+bool is_stray(void);
+/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
+ * its at_exit handlers. */
+void stray_end_as_program(int state) __attribute__((noreturn));
+/* Flushes standard output and standard error. For rb_protect; ignores its argument. */
+VALUE stray_flush(VALUE unused);
+
+/* ---- crew.c --------------------------------------------------------------------------------------------------------- */
+
+/* For the table of functions: oribi_host.lock. */
+extern const oribi_lock crew_lock;
+
+/* Whether the lane of this process can still be used: an object that refers to an exchange may outlive the lane. */
+bool crew_has_lane(void);
+
+/* Like oribi_write(), but blocks until the client has room, even if the thread is interrupted. Handles interrupts meanwhile, so
+ * a jump may leave it. */
+oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+
+/* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
+void crew_thread_was_killed(void);
+
+/* Handles Ruby's pending work for the calling thread, where no request is being answered. False if the thread was killed,
+ * and ends after its turn. */
+bool crew_take_interrupts(void);
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
@@ -110,6 +177,13 @@ typedef struct Context {
 
 void *context_open(void *data, int own);
 void context_close(void *context);
+/* Called when the calling thread begins or stops using a context. */
+void context_enter(void *context);
+void context_leave(void *context);
+/* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
+Context *context_first(void);
+/* The context of the calling thread, or NULL. */
+Context *context_own(void);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -163,24 +237,14 @@ typedef struct Call {
     Head head;
 } Call;
 
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(int status) __attribute__((noreturn));
-/* Whether the app has forked this process. */
-bool process_is_stray(void);
-/* Ends such a process as Ruby ends a program that is left in this state of rb_protect: with its message, its exit status and
- * its at_exit handlers. */
-void process_end_as_program(int state) __attribute__((noreturn));
-
 /* Returns the lane at which to answer the call. The app's code may fork anywhere and also return in the child; the child ends
  * here. */
 static inline oribi_lane *call_lane(const Call *call) {
     if (RB_UNLIKELY(call->context->forks != fork_count))
-        process_end_stray(0);
+        stray_end(0);
     return call->lane;
 }
 
-/* Closes the body of the response, unless that has been done. Never raises. */
-void call_close_body(Call *call);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -189,9 +253,6 @@ uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, c
 void environment_define(void);
 /* Lays out the request of a call; sets those VALUEs of the call that belong to the environment. */
 void environment_fill(Call *call);
-
-/* Keys that other files look up. */
-extern VALUE key_hijack_io;
 
 /* ---- input.c --------------------------------------------------------------------------------------------------------- */
 
@@ -232,6 +293,11 @@ void ticket_reset(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. If that fails, the connection is reset. */
 void hijack_respond(Call *call, VALUE callable);
 
+/* ---- describe.c ----------------------------------------------------------------------------------------------------- */
+
+/* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
+VALUE describe_value(VALUE value);
+
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
 void head_prepare(Head *head);
@@ -250,16 +316,17 @@ void head_remove(Head *head, size_t index);
 /* Names the field that the server probably refused. Allocates nothing. */
 void head_culprit(const Head *head, char *text, size_t room);
 
+/* ---- result.c ------------------------------------------------------------------------------------------------------- */
+
+/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
+bool result_accepted(Call *call, oribi_result result);
+
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
 /* The app has answered on the socket itself: takes only the body from its response, to close it. */
 void response_ignore(Call *call);
-/* Handles the server's result of a send. False to stop producing. Raises if the response is invalid. */
-bool response_accepted(Call *call, oribi_result result);
-/* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
-VALUE response_describe(VALUE value);
 
 /* ---- body.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -273,16 +340,19 @@ void body_send_array(Call *call, VALUE array);
 bool body_is_unwanted(const Call *call);
 /* Sends the head of a response without content. The head is a copy. */
 void body_send_none(Call *call);
-/* Calls close. */
-void body_close(Call *call);
+/* Closes the body of the response. Never raises. */
+void body_close_due(Call *call);
+/* The same, unless that has been done or is not needed. */
+static inline void body_close(Call *call) {
+    if (call->close_due)
+        body_close_due(call);
+}
 
 /* ---- stream.c -------------------------------------------------------------------------------------------------------- */
 
 void stream_define(void);
 /* Sends a body that has call, with a stream. */
 void stream_send(Call *call);
-/* Whether the stream with this number was dropped recently. */
-bool stream_was_dropped(uint64_t serial);
 
 /* ---- failure.c ------------------------------------------------------------------------------------------------------- */
 
@@ -294,13 +364,14 @@ typedef enum {
     GUARD_EXITED  /* it called exit */
 } GuardResult;
 
-/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
- * response otherwise. */
-void failure_answer(Call *call, int state);
 /* Calls `function` protected; logs an exception after `what`. `environment` is that of the request, or nil. */
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument);
 /* Logs an exception out of protected code without a request; `*status` is the argument of exit. */
 GuardResult failure_log(const char *what, VALUE environment, int *status);
+/* The exception that has left protected code, or nil: throw and Thread#kill leave something else, which must not be touched. */
+VALUE failure_take_error(void);
+/* Logs `error` after `what`, which may be NULL. If an exception's own methods fail, logs its class. */
+GuardResult failure_log_error(const char *what, VALUE environment, VALUE error, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
 void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -311,23 +382,23 @@ VALUE failure_line(VALUE environment);
 
 /* ---- deadline.c ------------------------------------------------------------------------------------------------------ */
 
-/* Defines Oribi::RequestTimeout, and returns the object for oribi.deadline in all environments. */
+/* Returns the object for oribi.deadline in all environments. */
 VALUE deadline_define(void);
 /* Prepares a worker. */
 void deadline_begin(void);
-/* Called when the calling thread begins or stops using a context. */
-void deadline_enter(void *context);
-void deadline_leave(void *context);
-/* The contexts that threads of this process use, linked by `next`; with Ruby's lock held. */
-const Context *deadline_contexts(void);
-/* For signal handlers: makes Ruby's main thread run the trap for orders and requests. */
-void deadline_call_main(void);
 /* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
 void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
 /* Takes exceptions from the calling thread that were raised because of a request that has ended meanwhile. Never raises. */
 void deadline_forget(Context *context);
-/* Whether an exception is that of a request that has taken too long. */
-bool deadline_is_over(VALUE error);
+
+/* ---- messenger.c ---------------------------------------------------------------------------------------------------- */
+
+/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
+int messenger_signal(void);
+/* Prepares a worker. Called on Ruby's main thread. */
+void messenger_begin(void);
+/* For signal handlers: makes Ruby's main thread run the trap for orders and requests. */
+void messenger_call_main(void);
 
 /* ---- tracing.c ------------------------------------------------------------------------------------------------------- */
 
@@ -372,20 +443,24 @@ uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* Asks for a check, after the call, whether anything still refers to the stream with this number. */
 void deferred_look_for(Context *context, uint64_t stream, VALUE record);
+/* Records that the collector has freed the stream with this number. */
+void deferred_note_dropped(uint64_t stream);
 void deferred_begin(void);
 
 /* ---- process.c ------------------------------------------------------------------------------------------------------- */
 
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
-/* Marks this process as the server's own, which serves or forks workers. */
-void process_belongs_to_server(void);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* The number of this worker, from 1. */
-uint32_t process_worker(void);
+
+/* ---- rescue.c ------------------------------------------------------------------------------------------------------- */
+
+/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
+ * response otherwise. Never raises. */
+void rescue_answer(Call *call, int state);
 
 /* ---- settings.c ------------------------------------------------------------------------------------------------------ */
 

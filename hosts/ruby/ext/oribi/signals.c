@@ -3,7 +3,7 @@
  * Ruby's handlers (and rackup's traps) would turn TERM and INT into exceptions. The server's handlers call the handlers that
  * they replace, so these must be removed first. Traps that an app sets later belong to it: they replace the server's handler.
  */
-#include "crew.h"
+#include "ruby_host.h"
 #include <signal.h>
 
 static const int answered[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTTIN, SIGTTOU, SIGPIPE};

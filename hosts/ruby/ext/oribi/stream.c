@@ -26,11 +26,6 @@ typedef struct {
  * is worth checking at once whether one is left. */
 static bool nobody_goes_on = true;
 
-/* The streams that were dropped last. */
-enum { DROPS = 64 };
-static uint64_t dropped[DROPS];
-static unsigned drops;
-
 static VALUE stream_class;
 
 static void stream_mark(void *pointer) {
@@ -52,7 +47,7 @@ static void stream_free(void *pointer) {
                 oribi_log(ORIBI_LOG_ERROR, message, sizeof message - 1);
             oribi_abandon(stream->lane, stream->exchange);
         }
-        dropped[drops++ % DROPS] = stream->serial;
+        deferred_note_dropped(stream->serial);
     }
     xfree(stream);
 }
@@ -168,13 +163,6 @@ static void settle(Stream *stream) {
         deferred_run_record(context_of(stream), record);
 }
 
-bool stream_was_dropped(uint64_t serial) {
-    for (unsigned i = 0; i < DROPS; i++)
-        if (dropped[i] == serial)
-            return true;
-    return false;
-}
-
 /* Ends the content, with the trailers of the body. */
 static oribi_result finish(Stream *stream) {
     const VALUE body = stream->source;
@@ -279,7 +267,7 @@ void stream_send(Call *call) {
     Invocation invocation = {call->body, stream_new(call)};
     Stream *stream = (Stream *)RTYPEDDATA_DATA(invocation.stream);
     int state;
-    if (!response_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
+    if (!result_accepted(call, oribi_check(call_lane(call), head->status, head->fields, head->field_count)))
         return;
     rb_protect(invoke, (VALUE)&invocation, &state);
     if (state) {

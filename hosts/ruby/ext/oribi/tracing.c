@@ -93,7 +93,7 @@ static VALUE tell_all(VALUE unused) {
     if (!question)
         return Qnil;
     contexts = rb_ary_new();
-    for (const Context *context = deadline_contexts(); context; context = context->next)
+    for (const Context *context = context_first(); context; context = context->next)
         rb_ary_push(contexts, context->self);
     for (long i = 0; i < RARRAY_LEN(contexts); i++)
         threads += tell(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question);
@@ -135,5 +135,5 @@ static void ask_for_job(void) {
 void tracing_ask(void *data, uint32_t question) {
     atomic_store(&asked, question);
     ask_for_job();
-    deadline_call_main();
+    messenger_call_main();
 }

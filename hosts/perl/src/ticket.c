@@ -1,0 +1,103 @@
+/* ticket.c - the right to answer an exchange at any later time, which Perl values hold by magic. Releasing the last reference
+ * to a ticket ensures that no client waits for ever and that no truncated response looks complete.
+ */
+#include "perl_host.h"
+
+void ticket_drop_head(Ticket *ticket) {
+    struct KeptHead *head = ticket->head;
+    ticket->head = NULL;
+    Safefree(head);
+}
+
+HV *ticket_environment(const Ticket *ticket) {
+    const Context *context = ticket->context;
+    if (ticket->environment)
+        return SvROK(ticket->environment) ? (HV *)SvRV(ticket->environment) : NULL;
+    return context->answering && context->exchange == ticket->exchange ? context->present : NULL;
+}
+
+/* The request of a late response is over: nothing else handles the cleanup of its environment. */
+static void finish_environment(pTHX_ Ticket *ticket) {
+    SV *environment = ticket->environment;
+    ticket->environment = NULL;
+    if (environment) {
+        if (SvROK(environment) && SvTYPE(SvRV(environment)) == SVt_PVHV)
+            cleanup_finished(aTHX_ ticket->context, (HV *)SvRV(environment));
+        SvREFCNT_dec_NN(environment);
+    }
+}
+
+void ticket_release(pTHX_ Ticket *ticket) {
+    if (--ticket->references > 0)
+        return;
+    if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == forks_count()) {
+        const char *what = ticket->state == TICKET_WAITING ? "the app dropped the responder without calling it"
+                                                           : "the app dropped the writer without closing it";
+        if (ticket->state != TICKET_GONE && !socket_is_taken(ticket->context, ticket->exchange))
+            app_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
+        oribi_abandon(ticket->lane, ticket->exchange);
+        socket_forget(ticket->context, ticket->exchange);
+        finish_environment(aTHX_ ticket);
+    }
+    SvREFCNT_dec(ticket->environment);
+    ticket_drop_head(ticket);
+    Safefree(ticket);
+}
+
+static int ticket_free(pTHX_ SV *holder, MAGIC *magic) {
+    UNUSED_ARGUMENT(holder);
+    if (magic->mg_ptr)
+        ticket_release(aTHX_ (Ticket *)magic->mg_ptr);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+
+#ifdef USE_ITHREADS
+/* A thread that the app starts gets copies without effect, because a lane belongs to its own thread. */
+static int ticket_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *parameters) {
+    PERL_UNUSED_CONTEXT;
+    UNUSED_ARGUMENT(parameters);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+#endif
+
+const MGVTBL ticket_magic = {
+    .svt_free = ticket_free,
+#ifdef USE_ITHREADS
+    .svt_dup = ticket_dup,
+#endif
+};
+
+void ticket_attach(pTHX_ Ticket *ticket, SV *holder) {
+    MAGIC *magic = sv_magicext(holder, NULL, PERL_MAGIC_ext, &ticket_magic, (const char *)ticket, 0);
+    magic->mg_flags |= MGf_DUP;
+    ticket->references++;
+}
+
+Ticket *ticket_of(pTHX_ SV *holder) {
+    MAGIC *magic = SvTYPE(holder) >= SVt_PVMG ? mg_findext(holder, PERL_MAGIC_ext, &ticket_magic) : NULL;
+    Ticket *ticket = magic ? (Ticket *)magic->mg_ptr : NULL;
+    if (!ticket)
+        croak("this is no responder or writer of this thread");
+    if (ticket->forks != forks_count())
+        croak("a response can only be given by the process that received the request");
+    return ticket;
+}
+
+Ticket *ticket_new(Context *context) {
+    Ticket *ticket;
+    Newxz(ticket, 1, Ticket);
+    ticket->context = context;
+    ticket->lane = context->lane;
+    ticket->exchange = context->exchange;
+    ticket->forks = context->forks;
+    ticket->head_only = context->head_only;
+    return ticket;
+}
+
+void ticket_finish(pTHX_ Ticket *ticket) {
+    socket_forget(ticket->context, ticket->exchange);
+    ticket->state = TICKET_OVER;
+    finish_environment(aTHX_ ticket);
+}
