@@ -137,7 +137,7 @@ fn what_does_not_finish_in_time_is_cut_off_and_said() {
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1);
     let log = server.log();
-    let cut = log.split_once("time to finish is over: ended ").map(|(_, what)| what.lines().next().unwrap_or_default());
+    let cut = log.split_once("time to finish is over: killed ").map(|(_, what)| what.lines().next().unwrap_or_default());
     assert!(matches!(cut, Some("1 worker with 1 open connection" | "the edges with 1 open connection")), "{log}");
 }
 

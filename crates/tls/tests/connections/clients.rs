@@ -122,7 +122,7 @@ pub fn what_is_stapled_is_sent<B: Kernel>() {
         (&b""[..], "not an OCSP response"),
         (b"-----BEGIN", "not an OCSP response"),
         (&[0x30, 3, 0x0a, 1, 6], "an error"),
-        (&[0x30, 3, 0x0a, 1, 0, 0], "behind"),
+        (&[0x30, 3, 0x0a, 1, 0, 0], "follows"),
     ] {
         let why = read(bytes).expect_err("it is none");
         assert!(why.contains("any.ocsp") && why.contains(part), "{why}");
