@@ -76,7 +76,7 @@ subtest 'a request that takes too long' => sub {
         ok $server->wait_until(sub { $server->log_text =~ /^asleep$/m }), "threads: $threads: an app sleeps";
         $stuck->run_out;
         is scalar $stuck->lost, 1, 'its client loses its request';
-        like $server->log_text, qr{is ended: its app has done nothing for 1 s: GET /sleep\?600}, 'which the log names';
+        like $server->log_text, qr{is stopped: its app has done nothing for 1 s: GET /sleep\?600}, 'which the log names';
         is body_of($server->url . '/'), "probe\n", 'others are served';
         ok $server->wait_until(sub { $server->workers == 2 }), 'and its worker is replaced';
         is $server->stop, 0, 'TERM ends oribi with status 0';

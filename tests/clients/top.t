@@ -84,7 +84,7 @@ ok($top->wait_until(qr{^worker[ ]\d,[ ]pid[ ]$busy,}m), 'its backtrace is shown'
 ok($top->wait_until(qr{^[ ]{4}\Q$root\E/examples/sick[.]psgi:\d+[ ]in[ ]main::__ANON__$}m), 'with file, line and sub') or diag($top->text);
 unlike($top->text, qr/^PROCESS/m, 'instead of the tables');
 kill KILL => $busy;
-ok($top->wait_until(qr/^No[ ]backtrace:[ ]there[ ]is[ ]no[ ]worker[ ]$busy;[ ]this[ ]is[ ]where[ ]it[ ]was/m), 'until the worker has ended');
+ok($top->wait_until(qr/^No[ ]backtrace:[ ]there[ ]is[ ]no[ ]worker[ ]$busy;[ ]the[ ]last[ ]one[ ]follows/m), 'until the worker has ended');
 $top->press("\e");
 ok($top->wait_until(qr/^PROCESS/m), 'Esc leads back');
 

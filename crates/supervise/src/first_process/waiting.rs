@@ -23,8 +23,8 @@ impl<W: Workforce> FirstProcess<'_, W> {
         wake_by(&mut polled, server.watch.iter().map(super::super::watch::Watch::descriptor));
         wake_by(&mut polled, server.succession.descriptors());
         wake_by(&mut polled, server.edges.iter().flat_map(Edges::descriptors));
-        wake_by(&mut polled, server.certifier.iter().filter_map(Certifier::descriptor));
-        wake_by(&mut polled, server.exporter.iter().filter_map(Exporter::descriptor));
+        wake_by(&mut polled, server.certifier.as_ref().and_then(Certifier::descriptor));
+        wake_by(&mut polled, server.exporter.as_ref().and_then(Exporter::descriptor));
         polled.extend(server.control.iter().flat_map(Control::polled));
         polled.extend(server.metrics.iter().flat_map(Metrics::polled));
         self.workforce.polled(&mut polled);
