@@ -97,6 +97,7 @@ class BacktracesTest < Minitest::Test
           request = begin_requests("/#{name}?secret")
           thread = ask_until(name) { |workers| spinning(workers).first if workers.first["trace"] == "told" }
           assert_equal [pid, "GET /#{name}"], thread.values_at("thread", "request")
+          assert_empty thread["frames"].grep(/handle_interrupt/), "the server's own frames are not the app's"
           frames = thread["frames"].drop_while { |frame| !SPIN.match?(frame) }
           patterns.zip(frames) { |pattern, frame| assert_match pattern, frame }
           assert_equal 1, frames.grep(/:in [`'](?:Probe[.#])?call'\z/).size, "up to the app itself"

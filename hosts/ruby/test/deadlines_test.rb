@@ -34,6 +34,7 @@ class DeadlinesTest < Minitest::Test
           same_worker.call
         end
         server.wait_for_log(%r{GET /stuck: the app has run for 0.2 s and is interrupted:\\n\\tfrom .*deadlines\.ru:\d+:in })
+        refute_match(/handle_interrupt/, server.log, "the server's own frames are not the app's")
       end
     end
   end
@@ -45,6 +46,7 @@ class DeadlinesTest < Minitest::Test
         server.wait_for_log(%r{GET /#{path}: the app has run for 0.1 s and goes on:\\n\\tfrom .*deadlines\.ru:\d+:in })
       end
       assert_equal 2, server.log.scan("and goes on").size
+      refute_match(/handle_interrupt/, server.log)
       same_worker.call
     end
   end

@@ -16,6 +16,9 @@
 /* The longest time that the server's clocks can add, in seconds: a hundred years. */
 #define LONGEST_SECONDS 3153600000.0
 
+/* The frames of the trap itself: Thread.handle_interrupt. */
+#define TRAP_FRAMES 1
+
 static ID id_handle_interrupt, id_pending_interrupt, id_raise;
 
 /* {Object => :never} */
@@ -54,8 +57,8 @@ static VALUE report(VALUE argument) {
     VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        /* The backtrace of the calling thread begins with the method that has made it. */
-        for (long i = report->context == context_own(); i < RARRAY_LEN(lines); i++)
+        /* The backtrace of the calling thread begins with the trap and the method that has made it. */
+        for (long i = report->context == context_own() ? TRAP_FRAMES + 1 : 0; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
     failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
@@ -97,7 +100,7 @@ static Context *next_with_order(void) {
 
 static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
     Context *context;
-    tracing_see_to();
+    tracing_see_to(TRAP_FRAMES);
     /* Starts again each time, because other threads may come and go meanwhile. */
     while ((context = next_with_order())) {
         VALUE self = context->self;

@@ -56,19 +56,21 @@ static VALUE lines_of_other(VALUE thread, size_t *more) {
 }
 #endif
 
-/* Reports for a thread. False if it answers no request. */
-static bool tell(const Context *context, uint32_t question) {
+/* Reports for a thread. False if it answers no request. The first `skip` frames of the calling thread are not the app's. */
+static bool tell(const Context *context, uint32_t question, long skip) {
     oribi_bytes frames[MOST_FRAMES], about = {"", 0};
     VALUE lines, line;
     size_t count = 0, more = 0;
+    bool own;
     if (!context->call)
         return false;
     line = failure_line(context->call->environment);
     about.data = RSTRING_PTR(line);
     about.size = RSTRING_LEN(line) > 2 ? (size_t)RSTRING_LEN(line) - 2 : 0;
-    lines = context->thread == rb_thread_current() ? rb_make_backtrace() : lines_of_other(context->thread, &more);
+    own = context->thread == rb_thread_current();
+    lines = own ? rb_make_backtrace() : lines_of_other(context->thread, &more);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        for (long i = 0; i < RARRAY_LEN(lines); i++) {
+        for (long i = own ? skip : 0; i < RARRAY_LEN(lines); i++) {
             VALUE frame = RARRAY_AREF(lines, i);
             if (!RB_TYPE_P(frame, T_STRING))
                 continue;
@@ -86,7 +88,7 @@ static bool tell(const Context *context, uint32_t question) {
     return true;
 }
 
-static VALUE tell_all(VALUE unused) {
+static VALUE tell_all(VALUE skip) {
     const uint32_t question = atomic_exchange(&asked, 0);
     uint32_t threads = 0;
     VALUE contexts;
@@ -96,15 +98,15 @@ static VALUE tell_all(VALUE unused) {
     for (const Context *context = context_first(); context; context = context->next)
         rb_ary_push(contexts, context->self);
     for (long i = 0; i < RARRAY_LEN(contexts); i++)
-        threads += tell(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question);
+        threads += tell(RTYPEDDATA_DATA(RARRAY_AREF(contexts, i)), question, FIX2LONG(skip));
     oribi_trace_expect(question, threads);
     RB_GC_GUARD(contexts);
     return Qnil;
 }
 
-void tracing_see_to(void) {
+void tracing_see_to(long skip) {
     if (atomic_load_explicit(&asked, memory_order_relaxed))
-        failure_guard("where apps are cannot be told", Qnil, tell_all, Qnil);
+        failure_guard("where apps are cannot be told", Qnil, tell_all, LONG2FIX(skip));
 }
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
@@ -113,7 +115,7 @@ void tracing_see_to(void) {
 static rb_postponed_job_handle_t job = POSTPONED_JOB_HANDLE_INVALID;
 
 static void do_job(void *unused) {
-    tracing_see_to();
+    tracing_see_to(0);
 }
 
 void tracing_begin(void) {
