@@ -293,3 +293,38 @@ fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadB
     }
     object.raw("frames", frames.end()).raw("left_out", left_out).end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen() -> SystemThread {
+        let (call, place) = (Some("read".to_owned()), Some("do\u{1b}".to_owned()));
+        SystemThread { thread: 5, name: "ruby\"\u{9b}".to_owned(), state: "sleeping".to_owned(), call, place }
+    }
+
+    #[test]
+    fn a_thread_has_these_bytes() {
+        let frames = vec![b"a.rb:3 in \x1b[2J\"\\\xff".to_vec(), b"b".to_vec(), b"too long".to_vec(), b"c".to_vec()];
+        let told = ThreadBacktrace { thread: 5, runs: true, about: b"GET /\x1b\n".to_vec(), frames, more: 2 };
+        let first = "\"a.rb:3 in \\\\x1b[2J\\\\\\\"\\\\\\\\\\\\xff\"";
+        let mut room = first.len() + 3 + 3 + 1;
+        assert_eq!(
+            thread_object(5, Some(&seen()), Some(&told), &mut room),
+            format!(
+                "{{\"thread\":5,\"name\":\"ruby\\\\\\\"\\\\xc2\\\\x9b\",\"state\":\"sleeping\",\"call\":\"read\",\"place\":\"do\\\\x1b\",\
+                 \"request\":\"GET /\\\\x1b\\\\n\",\"frames\":[{first},\"b\",\"c\"],\"left_out\":3}}"
+            )
+        );
+        assert_eq!(room, 1, "frames count with their quotes and escapes");
+    }
+
+    #[test]
+    fn what_is_unknown_of_a_thread_is_left_out() {
+        let bare = SystemThread { name: String::new(), call: None, place: None, ..seen() };
+        let room = &mut { BYTES };
+        assert_eq!(thread_object(5, Some(&bare), None, room), "{\"thread\":5,\"name\":\"\",\"state\":\"sleeping\"}");
+        let told = ThreadBacktrace { thread: 6, runs: true, ..ThreadBacktrace::default() };
+        assert_eq!(thread_object(6, None, Some(&told), room), "{\"thread\":6,\"frames\":[],\"left_out\":0}");
+    }
+}

@@ -14,6 +14,8 @@ mod report;
 mod requests;
 mod socket;
 mod steering;
+#[cfg(test)]
+mod tests;
 
 pub use place::{Found, find};
 
