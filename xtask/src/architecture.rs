@@ -28,10 +28,10 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io` and `pool` depend on
-/// none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <- supervise`,
-/// `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen <- admin <- worker`. `capi` and the Lua host depend on
-/// `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls <- acme, otlp`; `io`, `pool` and
+/// `control-api` depend on none of them. The floors of the server: `config <- listen <- source <- engine <- worker <- edge <-
+/// supervise`, `config <- stats, log, ipc <- engine` and `stats, log, ipc, listen, control-api <- admin <- worker`. `capi` and
+/// the Lua host depend on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -78,6 +78,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
+    Rule { name: "oribi-control-api", sees: &[], uses: Uses::Only(&["serde", "serde_json"]), unsafe_code: Unsafe::Forbidden },
     Rule {
         name: "oribi-source",
         sees: &["oribi-message", "oribi-host", "oribi-io", "oribi-listen"],
@@ -116,6 +117,7 @@ const RULES: &[Rule] = &[
             "oribi-listen",
             "oribi-log",
             "oribi-ipc",
+            "oribi-control-api",
         ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,

@@ -4,9 +4,9 @@
 //! The answer may be ready much later: then the client waits for this process, but the process never waits for a client.
 
 use super::json::Object;
-use super::order::Order;
 use crate::attended::{self, Attended, Entrance, Next};
 use crate::outgoing::Outgoing;
+use oribi_control_api::Order;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;

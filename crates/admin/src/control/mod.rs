@@ -8,7 +8,6 @@ mod backtraces;
 mod clients;
 mod json;
 mod liveness;
-mod order;
 mod place;
 mod report;
 mod requests;
@@ -21,7 +20,6 @@ pub use place::{Found, find};
 
 pub(crate) use clients::Caller;
 pub(crate) use json::{Array, Object};
-pub(crate) use order::Order;
 pub(crate) use report::counters;
 pub use report::{GenerationReport, ProcessReport, Report};
 pub use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};

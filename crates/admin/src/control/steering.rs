@@ -3,7 +3,8 @@
 use super::clients::Caller;
 use super::json::Object;
 use super::report::{ProcessReport, of_processes};
-use super::{Control, Order, Report, Requests};
+use super::{Control, Report, Requests};
+use oribi_control_api::Order;
 use std::time::Instant;
 
 /// A first process that can be controlled.

@@ -2,7 +2,7 @@
 
 /// An order of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Return the state of the server.
     Status,
     /// Return the state of each worker and each edge.
@@ -31,7 +31,7 @@ impl Order {
     ///
     /// # Errors
     /// The line is invalid; the message contains the reason.
-    pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
         let mut words = line.split_ascii_whitespace();
         let (name, argument, second) = (words.next().unwrap_or_default(), words.next(), words.next());
