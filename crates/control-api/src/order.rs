@@ -9,16 +9,24 @@ pub enum Order {
     Workers,
     /// Return the requests in the server.
     Requests,
-    /// Return the backtraces of workers: of one, by its number or its process id, or of all.
-    Backtrace { worker: Option<u32> },
+    /// Return the backtraces of workers.
+    Backtrace {
+        /// The number or the process id of the worker; `None` for all workers.
+        worker: Option<u32>,
+    },
     /// Load the app again, or replace the workers.
     Reload,
     /// Replace the program of the server itself.
     Upgrade,
     /// Finish the requests, and end.
     Stop,
-    /// Set the number of workers; with `waits`, answer when they are ready.
-    Scale { workers: usize, waits: bool },
+    /// Set the number of workers.
+    Scale {
+        /// The number of workers, at least 1.
+        workers: usize,
+        /// Whether the answer comes when they are ready and no others are left, rather than at once.
+        waits: bool,
+    },
     /// Reopen the log files.
     ReopenLogs,
 }
