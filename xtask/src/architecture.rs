@@ -186,6 +186,7 @@ const RULES: &[Rule] = &[
             "oribi-log",
             "oribi-ipc",
             "oribi-source",
+            "oribi-control-api",
             "oribi-engine",
             "oribi-admin",
             "oribi-worker",

@@ -19,9 +19,10 @@ use super::server_totals::ServerTotals;
 use super::wait::wake_by;
 use super::workforce::{Finish, Workforce};
 use generation::Generation;
-use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
+use oribi_admin::control::{ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_control_api as api;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
@@ -218,7 +219,7 @@ impl Workforce for Molds<'_> {
         wake_by(polled, self.generations.iter().map(|generation| generation.link.0.as_fd()));
     }
 
-    fn generations(&self) -> Vec<GenerationReport> {
+    fn generations(&self) -> Vec<api::Generation> {
         self.generations.iter().map(reports::of_generation).collect()
     }
 

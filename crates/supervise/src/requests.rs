@@ -2,9 +2,10 @@
 //!
 //! It reads memory that edges and workers write, and does not trust it: the data are displayed and have no other effect.
 
-use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
+use oribi_admin::control::{About, MOST_REQUESTS, ProcessReport};
 use oribi_admin::metrics::Traffic;
 use oribi_config::{AppDeadlines, Settings, Timeouts};
+use oribi_control_api::{Request, Requests, Seconds};
 use oribi_ipc::slot::{Malformed, size_for_summary, summarize};
 use oribi_pool::{Memory, PooledRequest, RequestState};
 use oribi_stats::scoreboard::RunningRequest;
@@ -44,7 +45,7 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         }
     }
     let more = seen.len() - listed.len() - ended;
-    Ok(Requests { listed, more })
+    Ok(Requests { requests: listed, more })
 }
 
 /// Returns the requests that `processes` run, where workers have connections of their own.
@@ -70,24 +71,31 @@ pub(super) fn in_workers(
         };
         let interrupted = listed.quiet.is_some_and(|quiet| quiet >= asked.timeout);
         let next = if interrupted { asked.kill } else { asked.timeout };
-        RequestReport {
-            state: match (listed.quiet, interrupted) {
-                (None, _) => "sending",
-                (Some(_), true) => "interrupted",
-                (Some(_), false) => "running",
-            },
+        let state = match (listed.quiet, interrupted) {
+            (None, _) => "sending",
+            (Some(_), true) => "interrupted",
+            (Some(_), false) => "running",
+        };
+        let About { method, target, client } = About::of_text(&listed.text.0, listed.text.1);
+        let (worker, generation) = worker(listed.pid, processes);
+        Request {
+            state: state.into(),
             edge: None,
             position: None,
-            about: About::of_text(&listed.text.0, listed.text.1),
-            age: listed.age,
-            quiet: listed.quiet,
-            deadline: listed.quiet.and_then(|quiet| after(next, quiet)),
-            worker: Some(worker(listed.pid, processes)),
+            method,
+            target,
+            client,
+            age: listed.age.into(),
+            quiet: listed.quiet.map(Seconds::from),
+            deadline: listed.quiet.and_then(|quiet| after(next, quiet)).map(Seconds::from),
+            pid: Some(listed.pid),
+            worker,
+            generation,
         }
     };
-    let listed: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
+    let listed: Vec<Request> = running.iter().take(MOST_REQUESTS).map(report).collect();
     let more = running.len() - listed.len();
-    Ok(Requests { listed, more })
+    Ok(Requests { requests: listed, more })
 }
 
 /// Returns the number of requests in the pools of all edges. Pools that cannot be read are not counted.
@@ -141,9 +149,9 @@ fn report(
     settings: &Settings,
     processes: &[ProcessReport],
     now: Duration,
-) -> RequestReport {
+) -> Request {
     let age = now.saturating_sub(sighting.since);
-    let (state, worker) = match sighting.stage {
+    let (state, pid) = match sighting.stage {
         RequestState::Queued(_) => ("queued", None),
         RequestState::Taken { process, begun, paused, .. } => {
             let state = match (sighting.orders.gone, sighting.orders.interrupted, paused, begun) {
@@ -153,7 +161,7 @@ fn report(
                 (_, _, _, true) => "answering",
                 _ => "running",
             };
-            (state, process.map(|pid| worker(pid, processes)))
+            (state, process)
         }
     };
     let taken = matches!(sighting.stage, RequestState::Taken { .. });
@@ -170,7 +178,22 @@ fn report(
             after(if state == "interrupted" { kill } else { timeout }, passed)
         }
     };
-    RequestReport { state, edge: Some(edge + 1), position: position(sighting), about, age, quiet, deadline, worker }
+    let About { method, target, client } = about;
+    let (worker, generation) = pid.map_or((None, None), |pid| worker(pid, processes));
+    Request {
+        state: state.into(),
+        edge: Some(edge + 1),
+        position: position(sighting),
+        method,
+        target,
+        client,
+        age: age.into(),
+        quiet: quiet.map(Seconds::from),
+        deadline: deadline.map(Seconds::from),
+        pid,
+        worker,
+        generation,
+    }
 }
 
 /// Returns the rest of a time. `None` without a limit.
@@ -178,16 +201,16 @@ fn after(time: Duration, passed: Duration) -> Option<Duration> {
     (time < Timeouts::NEVER).then(|| time.saturating_sub(passed))
 }
 
-fn worker(pid: u32, processes: &[ProcessReport]) -> WorkerOfRequest {
+/// Returns the number and the generation of the worker with this process id; `None` if there is no such worker.
+fn worker(pid: u32, processes: &[ProcessReport]) -> (Option<usize>, Option<u64>) {
     let known = processes.iter().find(|process| process.kind == "worker" && process.row.pid == pid);
-    let (number, generation) = known.map_or((None, None), |process| (Some(process.row.number), process.generation));
-    WorkerOfRequest { pid, number, generation }
+    known.map_or((None, None), |process| (Some(process.row.number), process.generation))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oribi_host::{Content, Endpoint, Request};
+    use oribi_host::{self as host, Content, Endpoint};
     use oribi_ipc::slot::encode_request;
     use oribi_message::{HeadLayout, RequestHead};
     use oribi_pool::{Edge, Shape, Worker};
@@ -200,7 +223,7 @@ mod tests {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: {}\r\n\r\n", "x".repeat(cookie));
         let mut layout = HeadLayout::default();
         h1::Machine::new().handle_input(head.as_bytes(), &mut layout, &h1::Limits::default());
-        let request = Request {
+        let request = host::Request {
             head: RequestHead::new(head.as_bytes(), &layout),
             content: Content::None,
             trailers: None,
@@ -243,15 +266,15 @@ mod tests {
         let settings = Settings::default();
         let pools = [memory];
         let found = in_pools(&pools, &settings, &processes).expect("it can be read");
-        assert_eq!((found.listed.len(), found.more), (MOST_REQUESTS, 5));
-        let first = &found.listed[0];
-        assert_eq!((first.state, &first.about.target[..], &first.about.client[..]), ("running", "/long", "192.0.2.7:4711"));
-        assert_eq!(first.worker, Some(WorkerOfRequest { pid: own, number: Some(5), generation: Some(3) }));
-        assert_eq!(found.listed[1].position, Some(1));
-        assert_eq!((&found.listed[9].about.target[..], found.listed[9].position), ("/8", Some(9)));
-        assert!(first.age < Duration::from_secs(600) && first.quiet <= Some(first.age) && first.deadline.is_none());
-        let unknown = in_pools(&pools, &settings, &[]).expect("it can be read").listed[0].worker;
-        assert_eq!(unknown, Some(WorkerOfRequest { pid: own, number: None, generation: None }));
+        assert_eq!((found.requests.len(), found.more), (MOST_REQUESTS, 5));
+        let first = &found.requests[0];
+        assert_eq!((&first.state[..], &first.target[..], &first.client[..]), ("running", "/long", "192.0.2.7:4711"));
+        assert_eq!((first.pid, first.worker, first.generation), (Some(own), Some(5), Some(3)));
+        assert_eq!(found.requests[1].position, Some(1));
+        assert_eq!((&found.requests[9].target[..], found.requests[9].position), ("/8", Some(9)));
+        assert!(first.age < Seconds(600.0) && first.quiet <= Some(first.age) && first.deadline.is_none());
+        let unknown = &in_pools(&pools, &settings, &[]).expect("it can be read").requests[0];
+        assert_eq!((unknown.pid, unknown.worker, unknown.generation), (Some(own), None, None));
         taker.finish(taken);
     }
 
@@ -266,7 +289,7 @@ mod tests {
         let pools = [memory];
         let left = |settings: &Settings| {
             let found = in_pools(&pools, settings, &[]).expect("it can be read");
-            found.listed[0].deadline.map(|left| left.as_secs_f64().ceil() as u64 / 100 * 100)
+            found.requests[0].deadline.map(|left| left.0.ceil() as u64 / 100 * 100)
         };
         tell_time(&mut edge);
         submit(&mut edge, "/", 1);
@@ -296,6 +319,6 @@ mod tests {
             let _ = edge.submit(reserved, bytes.len());
         }
         let found = in_pools(&[memory], &Settings::default(), &[]).expect("it can be read");
-        assert_eq!((found.listed.len(), found.more), (0, 0), "{:?}", found.listed);
+        assert_eq!((found.requests.len(), found.more), (0, 0), "{:?}", found.requests);
     }
 }

@@ -21,9 +21,10 @@ use super::wait::wake_by;
 use super::wake_pipe::WakePipe;
 use super::workforce::{Finish, Workforce};
 use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, failed_to, scaling};
-use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
+use oribi_admin::control::{ProcessReport, Progress};
 use oribi_config::Settings;
 use oribi_config::directory::Directory;
+use oribi_control_api::Generation;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_host::Runtime;
 use oribi_stats::app_metrics::Contexts;
@@ -309,7 +310,7 @@ impl Workforce for Workers<'_> {
     }
 
     /// Returns none: the app is loaded only once, or by each worker.
-    fn generations(&self) -> Vec<GenerationReport> {
+    fn generations(&self) -> Vec<Generation> {
         Vec::new()
     }
 

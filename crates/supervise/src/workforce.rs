@@ -3,7 +3,8 @@
 
 use super::server::Server;
 use super::server_totals::ServerTotals;
-use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
+use oribi_admin::control::{ProcessReport, Progress};
+use oribi_control_api::Generation;
 use oribi_edge::parent_link::WorkerRequest;
 use oribi_stats::app_metrics::Contexts;
 use oribi_stats::scoreboard::{DrainState, RunningRequest};
@@ -124,7 +125,7 @@ pub(super) trait Workforce {
     fn polled<'p>(&'p self, polled: &mut Vec<PollFd<'p>>);
 
     /// Returns the loads of the app, if there may be several.
-    fn generations(&self) -> Vec<GenerationReport>;
+    fn generations(&self) -> Vec<Generation>;
 
     /// Returns the state of the workers.
     fn processes(&self) -> Vec<ProcessReport>;

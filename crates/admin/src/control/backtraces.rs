@@ -6,10 +6,11 @@
 //! answer must not be older than its client's request.
 
 use super::clients::Caller;
-use super::json::{Array, Object, quoted};
 use super::report::ProcessReport;
-use super::requests::{RequestReport, harmless};
+use super::requests::harmless;
 use super::steering::Steered;
+use oribi_control_api as api;
+use oribi_control_api::{Answer, Request, WorkerBacktrace, to_json};
 use oribi_io::process::asking::ask;
 use oribi_stats::backtrace::{
     AskPolicy, BacktraceAnswer, LINES, SystemThread, ThreadBacktrace, is_running, state_of, threads_of,
@@ -141,27 +142,30 @@ impl Round {
     }
 
     fn end(self, server: &impl Steered) -> Vec<(Caller, String)> {
-        let requests = server.requests().ok().map(|requests| requests.listed);
+        let requests = server.requests().ok().map(|requests| requests.requests);
         let now = server.processes();
         let until = Instant::now() + SYSTEM;
         let mut room = BYTES;
-        let shown: Vec<(&Worker, String)> = self
+        let shown: Vec<(&Worker, WorkerBacktrace)> = self
             .workers
             .iter()
             .map(|worker| {
                 let row = now.iter().map(|process| &process.row).find(|row| row.pid == worker.process.row.pid);
                 let idle = row.is_some_and(|row| row.idle > 0);
                 let told = worker.told_at_last(server, self.question);
-                (worker, worker.object(&told, requests.as_deref(), idle, until, &mut room))
+                (worker, worker.backtrace(&told, requests.as_deref(), idle, until, &mut room))
             })
             .collect();
         let answer = |wish: &BacktraceRequest| {
             let meant: Vec<_> = shown.iter().filter(|(worker, _)| wish.means(&worker.process)).collect();
             let answer = match wish.worker {
-                Some(worker) if meant.is_empty() => Object::failure(&format!("there is no worker {worker}")),
-                _ => Object::well().raw("workers", Array::of(meant.into_iter().map(|(_, object)| object.clone()))).end(),
+                Some(worker) if meant.is_empty() => Answer::failed(format!("there is no worker {worker}")),
+                _ => {
+                    let workers = meant.into_iter().map(|(_, backtrace)| backtrace.clone()).collect();
+                    Answer::Done(api::Backtraces { workers })
+                }
             };
-            (wish.caller, answer)
+            (wish.caller, answer.to_json())
         };
         self.wishes.iter().map(answer).collect()
     }
@@ -226,72 +230,74 @@ impl Worker {
         }
     }
 
-    fn object(
+    fn backtrace(
         &self,
         told: &BacktraceAnswer,
-        requests: Option<&[RequestReport]>,
+        requests: Option<&[Request]>,
         idle: bool,
         until: Instant,
         room: &mut usize,
-    ) -> String {
+    ) -> WorkerBacktrace {
         let row = &self.process.row;
         let own = requests.map(|requests| {
-            let of_it = |request: &&RequestReport| request.worker.is_some_and(|worker| worker.pid == row.pid);
-            requests.iter().filter(of_it).map(RequestReport::object).collect::<Vec<_>>()
+            let of_it = |request: &&Request| request.pid == Some(row.pid);
+            requests.iter().filter(of_it).cloned().collect::<Vec<_>>()
         });
         let idle = idle || own.as_ref().is_some_and(Vec::is_empty);
         let (outcome, note) = self.outcome(told, idle);
-        let mut object = Object::new().raw("number", row.number).raw("pid", row.pid);
-        if let Some(generation) = self.process.generation {
-            object = object.raw("generation", generation);
-        }
-        object = object.text("state", row.state).text("trace", outcome);
-        if !note.is_empty() {
-            object = object.text("note", &note);
-        }
-        if let Some(own) = own {
-            object = object.raw("requests", Array::of(own.into_iter()));
-        }
         let (seen, more) = if Instant::now() < until { threads_of(row.pid) } else { (Vec::new(), 0) };
-        let mut threads = Array::default();
+        let mut threads = Vec::new();
         for thread in &seen {
             let told = told.threads.iter().find(|told| told.thread == thread.thread && told.runs);
-            threads.push(&thread_object(thread.thread, Some(thread), told, room));
+            threads.push(thread_backtrace(thread.thread, Some(thread), told, room));
         }
         for told in told.threads.iter().filter(|told| told.runs && !seen.iter().any(|thread| thread.thread == told.thread)) {
-            threads.push(&thread_object(told.thread, None, Some(told), room));
+            threads.push(thread_backtrace(told.thread, None, Some(told), room));
         }
-        object.raw("threads", threads.end()).raw("more", more).end()
+        WorkerBacktrace {
+            number: row.number,
+            pid: row.pid,
+            generation: self.process.generation,
+            state: row.state.into(),
+            trace: outcome.into(),
+            note,
+            requests: own,
+            threads,
+            more,
+        }
     }
 }
 
-/// Describes a thread, from the kernel and from its app. Frames beyond `room` are omitted and counted.
-fn thread_object(thread: u32, seen: Option<&SystemThread>, told: Option<&ThreadBacktrace>, room: &mut usize) -> String {
-    let mut object = Object::new().raw("thread", thread);
+/// Describes a thread, from the kernel and from its app. Frames beyond `room` bytes of JSON are omitted and counted.
+fn thread_backtrace(
+    thread: u32,
+    seen: Option<&SystemThread>,
+    told: Option<&ThreadBacktrace>,
+    room: &mut usize,
+) -> api::ThreadBacktrace {
+    let escaped = |text: &String| harmless(text.as_bytes());
+    let mut backtrace = api::ThreadBacktrace { thread, ..api::ThreadBacktrace::default() };
     if let Some(SystemThread { name, state, call, place, .. }) = seen {
-        object = object.text("name", &harmless(name.as_bytes())).text("state", state);
-        for (title, text) in [("call", call), ("place", place)] {
-            if let Some(text) = text {
-                object = object.text(title, &harmless(text.as_bytes()));
-            }
-        }
+        backtrace.name = Some(escaped(name));
+        backtrace.state = Some(state.clone());
+        backtrace.call = call.as_ref().map(escaped);
+        backtrace.place = place.as_ref().map(escaped);
     }
-    let Some(told) = told else { return object.end() };
-    if !told.about.is_empty() {
-        object = object.text("request", &harmless(&told.about));
-    }
-    let (mut frames, mut left_out) = (Array::default(), told.more as usize);
+    let Some(told) = told else { return backtrace };
+    backtrace.request = harmless(&told.about);
+    let (mut frames, mut left_out) = (Vec::new(), told.more as usize);
     for frame in &told.frames {
-        let frame = quoted(harmless(frame).as_bytes());
-        match room.checked_sub(frame.len()) {
+        let frame = harmless(frame);
+        match room.checked_sub(to_json(&frame).len()) {
             Some(left) => {
                 *room = left;
-                frames.push(&frame);
+                frames.push(frame);
             }
             None => left_out += 1,
         }
     }
-    object.raw("frames", frames.end()).raw("left_out", left_out).end()
+    (backtrace.frames, backtrace.left_out) = (Some(frames), Some(left_out));
+    backtrace
 }
 
 #[cfg(test)]
@@ -310,7 +316,7 @@ mod tests {
         let first = "\"a.rb:3 in \\\\x1b[2J\\\\\\\"\\\\\\\\\\\\xff\"";
         let mut room = first.len() + 3 + 3 + 1;
         assert_eq!(
-            thread_object(5, Some(&seen()), Some(&told), &mut room),
+            to_json(&thread_backtrace(5, Some(&seen()), Some(&told), &mut room)),
             format!(
                 "{{\"thread\":5,\"name\":\"ruby\\\\\\\"\\\\xc2\\\\x9b\",\"state\":\"sleeping\",\"call\":\"read\",\"place\":\"do\\\\x1b\",\
                  \"request\":\"GET /\\\\x1b\\\\n\",\"frames\":[{first},\"b\",\"c\"],\"left_out\":3}}"
@@ -323,8 +329,11 @@ mod tests {
     fn what_is_unknown_of_a_thread_is_left_out() {
         let bare = SystemThread { name: String::new(), call: None, place: None, ..seen() };
         let room = &mut { BYTES };
-        assert_eq!(thread_object(5, Some(&bare), None, room), "{\"thread\":5,\"name\":\"\",\"state\":\"sleeping\"}");
+        assert_eq!(
+            to_json(&thread_backtrace(5, Some(&bare), None, room)),
+            "{\"thread\":5,\"name\":\"\",\"state\":\"sleeping\"}"
+        );
         let told = ThreadBacktrace { thread: 6, runs: true, ..ThreadBacktrace::default() };
-        assert_eq!(thread_object(6, None, Some(&told), room), "{\"thread\":6,\"frames\":[],\"left_out\":0}");
+        assert_eq!(to_json(&thread_backtrace(6, None, Some(&told), room)), "{\"thread\":6,\"frames\":[],\"left_out\":0}");
     }
 }

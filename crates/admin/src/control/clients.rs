@@ -3,10 +3,9 @@
 //! A client sends one line and gets one line back. It has a few seconds for each, during which the process does other work.
 //! The answer may be ready much later: then the client waits for this process, but the process never waits for a client.
 
-use super::json::Object;
 use crate::attended::{self, Attended, Entrance, Next};
 use crate::outgoing::Outgoing;
-use oribi_control_api::Order;
+use oribi_control_api::{Answer, Done, Order};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -84,7 +83,7 @@ impl Clients {
             let consequence = "the control socket accepts no clients for a moment";
             let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             if let Err(why) = self.admit(&socket, now) {
-                let mut line = Object::failure(&why);
+                let mut line = Answer::<Done>::failed(why).to_json();
                 line.push('\n');
                 // The line is short, so it fits; otherwise the client only gets the end of the connection.
                 let _ = send(&socket, line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -214,7 +213,7 @@ impl Client {
                 Next::Asked((self.caller, order))
             }
             Err(why) => {
-                let answer = format!("{}\n", Object::failure(&why)).into_bytes();
+                let answer = format!("{}\n", Answer::<Done>::failed(why).to_json()).into_bytes();
                 self.stage = CallerState::Answered(Outgoing::new(answer, now + PATIENCE));
                 self.send();
                 if matches!(self.stage, CallerState::Done) { Next::Leave } else { Next::Stay }

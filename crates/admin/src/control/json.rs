@@ -12,16 +12,6 @@ impl Object {
         Self("{".to_owned())
     }
 
-    /// Begins the answer to a successful order.
-    pub(crate) fn well() -> Self {
-        Self::new().raw("ok", "true")
-    }
-
-    /// Returns the answer to a failed order.
-    pub(crate) fn failure(why: &str) -> String {
-        Self::new().raw("ok", "false").text("error", why).end()
-    }
-
     /// Adds a number, or any other value that is already JSON.
     pub(crate) fn raw(mut self, name: &str, value: impl Display) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
@@ -88,10 +78,9 @@ mod tests {
         let inner = Object::new().text("a\u{e9}", "\"\\\n\u{1}").end();
         let numbers = Array::of([1, 2].iter().map(ToString::to_string));
         let object =
-            Object::well().raw("numbers", numbers).raw("inner", inner).seconds("age", Duration::from_millis(1500)).end();
-        assert_eq!(object, "{\"ok\":true,\"numbers\":[1,2],\"inner\":{\"a\u{e9}\":\"\\\"\\\\\\n\\u0001\"},\"age\":1.500}");
+            Object::new().raw("numbers", numbers).raw("inner", inner).seconds("age", Duration::from_millis(1500)).end();
+        assert_eq!(object, "{\"numbers\":[1,2],\"inner\":{\"a\u{e9}\":\"\\\"\\\\\\n\\u0001\"},\"age\":1.500}");
         assert_eq!(quoted(b"\xff"), "\"\u{fffd}\"");
         assert_eq!(Object::new().end(), "{}");
-        assert_eq!(Object::failure("no"), "{\"ok\":false,\"error\":\"no\"}");
     }
 }

@@ -21,8 +21,8 @@ pub use place::{Found, find};
 pub(crate) use clients::Caller;
 pub(crate) use json::{Array, Object};
 pub(crate) use report::counters;
-pub use report::{GenerationReport, ProcessReport, Report};
-pub use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
+pub use report::{ProcessReport, Report};
+pub use requests::{About, MOST as MOST_REQUESTS};
 pub use steering::{Progress, Steered, say_end, say_replaced, steer};
 
 use backtraces::Backtraces;

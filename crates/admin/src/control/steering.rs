@@ -1,10 +1,9 @@
 //! Carries out the orders of clients, in the master or in a supervisor without one.
 
+use super::Control;
 use super::clients::Caller;
-use super::json::Object;
-use super::report::{ProcessReport, of_processes};
-use super::{Control, Report, Requests};
-use oribi_control_api::Order;
+use super::report::{ProcessReport, Report};
+use oribi_control_api::{Answer, Changed, Done, Order, Processes, Requests, Scaled, Stopped};
 use std::time::Instant;
 
 /// A first process that can be controlled.
@@ -109,19 +108,21 @@ pub fn steer(server: &mut impl Steered) -> bool {
 
 /// Returns the answer, or the operation for which the client must wait.
 fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
-    let refused = |why: String| Ok(Object::failure(&why));
     match order {
-        Order::Status => Ok(server.report().object().end()),
-        Order::Workers => Ok(of_processes(&server.processes())),
+        Order::Status => Ok(Answer::Done(server.report().status()).to_json()),
+        Order::Workers => {
+            let processes = server.processes().iter().map(ProcessReport::process).collect();
+            Ok(Answer::Done(Processes { processes }).to_json())
+        }
         Order::Requests => match server.requests() {
-            Ok(requests) => Ok(requests.answer()),
-            Err(why) => refused(why),
+            Ok(requests) => Ok(Answer::Done(requests).to_json()),
+            Err(why) => Ok(failed(why)),
         },
         // A round answers such clients: see `go_on_with_backtraces`.
-        Order::Backtrace { .. } => refused("there is no control socket".to_owned()),
+        Order::Backtrace { .. } => Ok(failed("there is no control socket")),
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
-            Err(why) => refused(why),
+            Err(why) => Ok(failed(why)),
         },
         Order::Stop => {
             server.begin_stop();
@@ -130,15 +131,15 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
         Order::Scale { workers, waits } => match server.scale(workers) {
             Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
             Ok((before, _)) => Ok(scaled(workers, before)),
-            Err(why) => refused(why),
+            Err(why) => Ok(failed(why)),
         },
         Order::ReopenLogs => {
             server.reopen_all_logs();
-            Ok(Object::well().end())
+            Ok(Answer::Done(Done {}).to_json())
         }
         Order::Upgrade => match server.begin_upgrade() {
             Ok(()) => Err(Awaited::Upgrade),
-            Err(why) => refused(why),
+            Err(why) => Ok(failed(why)),
         },
     }
 }
@@ -154,9 +155,14 @@ fn go_on_with_backtraces(server: &mut impl Steered) {
     }
 }
 
+/// Returns the answer to an order that has failed for this reason.
+fn failed(why: impl Into<String>) -> String {
+    Answer::<Done>::failed(why).to_json()
+}
+
 /// Returns the answer to an order that has changed the number of workers.
 fn scaled(workers: usize, before: usize) -> String {
-    Object::well().raw("workers", workers).raw("before", before).end()
+    Answer::Done(Scaled { workers, before }).to_json()
 }
 
 fn answer_those_who_wait(server: &mut impl Steered) {
@@ -175,8 +181,8 @@ fn answer_those_who_wait(server: &mut impl Steered) {
         let answer = match (progress, awaited) {
             (Progress::Pending, _) => return true,
             (Progress::Done(_), Awaited::Workers { workers, before, .. }) => scaled(*workers, *before),
-            (Progress::Done(what), _) => Object::well().text("message", &what).end(),
-            (Progress::Failed(why), _) => Object::failure(&why),
+            (Progress::Done(message), _) => Answer::Done(Changed { message }).to_json(),
+            (Progress::Failed(why), _) => failed(why),
         };
         if let Some(control) = server.control() {
             control.clients.answer(*caller, answer);
@@ -194,13 +200,13 @@ pub fn say_end(server: &mut impl Steered, status: i32) {
     let Some(control) = server.control() else { return };
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
-            Awaited::End => Object::well().raw("status", status).end(),
-            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Workers { .. } => Object::failure("the server has stopped"),
+            Awaited::End => Answer::Done(Stopped { status }).to_json(),
+            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Workers { .. } => failed("the server has stopped"),
         };
         control.clients.answer_finally(caller, answer);
     }
     for caller in control.backtraces.left() {
-        control.clients.answer_finally(caller, Object::failure("the server has stopped"));
+        control.clients.answer_finally(caller, failed("the server has stopped"));
     }
     control.clients.leave_open();
 }
@@ -210,7 +216,7 @@ pub fn say_replaced(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     let waiting = std::mem::take(&mut control.waiting).into_iter().map(|(caller, _)| caller);
     for caller in waiting.chain(control.backtraces.left()) {
-        control.clients.answer(caller, Object::failure("the server was upgraded in the meantime: ask the new one"));
+        control.clients.answer(caller, failed("the server was upgraded in the meantime: ask the new one"));
     }
 }
 

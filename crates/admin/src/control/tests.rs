@@ -1,6 +1,8 @@
 //! Every answer, byte by byte, as clients of other versions and scripts expect it.
 
 use super::*;
+use oribi_control_api::{Generation, Request, Requests, to_json};
+use oribi_log::append_json;
 use oribi_stats::scoreboard::{Connections, Row};
 use oribi_stats::totals::{Account, COUNTER_ROWS, Counter, RequestPhase, Tally};
 use std::io::{ErrorKind, Read, Write};
@@ -82,7 +84,7 @@ impl Steered for Fixed {
             state: "serving",
             uptime: Duration::from_micros(1_999_600),
             addresses: vec!["http://127.0.0.1:5000".to_owned(), HOSTILE.to_owned()],
-            generations: vec![GenerationReport { number: 2, pid: 77, state: "serving", age: SECOND }],
+            generations: vec![Generation { number: 2, pid: 77, state: "serving".into(), age: SECOND.into() }],
             edges: 1,
             workers: 2,
             threads: 3,
@@ -97,10 +99,7 @@ impl Steered for Fixed {
     }
 
     fn requests(&self) -> Result<Requests, String> {
-        self.requests
-            .as_ref()
-            .map_err(String::clone)
-            .map(|Requests { listed, more }| Requests { listed: listed.clone(), more: *more })
+        self.requests.clone()
     }
 
     fn parent_process(&self, _: Option<u64>) -> Option<u32> {
@@ -141,22 +140,32 @@ impl Steered for Fixed {
 }
 
 fn requests() -> Requests {
-    let about = About { method: HOSTILE.to_owned(), target: HOSTILE.to_owned(), client: String::new() };
-    let queued = RequestReport {
-        state: "queued",
+    let queued = Request {
+        state: "queued".into(),
         edge: Some(1),
         position: Some(2),
-        about: About { client: "192.0.2.1:9".to_owned(), ..about.clone() },
-        age: Duration::from_millis(1500),
+        method: HOSTILE.to_owned(),
+        target: HOSTILE.to_owned(),
+        client: "192.0.2.1:9".to_owned(),
+        age: Duration::from_millis(1500).into(),
         quiet: None,
-        deadline: Some(Duration::from_millis(28_500)),
+        deadline: Some(Duration::from_millis(28_500).into()),
+        pid: None,
         worker: None,
+        generation: None,
     };
-    let worker = Some(WorkerOfRequest { pid: NOBODY, number: Some(1), generation: Some(2) });
-    let running = RequestReport { state: "running", position: None, about, quiet: Some(SECOND), worker, ..queued.clone() };
-    let stranger = Some(WorkerOfRequest { pid: 8, number: None, generation: None });
-    let alone = RequestReport { edge: None, deadline: None, worker: stranger, ..running.clone() };
-    Requests { listed: vec![queued, running, alone], more: 5 }
+    let running = Request {
+        state: "running".into(),
+        position: None,
+        client: String::new(),
+        quiet: Some(SECOND.into()),
+        pid: Some(NOBODY),
+        worker: Some(1),
+        generation: Some(2),
+        ..queued.clone()
+    };
+    let alone = Request { edge: None, deadline: None, pid: Some(8), worker: None, generation: None, ..running.clone() };
+    Requests { requests: vec![queued, running, alone], more: 5 }
 }
 
 fn fixed() -> Fixed {
@@ -266,4 +275,14 @@ fn the_answers_to_orders_that_fail() {
         "{\"ok\":false,\"error\":\"unknown order; the orders are: status, workers, requests, backtrace [WORKER], reload, upgrade, \
          stop, scale NUMBER [no-wait], reopen-logs\"}\n"
     );
+}
+
+#[test]
+fn texts_have_the_escapes_of_the_log() {
+    for character in (0..=0x10_ffff).filter_map(char::from_u32) {
+        let text = format!("a{character}");
+        let mut logged = Vec::new();
+        append_json(text.as_bytes(), &mut logged);
+        assert_eq!(to_json(&text), format!("\"{}\"", String::from_utf8(logged).expect("it is text")), "{character:?}");
+    }
 }

@@ -6,8 +6,9 @@
 use super::of_apps;
 use super::routes::routes;
 use super::text::{Format, Kind, Text, seconds};
-use crate::control::{GenerationReport, ProcessReport, Report};
+use crate::control::{ProcessReport, Report};
 use oribi_config::Bound;
+use oribi_control_api::Generation;
 use oribi_stats::app_metrics::AppMetrics;
 use oribi_stats::totals::{COUNTER_ROWS, Counter, Counts, LIMITS_HIT, RequestPhase, Unit};
 use std::time::{Duration, SystemTime};
@@ -74,7 +75,7 @@ pub(super) fn render(sample: &Sample, app_metrics: &AppMetrics, format: Format) 
     let since_epoch = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     gauge("oribi_start_time_seconds", "When this program of the server began, in seconds since 1970.", seconds(since_epoch));
     let serves = report.generations.iter().filter(|generation| generation.state == "serving");
-    if let Some(GenerationReport { number, .. }) = serves.max_by_key(|generation| generation.number) {
+    if let Some(Generation { number, .. }) = serves.max_by_key(|generation| generation.number) {
         gauge("oribi_generation", "The number of the generation that serves.", number.to_string());
     }
     let (edges, workers): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.kind == "edge");
@@ -204,7 +205,7 @@ mod tests {
         let tally = Tally::alone(account);
         [4_000_000, 5_000_000, 6_000_000].into_iter().for_each(|time| tally.timed_one(RequestPhase::App, time));
         [(404, 4_000_000), (204, 6_000_000)].into_iter().for_each(|(status, time)| tally.routed(1, status, time));
-        let generation = |number, state| GenerationReport { number, pid: 1, state, age: Duration::ZERO };
+        let generation = |number, state: &'static str| Generation { number, state: state.into(), ..Generation::default() };
         let report = Report {
             app: "shop".to_owned(),
             state: "serving",

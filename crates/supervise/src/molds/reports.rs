@@ -2,18 +2,20 @@
 
 use super::super::reloads::Outcome;
 use super::{Generation, Molds};
-use oribi_admin::control::{GenerationReport, ProcessReport, Progress};
+use oribi_admin::control::{ProcessReport, Progress};
+use oribi_control_api as api;
 
-pub(super) fn of_generation(generation: &Generation) -> GenerationReport {
-    GenerationReport {
+pub(super) fn of_generation(generation: &Generation) -> api::Generation {
+    api::Generation {
         number: generation.number,
-        pid: generation.pid.as_raw_nonzero().get(),
+        pid: generation.pid.as_raw_nonzero().get().unsigned_abs(),
         state: match (generation.ready, generation.stays()) {
             (_, false) => "finishing",
             (false, true) => "loading",
             (true, true) => "serving",
-        },
-        age: generation.born.elapsed(),
+        }
+        .into(),
+        age: generation.born.elapsed().into(),
     }
 }
 

@@ -16,10 +16,10 @@ pub(super) use guard::{Guard, Stranger};
 pub(super) use page::Page;
 
 use super::families::Sample;
-use crate::control::Requests;
 use events::{Watchers, event};
 use history::{Completed, History, Reading};
 use oribi_config::{DashboardShows, ListenAddress};
+use oribi_control_api::Requests;
 use passing::{Bequest, Inheritance};
 use rustix::event::PollFd;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -3,8 +3,9 @@
 
 use super::super::families::Sample;
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
-use crate::control::{Array, GenerationReport, Object, ProcessReport, RequestReport, Requests, counters};
+use crate::control::{Array, Object, ProcessReport, counters};
 use oribi_config::DashboardShows;
+use oribi_control_api::{Generation, Request, Requests, to_json};
 use std::time::{Duration, SystemTime};
 
 /// The most processes listed.
@@ -44,19 +45,19 @@ pub(super) fn object(
     let serving = report.generations.iter().filter(|generation| generation.state == "serving");
     let mut object = Object::new().raw("at", milliseconds(wall)).text("version", env!("CARGO_PKG_VERSION"));
     object = object.text("state", report.state).seconds("uptime", report.uptime);
-    if let Some(GenerationReport { number, .. }) = serving.max_by_key(|generation| generation.number) {
+    if let Some(Generation { number, .. }) = serving.max_by_key(|generation| generation.number) {
         object = object.raw("generation", number);
     }
     object = object.raw("edges", report.edges).raw("threads", report.threads);
     let told = LEVELS.iter().zip(levels(sample)).filter(|(_, level)| *level != UNKNOWN);
     object = object.raw("levels", told.fold(Object::new(), |levels, (name, level)| levels.raw(name, level)).end());
-    object = object.raw("counters", counters(&report.counted.0, report.counted.1).end());
+    object = object.raw("counters", to_json(&counters(&report.counted.0, report.counted.1)));
     object = object.raw("processes", Array::of(processes.iter().take(PROCESSES).map(|process| one(process, sample))));
     object = object.raw("more_processes", processes.len().saturating_sub(PROCESSES));
     object = match requests {
-        Ok(Requests { listed, more }) => {
-            let told = listed.iter().take(REQUESTS).map(|request| request_object(request, shows));
-            object.raw("requests", Array::of(told)).raw("more_requests", more + listed.len().saturating_sub(REQUESTS))
+        Ok(Requests { requests, more }) => {
+            let told = requests.iter().take(REQUESTS).map(|request| request_object(request, shows));
+            object.raw("requests", Array::of(told)).raw("more_requests", more + requests.len().saturating_sub(REQUESTS))
         }
         Err(_) => object.raw("requests", "null"),
     };
@@ -83,14 +84,13 @@ fn one(process: &ProcessReport, sample: &Sample) -> String {
     }
 }
 
-fn request_object(request: &RequestReport, shows: DashboardShows) -> String {
-    let mut object = Object::new().text("state", request.state).seconds("age", request.age);
-    if let Some(worker) = request.worker.and_then(|worker| worker.number) {
+fn request_object(request: &Request, shows: DashboardShows) -> String {
+    let mut object = Object::new().text("state", &request.state).raw("age", request.age);
+    if let Some(worker) = request.worker {
         object = object.raw("worker", worker);
     }
     if shows == DashboardShows::Requests {
-        let about = &request.about;
-        for (name, text) in [("method", &about.method), ("target", &about.target), ("client", &about.client)] {
+        for (name, text) in [("method", &request.method), ("target", &request.target), ("client", &request.client)] {
             object = object.text(name, text);
         }
     }
