@@ -6,7 +6,6 @@
 
 mod backtraces;
 mod clients;
-mod json;
 mod liveness;
 mod place;
 mod report;
@@ -19,7 +18,6 @@ mod tests;
 pub use place::{Found, find};
 
 pub(crate) use clients::Caller;
-pub(crate) use json::{Array, Object};
 pub(crate) use report::counters;
 pub use report::{ProcessReport, Report};
 pub use requests::{About, MOST as MOST_REQUESTS};

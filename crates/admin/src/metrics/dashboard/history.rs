@@ -4,7 +4,7 @@
 //! A point holds the growth of counters since the previous point, and the highest levels in between. When a track is full,
 //! its oldest point makes room for the newest.
 
-use crate::control::{Array, Object};
+use super::json::{Array, Object};
 use oribi_stats::totals::{Counter, Counts};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};

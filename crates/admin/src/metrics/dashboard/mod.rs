@@ -8,6 +8,7 @@
 mod events;
 mod guard;
 mod history;
+mod json;
 mod page;
 mod passing;
 mod state;

@@ -3,7 +3,8 @@
 
 use super::super::families::Sample;
 use super::history::{Completed, LEVELS, Levels, UNKNOWN, milliseconds};
-use crate::control::{Array, Object, ProcessReport, counters};
+use super::json::{Array, Object};
+use crate::control::{ProcessReport, counters};
 use oribi_config::DashboardShows;
 use oribi_control_api::{Generation, Request, Requests, to_json};
 use std::time::{Duration, SystemTime};

@@ -5,32 +5,32 @@ use std::fmt::{Display, Write as _};
 
 /// An object being written.
 #[derive(Debug)]
-pub(crate) struct Object(String);
+pub(super) struct Object(String);
 
 impl Object {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self("{".to_owned())
     }
 
     /// Adds a number, or any other value that is already JSON.
-    pub(crate) fn raw(mut self, name: &str, value: impl Display) -> Self {
+    pub(super) fn raw(mut self, name: &str, value: impl Display) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         // Writing to a String cannot fail.
         let _ = write!(self.0, "{comma}\"{name}\":{value}");
         self
     }
 
-    pub(crate) fn text(self, name: &str, text: &str) -> Self {
+    pub(super) fn text(self, name: &str, text: &str) -> Self {
         let text = quoted(text.as_bytes());
         self.raw(name, text)
     }
 
     /// Adds a time in seconds, to the millisecond.
-    pub(crate) fn seconds(self, name: &str, time: std::time::Duration) -> Self {
+    pub(super) fn seconds(self, name: &str, time: std::time::Duration) -> Self {
         self.raw(name, format_args!("{:.3}", time.as_secs_f64()))
     }
 
-    pub(crate) fn end(mut self) -> String {
+    pub(super) fn end(mut self) -> String {
         self.0.push('}');
         self.0
     }
@@ -38,30 +38,30 @@ impl Object {
 
 /// An array being written.
 #[derive(Debug, Default)]
-pub(crate) struct Array(String);
+pub(super) struct Array(String);
 
 impl Array {
     /// Adds a value that is already JSON.
-    pub(crate) fn push(&mut self, value: &str) {
+    pub(super) fn push(&mut self, value: &str) {
         if !self.0.is_empty() {
             self.0.push(',');
         }
         self.0.push_str(value);
     }
 
-    pub(crate) fn of(values: impl Iterator<Item = String>) -> String {
+    pub(super) fn of(values: impl Iterator<Item = String>) -> String {
         let mut array = Self::default();
         values.for_each(|value| array.push(&value));
         array.end()
     }
 
-    pub(crate) fn end(self) -> String {
+    pub(super) fn end(self) -> String {
         format!("[{}]", self.0)
     }
 }
 
 /// Returns bytes as a JSON string. Invalid UTF-8 becomes U+FFFD.
-pub(crate) fn quoted(bytes: &[u8]) -> String {
+pub(super) fn quoted(bytes: &[u8]) -> String {
     let mut text = vec![b'"'];
     append_json(bytes, &mut text);
     text.push(b'"');
