@@ -6,6 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 
 /// The counters of a server, by name, and the time since they began. docs/counters.md lists the names; servers of other versions
 /// have others.
@@ -34,6 +35,15 @@ impl CounterValue {
         match self {
             Self::Count(count) => count as f64,
             Self::Time(Seconds(time)) => time,
+        }
+    }
+}
+
+impl Display for CounterValue {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(formatter),
+            Self::Time(time) => time.fmt(formatter),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The orders of clients, each a line.
 
+use std::fmt::{self, Display, Formatter};
+
 /// An order of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -77,6 +79,32 @@ impl Order {
         };
         Ok(order)
     }
+
+    /// Whether the answer may come long after the order, when workers are ready or the server has ended.
+    #[must_use]
+    pub const fn waits(self) -> bool {
+        matches!(self, Self::Reload | Self::Upgrade | Self::Stop | Self::Scale { waits: true, .. })
+    }
+}
+
+/// Writes the line for the order, without its end.
+impl Display for Order {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Status => "status",
+            Self::Workers => "workers",
+            Self::Requests => "requests",
+            Self::Backtrace { worker: None } => "backtrace",
+            Self::Backtrace { worker: Some(worker) } => return write!(formatter, "backtrace {worker}"),
+            Self::Reload => "reload",
+            Self::Upgrade => "upgrade",
+            Self::Stop => "stop",
+            Self::Scale { workers, waits: true } => return write!(formatter, "scale {workers}"),
+            Self::Scale { workers, waits: false } => return write!(formatter, "scale {workers} no-wait"),
+            Self::ReopenLogs => "reopen-logs",
+        };
+        formatter.write_str(name)
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +127,7 @@ mod tests {
             ("upgrade", Order::Upgrade),
         ] {
             assert_eq!(Order::parse(line.as_bytes()), Ok(order), "{line:?}");
+            assert_eq!(order.to_string(), line.trim(), "it is also written so");
         }
         for line in [
             "",
