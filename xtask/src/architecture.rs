@@ -233,7 +233,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-cli",
-        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files", "oribi-otlp", "oribi-test-support"],
+        sees: &[
+            "oribi-host",
+            "oribi-server",
+            "oribi-lua",
+            "oribi-files",
+            "oribi-otlp",
+            "oribi-control-api",
+            "oribi-test-support",
+        ],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -9,6 +9,7 @@ mod tables;
 
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use oribi_control_api::{Answer, Done, NotJson, Order, Stopped};
 use oribi_server::control::{Found, find};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -59,9 +60,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
             Ok(None) | Err(_) => order.to_owned(),
         },
     };
+    let order = Order::parse(line.as_bytes()).map_err(Trouble::usage)?;
     let path = socket(arguments)?;
-    let answer = ask(&path, &line, !(waits && matches!(order, "reload" | "upgrade" | "scale" | "stop")))?;
-    show(order, &answer, arguments.get_flag("json"))
+    show(order, &ask(&path, order)?, arguments.get_flag("json"))
 }
 
 /// Lists the running servers, without an order.
@@ -114,14 +115,14 @@ pub fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Sends an order and reads the response. With `prompt`, the response needs no work.
-pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
+/// Sends an order and reads the response.
+pub fn ask(path: &Path, order: Order) -> Result<String, Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
     let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
     let limits = [
         stream.set_write_timeout(Some(PROMPT)),
-        stream.set_read_timeout(prompt.then_some(PROMPT)),
-        stream.write_all(format!("{line}\n").as_bytes()),
+        stream.set_read_timeout((!order.waits()).then_some(PROMPT)),
+        stream.write_all(format!("{order}\n").as_bytes()),
     ];
     for limit in limits {
         // A server that refuses a client may already have closed the connection; the reason can still be read.
@@ -147,22 +148,49 @@ pub fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
 }
 
 /// Prints the response to an order.
-fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
-    let value: Value = serde_json::from_str(answer)
-        .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))?;
-    let well = value.get("ok").and_then(Value::as_bool) == Some(true);
+fn show(order: Order, answer: &str, as_json: bool) -> Result<u8, Trouble> {
     if as_json {
+        let status = match read(Answer::<Done>::parse(answer))? {
+            Answer::Done(Done {}) => 0,
+            Answer::Failed(_) => Trouble::FAILED,
+        };
         crate::print(&answer)?;
-        return Ok(if well { 0 } else { Trouble::FAILED });
+        return Ok(status);
     }
-    if !well {
-        let why = value.get("error").and_then(Value::as_str).unwrap_or("the server gave no reason");
-        return Err(Trouble::failure(tables::harmless(why)));
-    }
-    let text = if order == "backtrace" { backtraces::of(&value) } else { tables::of(order, &value) };
+    let mut status = 0;
+    let text = match order {
+        Order::Status => tables::status(&done(Answer::parse(answer))?),
+        Order::Workers => tables::processes(&done(Answer::parse(answer))?),
+        Order::Requests => tables::requests(&done(Answer::parse(answer))?),
+        Order::Backtrace { .. } => backtraces::of(&done(Answer::parse(answer))?),
+        Order::Reload | Order::Upgrade => tables::changed(&done(Answer::parse(answer))?),
+        Order::Scale { .. } => tables::scaled(done(Answer::parse(answer))?),
+        Order::Stop => {
+            let stopped: Stopped = done(Answer::parse(answer))?;
+            // A server that had to cut off requests has nevertheless stopped.
+            status = u8::from(stopped.status != 0);
+            tables::stopped(stopped)
+        }
+        Order::ReopenLogs => {
+            let Done {} = done(Answer::parse(answer))?;
+            "done\n".to_owned()
+        }
+    };
     crate::print(&text)?;
-    // A server that had to cut off requests has nevertheless stopped.
-    Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
+    Ok(status)
+}
+
+/// Reports a response that is none.
+pub fn read<T>(answer: Result<Answer<T>, NotJson>) -> Result<Answer<T>, Trouble> {
+    answer.map_err(|error| Trouble::failure(error.to_string()))
+}
+
+/// Returns the contents of a response; reports an order that has failed.
+fn done<T>(answer: Result<Answer<T>, NotJson>) -> Result<T, Trouble> {
+    match read(answer)? {
+        Answer::Done(contents) => Ok(contents),
+        Answer::Failed(failure) => Err(Trouble::failure(tables::harmless(failure.reason()))),
+    }
 }
 
 fn command() -> Command {

@@ -1,56 +1,50 @@
 //! Formats the positions of apps as readable text.
 
-use super::tables::{list, number, span, text};
-use serde_json::Value;
+use super::tables::{harmless, span};
+use oribi_control_api::{Backtraces, Request, ThreadBacktrace, WorkerBacktrace};
 
 /// The text for all workers in a response.
-pub fn of(answer: &Value) -> String {
-    let workers: Vec<String> = list(answer, "workers").iter().map(worker).collect();
+pub fn of(answer: &Backtraces) -> String {
+    let workers: Vec<String> = answer.workers.iter().map(worker).collect();
     if workers.is_empty() { "no workers\n".to_owned() } else { workers.join("\n") }
 }
 
 /// A worker with its requests, and its threads with their frames.
-pub fn worker(worker: &Value) -> String {
-    let generation = match text(worker, "generation") {
-        none if none.is_empty() => none,
-        generation => format!(", generation {generation}"),
-    };
-    let [name, pid, state] = ["number", "pid", "state"].map(|name| text(worker, name));
-    let mut lines = format!("worker {name}, pid {pid}{generation}, {state}\n");
-    let note = text(worker, "note");
-    if !note.is_empty() {
-        lines.push_str(&format!("  {}: {note}\n", text(worker, "trace")));
+fn worker(worker: &WorkerBacktrace) -> String {
+    let generation = worker.generation.map_or_else(String::new, |generation| format!(", generation {generation}"));
+    let mut lines = format!("worker {}, pid {}{generation}, {}\n", worker.number, worker.pid, harmless(&worker.state));
+    if !worker.note.is_empty() {
+        lines.push_str(&format!("  {}: {}\n", harmless(&worker.trace), harmless(&worker.note)));
     }
-    for request in list(worker, "requests") {
-        let [state, method, target, client] = ["state", "method", "target", "client"].map(|name| text(request, name));
-        let client = if client.is_empty() { client } else { format!(" of {client}") };
-        lines.push_str(&format!("  request {method} {target}{client}, {state}, for {}\n", span(number(request, "age"))));
+    for Request { state, method, target, client, age, .. } in worker.requests.iter().flatten() {
+        let client = if client.is_empty() { String::new() } else { format!(" of {}", harmless(client)) };
+        let (about, state) = (format!("{} {}", harmless(method), harmless(target)), harmless(state));
+        lines.push_str(&format!("  request {about}{client}, {state}, for {}\n", span(*age)));
     }
-    list(worker, "threads").iter().for_each(|value| lines.push_str(&thread(value)));
-    match number(worker, "more") as u64 {
+    worker.threads.iter().for_each(|one| lines.push_str(&thread(one)));
+    match worker.more {
         0 => {}
         more => lines.push_str(&format!("  and {more} more threads\n")),
     }
     lines
 }
 
-fn thread(thread: &Value) -> String {
-    let [id, name, state, call, place, request] =
-        ["thread", "name", "state", "call", "place", "request"].map(|name| text(thread, name));
-    let mut line = format!("  thread {id}");
-    for (before, what, after) in [(" (", name, ")"), (", ", state, ""), (" in ", call, ""), (" (", place, ")")] {
-        if !what.is_empty() {
-            line.push_str(&format!("{before}{what}{after}"));
+fn thread(thread: &ThreadBacktrace) -> String {
+    let mut line = format!("  thread {}", thread.thread);
+    let ThreadBacktrace { name, state, call, place, .. } = thread;
+    for (before, text, after) in [(" (", name, ")"), (", ", state, ""), (" in ", call, ""), (" (", place, ")")] {
+        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+            line.push_str(&format!("{before}{}{after}", harmless(text)));
         }
     }
-    if !request.is_empty() {
-        line.push_str(&format!(": {request}"));
+    if !thread.request.is_empty() {
+        line.push_str(&format!(": {}", harmless(&thread.request)));
     }
     line.push('\n');
-    for frame in list(thread, "frames") {
-        line.push_str(&format!("    {}\n", super::tables::harmless(frame.as_str().unwrap_or_default())));
+    for frame in thread.frames.iter().flatten() {
+        line.push_str(&format!("    {}\n", harmless(frame)));
     }
-    match number(thread, "left_out") as u64 {
+    match thread.left_out.unwrap_or_default() {
         0 => {}
         more => line.push_str(&format!("    and {more} more frames\n")),
     }
@@ -60,19 +54,55 @@ fn thread(thread: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oribi_control_api::Seconds;
 
     #[test]
     fn workers_are_told_with_requests_threads_and_frames_and_nothing_that_a_terminal_obeys() {
-        let thread = serde_json::json!({ "thread": 5, "name": "perl", "state": "running", "request": "GET /\u{1b}[2J",
-            "frames": ["a.psgi:3 in main::x\u{9b}", "a.psgi:9"], "left_out": 2 });
-        let request =
-            serde_json::json!({ "state": "running", "method": "GET", "target": "/a", "client": "192.0.2.1:9", "age": 2.7 });
-        let told = serde_json::json!({ "number": 1, "pid": 5, "generation": 2, "state": "ready", "trace": "told",
-            "requests": [request], "threads": [thread], "more": 0 });
-        let asleep = serde_json::json!({ "thread": 6, "state": "sleeping", "call": "select", "place": "do_select" });
-        let silent = serde_json::json!({ "number": 2, "pid": 6, "state": "ready", "trace": "waits", "note": "not asked",
-            "threads": [asleep], "more": 3 });
-        let lines = of(&serde_json::json!({ "ok": true, "workers": [told, silent] }));
+        let thread = ThreadBacktrace {
+            thread: 5,
+            name: Some("perl".to_owned()),
+            state: Some("running".to_owned()),
+            request: "GET /\u{1b}[2J".to_owned(),
+            frames: Some(vec!["a.psgi:3 in main::x\u{9b}".to_owned(), "a.psgi:9".to_owned()]),
+            left_out: Some(2),
+            ..ThreadBacktrace::default()
+        };
+        let request = Request {
+            state: "running".into(),
+            method: "GET".to_owned(),
+            target: "/a".to_owned(),
+            client: "192.0.2.1:9".to_owned(),
+            age: Seconds(2.7),
+            ..Request::default()
+        };
+        let told = WorkerBacktrace {
+            number: 1,
+            pid: 5,
+            generation: Some(2),
+            state: "ready".into(),
+            trace: "told".into(),
+            requests: Some(vec![request]),
+            threads: vec![thread],
+            ..WorkerBacktrace::default()
+        };
+        let asleep = ThreadBacktrace {
+            thread: 6,
+            state: Some("sleeping".to_owned()),
+            call: Some("select".to_owned()),
+            place: Some("do_select".to_owned()),
+            ..ThreadBacktrace::default()
+        };
+        let silent = WorkerBacktrace {
+            number: 2,
+            pid: 6,
+            state: "ready".into(),
+            trace: "waits".into(),
+            note: "not asked".to_owned(),
+            threads: vec![asleep],
+            more: 3,
+            ..WorkerBacktrace::default()
+        };
+        let lines = of(&Backtraces { workers: vec![told, silent] });
         assert_eq!(
             lines,
             "worker 1, pid 5, generation 2, ready\n  \
@@ -86,6 +116,6 @@ mod tests {
                thread 6, sleeping in select (do_select)\n  \
                and 3 more threads\n"
         );
-        assert_eq!(of(&serde_json::json!({ "ok": true })), "no workers\n");
+        assert_eq!(of(&Backtraces::default()), "no workers\n");
     }
 }

@@ -1,128 +1,132 @@
 //! Formats responses as readable text.
 
+use oribi_control_api::{
+    Certificate, Changed, Connections, Counters, Generation, Process, Processes, Request, Requests, Scaled, Seconds, Status,
+    Stopped,
+};
 use oribi_server::log::is_plain;
 use oribi_server::{COUNTER_ROWS, CounterRow};
-use serde_json::Value;
 use std::time::SystemTime;
 
-/// The text for the response to an order.
-pub fn of(order: &str, answer: &Value) -> String {
-    match order {
-        "status" => status(answer),
-        "workers" => workers(answer),
-        "requests" => requests(answer),
-        "scale" => format!("workers: {} (before: {})\n", text(answer, "workers"), text(answer, "before")),
-        "reload" | "upgrade" => format!("{}\n", text(answer, "message")),
-        "stop" => match text(answer, "status").as_str() {
-            "0" => "stopped\n".to_owned(),
-            _ => "stopped; requests had to be cut off\n".to_owned(),
-        },
-        _ => "done\n".to_owned(),
-    }
-}
-
-fn status(answer: &Value) -> String {
+/// The text for the state of a server.
+pub fn status(answer: &Status) -> String {
     let mut lines = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
             lines.push_str(&format!("{name:<12}{value}\n"));
         }
     };
-    let app = text(answer, "app");
-    line("server", &format!("{}, pid {}, oribi {}", text(answer, "state"), text(answer, "pid"), text(answer, "version")));
-    line("app", &app);
-    line("since", &span(number(answer, "uptime")));
-    for address in list(answer, "addresses") {
-        line("listening", &harmless(address.as_str().unwrap_or_default()));
+    line("server", &format!("{}, pid {}, oribi {}", harmless(&answer.state), answer.pid, harmless(&answer.version)));
+    line("app", &harmless(&answer.app));
+    line("since", &span(answer.uptime));
+    for address in &answer.addresses {
+        line("listening", &harmless(address));
     }
-    for generation in list(answer, "generations") {
-        let (name, state) = (text(generation, "number"), text(generation, "state"));
-        let (pid, age) = (text(generation, "pid"), span(number(generation, "age")));
-        line("generation", &format!("{name}: {state}, pid {pid}, for {age}"));
+    for Generation { number, pid, state, age } in &answer.generations {
+        line("generation", &format!("{number}: {}, pid {pid}, for {}", harmless(state), span(*age)));
     }
-    if number(answer, "edges") > 0.0 {
-        line("edges", &text(answer, "edges"));
+    if answer.edges > 0 {
+        line("edges", &answer.edges.to_string());
     }
-    line("workers", &format!("{} x {} threads", text(answer, "workers"), text(answer, "threads")));
-    line("requests", &text(answer, "requests"));
-    line(
-        "started",
-        &format!("{} workers, of which {} failed", text(answer, "workers_started"), text(answer, "workers_failed")),
-    );
-    line("open", &open(answer));
-    for certificate in list(answer, "certificates") {
-        line("certificate", &format!("{}, {}", text(certificate, "name"), left(number(certificate, "expires"))));
+    line("workers", &format!("{} x {} threads", answer.workers, answer.threads));
+    line("requests", &answer.requests.to_string());
+    line("started", &format!("{} workers, of which {} failed", answer.workers_started, answer.workers_failed));
+    line("open", &open(&answer.connections));
+    for Certificate { name, expires } in &answer.certificates {
+        line("certificate", &format!("{}, {}", harmless(name), left(*expires as f64)));
     }
-    let counters = answer.get("counters").unwrap_or(&Value::Null);
     for rows in COUNTER_ROWS.chunk_by(|one, next| one.title.map(|(line, _)| line) == next.title.map(|(line, _)| line)) {
         if let Some((title, _)) = rows[0].title {
-            line(title, &words(counters, rows));
+            line(title, &words(&answer.counters, rows));
         }
     }
     lines
 }
 
 /// The open connections by state; empty without connections.
-fn open(answer: &Value) -> String {
-    const STATES: [&str; 5] = ["reading", "answering", "sending", "idle", "lingering"];
-    let connections = answer.get("connections").unwrap_or(&Value::Null);
-    let one = |state: &&str| (number(connections, state) > 0.0).then(|| format!("{} {state}", text(connections, state)));
-    let states = STATES.iter().filter_map(one).collect::<Vec<_>>().join(", ");
-    let others = [("http2", "HTTP/2"), ("fastcgi", "FastCGI")];
-    let one = |(name, words): &(&str, &str)| {
-        (number(connections, name) > 0.0).then(|| format!("{} with {words}", text(connections, name)))
-    };
-    let others = others.iter().filter_map(one).collect::<Vec<_>>().join(", ");
+fn open(connections: &Connections) -> String {
+    let Connections { reading, answering, sending, idle, lingering, http2, fastcgi, .. } = connections;
+    let states =
+        [(reading, "reading"), (answering, "answering"), (sending, "sending"), (idle, "idle"), (lingering, "lingering")];
+    let one = |(number, state): &(&u64, &str)| (**number > 0).then(|| format!("{number} {state}"));
+    let states = states.iter().filter_map(one).collect::<Vec<_>>().join(", ");
+    let one = |(number, words): &(&u64, &str)| (**number > 0).then(|| format!("{number} with {words}"));
+    let others = [(http2, "HTTP/2"), (fastcgi, "FastCGI")].iter().filter_map(one).collect::<Vec<_>>().join(", ");
     if others.is_empty() { states } else { format!("{states} ({others})") }
 }
 
 /// The time until a certificate expires, at `expires` seconds since 1970.
 fn left(expires: f64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    if expires > now { format!("valid for {}", span(expires - now)) } else { "expired".to_owned() }
+    if expires > now { format!("valid for {}", span(Seconds(expires - now))) } else { "expired".to_owned() }
 }
 
 /// The counters of these rows that are not zero, each after its word.
-fn words(counters: &Value, rows: &[CounterRow]) -> String {
+fn words(counters: &Counters, rows: &[CounterRow]) -> String {
     let one = |row: &CounterRow| {
-        let value = number(counters, row.name);
-        let shown = if row.name.ends_with("_seconds") { span(value) } else { text(counters, row.name) };
-        row.title.filter(|_| value > 0.0).map(|(_, word)| format!("{word} {shown}"))
+        let value = counters.get(row.name).filter(|value| value.number() > 0.0)?;
+        let shown = if row.name.ends_with("_seconds") { span(Seconds(value.number())) } else { value.to_string() };
+        row.title.map(|(_, word)| format!("{word} {shown}"))
     };
     rows.iter().filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn workers(answer: &Value) -> String {
+/// The text for the workers and edges of a server.
+pub fn processes(answer: &Processes) -> String {
     let heads = ["PROCESS", "PID", "GENERATION", "STATE", "AGE", "CONNECTIONS", "REQUESTS"].map(str::to_owned);
-    let row = |process: &Value| {
-        let name = format!("{} {}", text(process, "kind"), text(process, "number"));
-        let (generation, age) = (text(process, "generation"), span(number(process, "age")));
-        let generation = if generation.is_empty() { "-".to_owned() } else { generation };
-        let [pid, state, connections, requests] = ["pid", "state", "connections", "requests"].map(|name| text(process, name));
-        [name, pid, generation, state, age, connections, requests]
+    let row = |process: &Process| {
+        let Process { kind, number, pid, generation, state, age, connections, requests } = process;
+        let name = format!("{} {number}", harmless(kind));
+        let generation = or_none(generation.map(|generation| generation.to_string()));
+        [name, pid.to_string(), generation, harmless(state), span(*age), connections.to_string(), requests.to_string()]
     };
-    let rows: Vec<_> = std::iter::once(heads).chain(list(answer, "processes").iter().map(row)).collect();
+    let rows: Vec<_> = std::iter::once(heads).chain(answer.processes.iter().map(row)).collect();
     table(&rows)
 }
 
-fn requests(answer: &Value) -> String {
+/// The text for the requests in a server.
+pub fn requests(answer: &Requests) -> String {
     let heads = ["STATE", "AGE", "QUIET", "DEADLINE", "WORKER", "PID", "CLIENT", "REQUEST"].map(str::to_owned);
-    let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    let time = |value: Option<&Value>| value.and_then(Value::as_f64).map_or_else(String::new, span);
-    let row = |request: &Value| {
-        let (state, position) = (text(request, "state"), text(request, "position"));
-        let state = if position.is_empty() { state } else { format!("{state} {position}") };
-        let [age, quiet, deadline] = ["age", "quiet", "deadline"].map(|name| or_none(time(request.get(name))));
-        let [worker, pid, client] = ["worker", "pid", "client"].map(|name| or_none(text(request, name)));
-        let about = format!("{} {}", text(request, "method"), text(request, "target"));
+    let row = |request: &Request| {
+        let state = harmless(&request.state);
+        let state = request.position.map_or_else(|| state.clone(), |position| format!("{state} {position}"));
+        let [age, quiet, deadline] = [Some(request.age), request.quiet, request.deadline].map(|time| or_none(time.map(span)));
+        let worker = or_none(request.worker.map(|worker| worker.to_string()));
+        let pid = or_none(request.pid.map(|pid| pid.to_string()));
+        let client = or_none(Some(harmless(&request.client)).filter(|client| !client.is_empty()));
+        let about = format!("{} {}", harmless(&request.method), harmless(&request.target));
         [state, age, quiet, deadline, worker, pid, client, about]
     };
-    let rows: Vec<_> = std::iter::once(heads).chain(list(answer, "requests").iter().map(row)).collect();
-    let more = match number(answer, "more") as u64 {
+    if answer.requests.is_empty() {
+        return "no requests\n".to_owned();
+    }
+    let rows: Vec<_> = std::iter::once(heads).chain(answer.requests.iter().map(row)).collect();
+    let more = match answer.more {
         0 => String::new(),
         more => format!("and {more} more\n"),
     };
-    if rows.len() == 1 { "no requests\n".to_owned() } else { table(&rows) + &more }
+    table(&rows) + &more
+}
+
+/// The text for a reload or an upgrade.
+pub fn changed(answer: &Changed) -> String {
+    format!("{}\n", harmless(&answer.message))
+}
+
+/// The text for a new number of workers.
+pub fn scaled(answer: Scaled) -> String {
+    format!("workers: {} (before: {})\n", answer.workers, answer.before)
+}
+
+/// The text for the end of a server.
+pub fn stopped(answer: Stopped) -> String {
+    let text = if answer.status == 0 { "stopped\n" } else { "stopped; requests had to be cut off\n" };
+    text.to_owned()
+}
+
+/// A cell of a table; a dash without a value.
+fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 /// Aligns the columns of rows.
@@ -136,23 +140,6 @@ fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     rows.iter().map(line).collect()
 }
 
-pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-pub fn number(value: &Value, name: &str) -> f64 {
-    value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-/// A value without its quotes; empty without a value.
-pub fn text(value: &Value, name: &str) -> String {
-    match value.get(name) {
-        Some(Value::String(text)) => harmless(text),
-        Some(Value::Null) | None => String::new(),
-        Some(other) => other.to_string(),
-    }
-}
-
 /// A text without control characters and characters that change the direction of text, because parts of it come from
 /// clients.
 pub fn harmless(text: &str) -> String {
@@ -160,7 +147,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// A time in a suitable unit.
-pub fn span(seconds: f64) -> String {
+pub fn span(Seconds(seconds): Seconds) -> String {
     let whole = seconds as u64;
     match whole {
         0 => format!("{:.0} ms", seconds * 1000.0),
@@ -174,37 +161,82 @@ pub fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oribi_control_api::CounterValue;
 
     #[test]
     fn spans_are_told_in_their_unit() {
-        let told = [0.0123, 1.25, 61.0, 3661.0, 90_000.0].map(span);
+        let told = [0.0123, 1.25, 61.0, 3661.0, 90_000.0].map(|seconds| span(Seconds(seconds)));
         assert_eq!(told, ["12 ms", "1.2 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_not_printed() {
         assert_eq!(harmless("a\u{1b}[2Jb\u{9b}c\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}");
-        let answer = serde_json::json!({ "ok": true, "state": "serving\u{7}", "addresses": ["http://127.0.0.1:5000"] });
-        let lines = status(&answer);
-        assert!(lines.starts_with("server      serving\u{fffd}, pid , "), "{lines}");
-        assert!(lines.contains("listening   http://127.0.0.1:5000\n"), "{lines}");
+        let addresses = vec!["http://127.0.0.1:5000".to_owned(), "\u{1b}".to_owned()];
+        let version = "0.1.0\u{202e}".into();
+        let lines = status(&Status { state: "serving\u{7}".into(), addresses, pid: 7, version, ..Status::default() });
+        assert!(lines.starts_with("server      serving\u{fffd}, pid 7, oribi 0.1.0\u{fffd}\n"), "{lines}");
+        assert!(lines.contains("listening   http://127.0.0.1:5000\nlistening   \u{fffd}\n"), "{lines}");
     }
 
     #[test]
     fn only_what_has_happened_is_told() {
-        let counters =
-            serde_json::json!({ "responses_2xx": 7, "responses_4xx": 0, "requests_queued": 7, "queue_wait_seconds": 1.25 });
-        let lines = status(&serde_json::json!({ "ok": true, "counters": counters }));
+        let values = vec![
+            ("responses_2xx".into(), CounterValue::Count(7)),
+            ("responses_4xx".into(), CounterValue::Count(0)),
+            ("requests_queued".into(), CounterValue::Count(7)),
+            ("queue_wait_seconds".into(), CounterValue::Time(Seconds(1.25))),
+        ];
+        let lines = status(&Status { counters: Counters { values, ..Counters::default() }, ..Status::default() });
         assert!(lines.contains("responses   2xx 7\nqueue       queued 7, waited 1.2 s\n"), "{lines}");
         assert!(!lines.contains("upgrades") && !lines.contains("open") && !lines.contains("certificate"), "{lines}");
     }
 
     #[test]
     fn open_connections_and_certificates_are_told_if_there_are_any() {
-        let connections = serde_json::json!({ "reading": 3, "answering": 0, "idle": 5000, "http1": 5001, "http2": 2 });
-        let certificates = serde_json::json!([{ "name": "a.example", "expires": 7 }, { "name": "b", "expires": 9e12 }]);
-        let lines = status(&serde_json::json!({ "ok": true, "connections": connections, "certificates": certificates }));
+        let connections = Connections { reading: 3, idle: 5000, http1: 5001, http2: 2, ..Connections::default() };
+        let certificate = |name: &str, expires| Certificate { name: name.to_owned(), expires };
+        let certificates = vec![certificate("a.example", 7), certificate("b", 9_000_000_000_000)];
+        let lines = status(&Status { connections, certificates, ..Status::default() });
         assert!(lines.contains("\nopen        3 reading, 5000 idle (2 with HTTP/2)\n"), "{lines}");
         assert!(lines.contains("\ncertificate a.example, expired\ncertificate b, valid for 10"), "{lines}");
+    }
+
+    #[test]
+    fn a_cell_without_a_value_is_a_dash() {
+        let running = Request {
+            state: "running".into(),
+            method: "GET".to_owned(),
+            target: "/a".to_owned(),
+            client: "192.0.2.1:9\u{1b}".to_owned(),
+            age: Seconds(2.7),
+            quiet: Some(Seconds(2.6)),
+            pid: Some(77),
+            worker: Some(1),
+            ..Request::default()
+        };
+        let queued = Request { state: "queued".into(), position: Some(1), age: Seconds(0.5), ..Request::default() };
+        assert_eq!(
+            requests(&Requests { requests: vec![running, queued], more: 2 }),
+            "STATE     AGE     QUIET  DEADLINE  WORKER  PID  CLIENT        REQUEST\n\
+             running   2.7 s   2.6 s  -         1       77   192.0.2.1:9\u{fffd}  GET /a\n\
+             queued 1  500 ms  -      -         -       -    -\n\
+             and 2 more\n"
+        );
+        assert_eq!(requests(&Requests::default()), "no requests\n");
+        let worker = Process { kind: "worker".into(), number: 2, pid: 77, state: "ready".into(), ..Process::default() };
+        assert_eq!(
+            processes(&Processes { processes: vec![worker] }),
+            "PROCESS   PID  GENERATION  STATE  AGE   CONNECTIONS  REQUESTS\n\
+             worker 2  77   -           ready  0 ms  0            0\n"
+        );
+    }
+
+    #[test]
+    fn changes_are_told_in_a_line() {
+        assert_eq!(changed(&Changed { message: "generation 2\n".to_owned() }), "generation 2\u{fffd}\n");
+        assert_eq!(scaled(Scaled { workers: 3, before: 2 }), "workers: 3 (before: 2)\n");
+        let ends = [0, 1].map(|status| stopped(Stopped { status }));
+        assert_eq!(ends, ["stopped\n", "stopped; requests had to be cut off\n"]);
     }
 }

@@ -4,8 +4,8 @@ use super::resources::{Resources, Usage};
 use super::snapshot::{Snapshot, harmless};
 use crate::control::{self, backtraces};
 use crate::trouble::Trouble;
+use oribi_control_api::{Answer, Order, Processes, Status};
 use rustix::net::sockopt::socket_peercred;
-use serde_json::Value;
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -67,15 +67,12 @@ impl Source {
     }
 
     fn ask_here(&mut self) -> Result<Findings, Trouble> {
-        let [status, workers] = [self.answer("status")?, self.answer("workers")?];
-        for answer in [&status, &workers] {
-            if answer.get("ok").and_then(Value::as_bool) != Some(true) {
-                let why = answer.get("error").and_then(Value::as_str).unwrap_or("the server gave no reason");
-                return Err(Trouble::failure(format!("the server refused: {}", harmless(why))));
-            }
-        }
+        let status = control::read(Answer::parse(&self.answer(Order::Status)?))?;
+        let processes = control::read(Answer::parse(&self.answer(Order::Workers)?))?;
+        let (status, processes): (Status, Processes) = (done(status)?, done(processes)?);
         // A server whose workers do not report their requests refuses only this query.
-        let snapshot = Snapshot::read(&status, &workers, &self.answer("requests")?);
+        let requests = control::read(Answer::parse(&self.answer(Order::Requests)?))?;
+        let snapshot = Snapshot::of(&status, &processes, &requests);
         let usage = if self.is_numbered_here(snapshot.server.pid) {
             let pids: Vec<u32> = snapshot.processes.iter().map(|process| process.pid).collect();
             self.resources.look(&pids)
@@ -90,17 +87,16 @@ impl Source {
     /// # Errors
     /// The reason why there is no backtrace.
     fn backtrace(&self, pid: u32) -> Result<Vec<String>, String> {
-        let answer = self.answer(&format!("backtrace {pid}")).map_err(|trouble| harmless(&trouble.message))?;
-        match answer.get("error").and_then(Value::as_str) {
-            Some(why) => Err(harmless(why)),
-            None => Ok(backtraces::of(&answer).lines().map(harmless).collect()),
+        let answer = self.answer(Order::Backtrace { worker: Some(pid) });
+        let answer = answer.and_then(|answer| control::read(Answer::parse(&answer)));
+        match answer.map_err(|trouble| harmless(&trouble.message))? {
+            Answer::Done(backtraces) => Ok(backtraces::of(&backtraces).lines().map(harmless).collect()),
+            Answer::Failed(failure) => Err(harmless(failure.reason())),
         }
     }
 
-    fn answer(&self, order: &str) -> Result<Value, Trouble> {
-        let answer = control::ask(&self.path, order, true)?;
-        serde_json::from_str(&answer)
-            .map_err(|error| Trouble::failure(format!("the answer is not JSON, so this is not an Oribi server: {error}")))
+    fn answer(&self, order: Order) -> Result<String, Trouble> {
+        control::ask(&self.path, order)
     }
 
     /// Whether the kernel has the same id for the first process of the server as the server itself.
@@ -113,6 +109,14 @@ impl Source {
             listener.is_some_and(|listener| u32::try_from(listener.pid.as_raw_nonzero().get()).is_ok_and(|one| one == pid));
         self.numbering = Some((pid, here));
         here
+    }
+}
+
+/// Returns the contents of a response without which there is no picture.
+fn done<T>(answer: Answer<T>) -> Result<T, Trouble> {
+    match answer {
+        Answer::Done(contents) => Ok(contents),
+        Answer::Failed(failure) => Err(Trouble::failure(format!("the server refused: {}", harmless(failure.reason())))),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The state of a server at one moment, read from the responses of its control socket.
 //!
-//! Every text is made harmless here, because parts of them come from clients. Values that are missing or of another type
-//! count as empty or zero, because servers of other versions may report more or less.
+//! Every text is made harmless here, because parts of them come from clients.
 
 use super::distribution::Distribution;
-use serde_json::Value;
+use oribi_control_api as api;
+use oribi_control_api::{Answer, Counters, Generation, Processes, Requests, Seconds, Status};
 
 /// The responses to all queries of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,54 +142,51 @@ impl Request {
 }
 
 impl Snapshot {
-    /// Reads the responses to `status`, `workers` and `requests`.
-    pub fn read(status: &Value, workers: &Value, requests: &Value) -> Self {
+    /// Takes the responses to `status`, `workers` and `requests`.
+    pub fn of(status: &Status, processes: &Processes, requests: &Answer<Requests>) -> Self {
         Self {
-            server: Server::read(status),
-            numbers: Numbers {
-                times: status.pointer("/times/total").map(Distribution::read).unwrap_or_default(),
-                ..Numbers::read(status.get("counters").unwrap_or(&Value::Null))
-            },
-            processes: list(workers, "processes").iter().map(Process::read).collect(),
-            traffic: match requests.get("ok").and_then(Value::as_bool) {
-                Some(true) => Traffic::Known {
-                    requests: list(requests, "requests").iter().map(Request::read).collect(),
-                    more: count(requests, "more"),
-                },
-                _ => Traffic::Unknown(text(requests, "error")),
+            server: Server::of(status),
+            numbers: Numbers { times: Distribution::of(&status.times.total), ..Numbers::of(&status.counters) },
+            processes: processes.processes.iter().map(Process::of).collect(),
+            traffic: match requests {
+                Answer::Done(Requests { requests, more }) => {
+                    Traffic::Known { requests: requests.iter().map(Request::of).collect(), more: *more as u64 }
+                }
+                Answer::Failed(failure) => Traffic::Unknown(harmless(failure.error.as_deref().unwrap_or_default())),
             },
         }
     }
 }
 
 impl Server {
-    fn read(status: &Value) -> Self {
-        let generation = |one: &Value| format!("{} {}", text(one, "number"), text(one, "state"));
+    fn of(status: &Status) -> Self {
+        let generation = |one: &Generation| format!("{} {}", one.number, harmless(&one.state));
         Self {
-            version: text(status, "version"),
-            app: text(status, "app"),
-            state: text(status, "state"),
-            pid: process(status).unwrap_or_default(),
-            uptime: number(status, "uptime"),
-            addresses: list(status, "addresses").iter().filter_map(Value::as_str).map(harmless).collect(),
-            generations: list(status, "generations").iter().map(generation).collect(),
-            edges: count(status, "edges"),
-            workers: count(status, "workers"),
-            threads: count(status, "threads"),
-            longest_wait: status.get("counters").map_or(0.0, |counters| number(counters, "queue_longest_wait_seconds")),
+            version: harmless(&status.version),
+            app: harmless(&status.app),
+            state: harmless(&status.state),
+            pid: status.pid,
+            uptime: status.uptime.0,
+            addresses: status.addresses.iter().map(|address| harmless(address)).collect(),
+            generations: status.generations.iter().map(generation).collect(),
+            edges: status.edges as u64,
+            workers: status.workers as u64,
+            threads: status.threads as u64,
+            longest_wait: status.counters.number("queue_longest_wait_seconds"),
         }
     }
 }
 
 impl Numbers {
-    fn read(counters: &Value) -> Self {
-        let sum = |names: &[&str]| names.iter().map(|name| number(counters, name)).sum::<f64>();
+    fn of(counters: &Counters) -> Self {
+        let number = |name: &str| counters.number(name);
+        let sum = |names: &[&str]| names.iter().map(|name| number(name)).sum::<f64>();
         Self {
-            seconds: number(counters, "seconds"),
-            responses: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| number(counters, &format!("responses_{class}"))),
-            received: number(counters, "bytes_received"),
-            sent: number(counters, "bytes_sent"),
-            accepted: number(counters, "connections_accepted"),
+            seconds: counters.seconds.0,
+            responses: ["responses_1xx", "responses_2xx", "responses_3xx", "responses_4xx", "responses_5xx"].map(number),
+            received: number("bytes_received"),
+            sent: number("bytes_sent"),
+            accepted: number("connections_accepted"),
             lost: sum(&["requests_lost", "queue_refused"]),
             timeouts: sum(&["queue_timeouts", "request_timeouts", "head_timeouts", "content_timeouts"]),
             restarts: sum(&[
@@ -200,68 +197,42 @@ impl Numbers {
                 "workers_ended_stuck",
                 "edges_failed",
             ]),
-            queued: number(counters, "requests_queued"),
-            waited: number(counters, "queue_wait_seconds"),
+            queued: number("requests_queued"),
+            waited: number("queue_wait_seconds"),
             times: Distribution::default(),
         }
     }
 }
 
 impl Process {
-    fn read(value: &Value) -> Self {
+    fn of(process: &api::Process) -> Self {
         Self {
-            kind: text(value, "kind"),
-            number: count(value, "number"),
-            pid: process(value).unwrap_or_default(),
-            generation: text(value, "generation"),
-            state: text(value, "state"),
-            age: number(value, "age"),
-            connections: number(value, "connections"),
-            requests: number(value, "requests"),
+            kind: harmless(&process.kind),
+            number: process.number as u64,
+            pid: process.pid,
+            generation: process.generation.map_or_else(String::new, |generation| generation.to_string()),
+            state: harmless(&process.state),
+            age: process.age.0,
+            connections: f64::from(process.connections),
+            requests: process.requests as f64,
         }
     }
 }
 
 impl Request {
-    fn read(value: &Value) -> Self {
-        let whole = |name: &str| value.get(name).and_then(Value::as_u64);
-        let time = |name: &str| value.get(name).and_then(Value::as_f64);
+    fn of(request: &api::Request) -> Self {
+        let time = |time: Option<Seconds>| time.map(|Seconds(time)| time);
         Self {
-            state: text(value, "state"),
-            position: whole("position"),
-            age: number(value, "age"),
-            quiet: time("quiet"),
-            deadline: time("deadline"),
-            worker: whole("worker"),
-            pid: process(value),
-            client: text(value, "client"),
-            what: format!("{} {}", text(value, "method"), text(value, "target")),
+            state: harmless(&request.state),
+            position: request.position.map(|position| position as u64),
+            age: request.age.0,
+            quiet: time(request.quiet),
+            deadline: time(request.deadline),
+            worker: request.worker.map(|worker| worker as u64),
+            pid: request.pid,
+            client: harmless(&request.client),
+            what: format!("{} {}", harmless(&request.method), harmless(&request.target)),
         }
-    }
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn number(value: &Value, name: &str) -> f64 {
-    value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-fn count(value: &Value, name: &str) -> u64 {
-    value.get(name).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn process(value: &Value) -> Option<u32> {
-    value.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok())
-}
-
-/// A value without its quotes; empty without a value.
-fn text(value: &Value, name: &str) -> String {
-    match value.get(name) {
-        Some(Value::String(text)) => harmless(text),
-        Some(Value::Null) | None => String::new(),
-        Some(other) => harmless(&other.to_string()),
     }
 }
 
@@ -277,34 +248,41 @@ pub fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use oribi_control_api::{CounterValue, Failure};
 
-    fn traffic(requests: &Value) -> Traffic {
-        Snapshot::read(&Value::Null, &Value::Null, requests).traffic
+    fn traffic(requests: &Answer<Requests>) -> Traffic {
+        Snapshot::of(&Status::default(), &Processes::default(), requests).traffic
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_in_no_text() {
         let evil = "a\u{1b}[2J\u{9b}1m\u{202e}\u{200b}\n\u{7f}z\u{e9}";
         let tamed = "a\u{fffd}[2J\u{fffd}1m\u{fffd}\u{fffd}\u{fffd}\u{fffd}z\u{e9}";
-        let status = json!({ "app": evil, "state": evil, "version": evil, "addresses": [evil],
-            "generations": [{ "number": evil, "state": evil }] });
-        let workers = json!({ "processes": [{ "kind": evil, "state": evil, "generation": { evil: evil } }] });
-        let requests = json!({ "ok": true, "requests": [{ "state": evil, "client": evil, "method": evil, "target": evil }] });
-        let snapshot = Snapshot::read(&status, &workers, &requests);
+        let status = Status {
+            app: evil.to_owned(),
+            state: evil.into(),
+            version: evil.into(),
+            addresses: vec![evil.to_owned()],
+            generations: vec![Generation { state: evil.into(), ..Generation::default() }],
+            ..Status::default()
+        };
+        let process = api::Process { kind: evil.into(), state: evil.into(), ..api::Process::default() };
+        let [method, target, client] = [evil; 3].map(str::to_owned);
+        let request = api::Request { state: evil.into(), client, method, target, ..api::Request::default() };
+        let requests = Answer::Done(Requests { requests: vec![request], more: 0 });
+        let snapshot = Snapshot::of(&status, &Processes { processes: vec![process] }, &requests);
         assert_eq!(snapshot.server.app, tamed);
-        let Traffic::Unknown(why) = traffic(&json!({ "ok": false, "error": evil })) else { panic!("it was refused") };
+        let Traffic::Unknown(why) = traffic(&Answer::failed(evil)) else { panic!("it was refused") };
         assert_eq!(why, tamed);
         let all = format!("{snapshot:#?}").replace('\n', "");
-        assert_eq!(all.matches(tamed).count(), 4 + 2 + 2 + 4, "{all}");
+        assert_eq!(all.matches(tamed).count(), 4 + 1 + 2 + 4, "{all}");
         // `Debug` would write such characters as escapes.
         assert!(!all.contains("\\u{1b}") && !all.contains("\\u{9b}") && !all.contains("\\u{202e}"), "{all}");
     }
 
     #[test]
     fn answers_of_other_versions_count_as_nothing_where_they_are_unknown() {
-        let odd = json!({ "pid": -1, "uptime": "x", "addresses": 7, "counters": [1], "edges": 1.5, "threads": null });
-        let snapshot = Snapshot::read(&odd, &json!([]), &json!(null));
+        let snapshot = Snapshot::of(&Status::default(), &Processes::default(), &Answer::Failed(Failure::default()));
         assert_eq!(snapshot.server, Server::default());
         assert_eq!(snapshot.numbers, Numbers::default());
         assert_eq!(snapshot.traffic, Traffic::Unknown(String::new()));
@@ -312,23 +290,34 @@ mod tests {
 
     #[test]
     fn numbers_that_belong_together_are_added_up() {
-        let counters = json!({ "seconds": 2.5, "responses_2xx": 7, "responses_5xx": 1, "queue_refused": 2, "requests_lost": 3,
-            "head_timeouts": 1, "queue_timeouts": 4, "workers_ended_memory": 1, "workers_ended_stop": 9, "edges_failed": 1 });
-        let numbers = Snapshot::read(&json!({ "counters": counters }), &Value::Null, &Value::Null).numbers;
+        let counts = [
+            ("responses_2xx", 7),
+            ("responses_5xx", 1),
+            ("queue_refused", 2),
+            ("requests_lost", 3),
+            ("head_timeouts", 1),
+            ("queue_timeouts", 4),
+            ("workers_ended_memory", 1),
+            ("workers_ended_stop", 9),
+            ("edges_failed", 1),
+        ];
+        let values = counts.map(|(name, count)| (name.into(), CounterValue::Count(count))).to_vec();
+        let numbers = Numbers::of(&Counters { seconds: Seconds(2.5), values });
         assert_eq!((numbers.seconds, numbers.responses), (2.5, [0.0, 7.0, 0.0, 0.0, 1.0]));
         assert_eq!((numbers.lost, numbers.timeouts, numbers.restarts), (5.0, 5.0, 2.0));
     }
 
     #[test]
     fn queue_and_busy_threads_are_counted_from_the_requests() {
-        let on = |pid: u32| json!({ "state": "running", "pid": pid, "age": 9.0 });
-        let waits = |age: f64| json!({ "state": "queued", "position": 1, "age": age });
-        let requests = json!({ "ok": true, "more": 5, "requests": [on(7), on(7), on(7), on(8), waits(1.5), waits(0.5)] });
-        let known = traffic(&requests);
+        let request = api::Request::default;
+        let on = |pid: u32| api::Request { state: "running".into(), pid: Some(pid), age: Seconds(9.0), ..request() };
+        let waits = |age: f64| api::Request { state: "queued".into(), position: Some(1), age: Seconds(age), ..request() };
+        let requests = vec![on(7), on(7), on(7), on(8), waits(1.5), waits(0.5)];
+        let known = traffic(&Answer::Done(Requests { requests, more: 5 }));
         assert_eq!(known.queue(), Some((7, 1.5)));
         assert_eq!((known.busy(2), known.busy(1)), (Some(3), Some(2)));
         assert_eq!(known.of(7).count(), 3);
-        let unknown = traffic(&json!({ "ok": false, "error": "no" }));
+        let unknown = traffic(&Answer::failed("no"));
         assert_eq!((unknown.queue(), unknown.busy(1), unknown.of(7).count()), (None, None, 0));
     }
 }

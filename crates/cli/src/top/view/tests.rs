@@ -4,40 +4,103 @@ use crate::top::keys::Key;
 use crate::top::picture::text;
 use crate::top::resources::Usage;
 use crate::top::snapshot::Snapshot;
-use serde_json::{Value, json};
+use oribi_control_api::{
+    Answer, Bucket, CounterValue, Counters, Generation, Histogram, Process, Processes, Request, Requests, Seconds, Status,
+    Times,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// The responses of a server with this number of workers, the first two of which are busy; it has counted for `seconds`.
-fn answers(seconds: f64, workers: u32, target: &str) -> [Value; 3] {
-    let counters = json!({ "seconds": seconds, "responses_2xx": seconds * 1000.0, "responses_5xx": seconds, "bytes_sent": seconds * 2e6,
-        "requests_queued": seconds * 1000.0, "queue_wait_seconds": seconds * 12.0, "queue_longest_wait_seconds": 3.25 });
-    let status = json!({ "ok": true, "version": "0.1.0", "pid": 100, "app": "shop.psgi", "state": "serving", "uptime": seconds,
-        "addresses": ["http://127.0.0.1:5000"], "generations": [{ "number": 2, "state": "serving" }], "edges": 1,
-        "workers": workers, "threads": 1, "counters": counters,
-        "times": { "total": { "buckets": [[0.0025, seconds * 900.0], [0.03, seconds * 80.0], [1.5, seconds * 20.0]] } } });
-    let worker = |number: u32| {
-        json!({ "kind": "worker", "number": number, "pid": 200 + number, "generation": 2, "state": "ready",
-        "age": seconds, "connections": 0, "requests": seconds * 10.0 * f64::from(number) })
+fn answers(seconds: u64, workers: usize, target: &str) -> (Status, Processes, Answer<Requests>) {
+    let counts = [
+        ("responses_2xx", seconds * 1000),
+        ("responses_5xx", seconds),
+        ("bytes_sent", seconds * 2_000_000),
+        ("requests_queued", seconds * 1000),
+    ];
+    let times = [("queue_wait_seconds", seconds as f64 * 12.0), ("queue_longest_wait_seconds", 3.25)];
+    let counts = counts.map(|(name, count)| (name.into(), CounterValue::Count(count)));
+    let times = times.map(|(name, time)| (name.into(), CounterValue::Time(Seconds(time))));
+    let counters = Counters { seconds: Seconds(seconds as f64), values: counts.into_iter().chain(times).collect() };
+    let bucket = |bound, count| Bucket { bound: Some(bound), count: count * seconds };
+    let buckets = vec![bucket(0.0025, 900), bucket(0.03, 80), bucket(1.5, 20)];
+    let status = Status {
+        version: "0.1.0".into(),
+        pid: 100,
+        app: "shop.psgi".to_owned(),
+        state: "serving".into(),
+        uptime: Seconds(seconds as f64),
+        addresses: vec!["http://127.0.0.1:5000".to_owned()],
+        generations: vec![Generation { number: 2, state: "serving".into(), ..Generation::default() }],
+        edges: 1,
+        workers,
+        threads: 1,
+        counters,
+        times: Times { total: Histogram { buckets, ..Histogram::default() }, ..Times::default() },
+        ..Status::default()
     };
-    let edge =
-        json!({ "kind": "edge", "number": 1, "pid": 150, "state": "ready", "age": seconds, "connections": 16, "requests": 7 });
-    let processes: Vec<Value> = std::iter::once(edge).chain((1..=workers).map(worker)).collect();
-    let requests = json!([
-        { "state": "running", "method": "GET", "target": target, "client": "192.0.2.1:9", "age": 2.5, "quiet": 2.5, "deadline": 27.5,
-          "pid": 201, "worker": 1 },
-        { "state": "interrupted", "method": "POST", "target": "/cart?...", "age": 31.0, "pid": 202, "worker": 2 },
-        { "state": "queued", "position": 1, "method": "GET", "target": "/b", "client": "192.0.2.2:9", "age": 0.5, "deadline": 29.5 },
-    ]);
-    [status, json!({ "ok": true, "processes": processes }), json!({ "ok": true, "requests": requests, "more": 4 })]
+    let edge = Process {
+        kind: "edge".into(),
+        number: 1,
+        pid: 150,
+        generation: None,
+        state: "ready".into(),
+        age: Seconds(seconds as f64),
+        connections: 16,
+        requests: 7,
+    };
+    let worker = |number: usize| Process {
+        kind: "worker".into(),
+        number,
+        pid: 200 + number as u32,
+        generation: Some(2),
+        connections: 0,
+        requests: seconds * 10 * number as u64,
+        ..edge.clone()
+    };
+    let processes = std::iter::once(edge.clone()).chain((1..=workers).map(worker)).collect();
+    let running = Request {
+        state: "running".into(),
+        method: "GET".to_owned(),
+        target: target.to_owned(),
+        client: "192.0.2.1:9".to_owned(),
+        age: Seconds(2.5),
+        quiet: Some(Seconds(2.5)),
+        deadline: Some(Seconds(27.5)),
+        pid: Some(201),
+        worker: Some(1),
+        ..Request::default()
+    };
+    let interrupted = Request {
+        state: "interrupted".into(),
+        method: "POST".to_owned(),
+        target: "/cart?...".to_owned(),
+        age: Seconds(31.0),
+        pid: Some(202),
+        worker: Some(2),
+        ..Request::default()
+    };
+    let queued = Request {
+        state: "queued".into(),
+        position: Some(1),
+        method: "GET".to_owned(),
+        target: "/b".to_owned(),
+        client: "192.0.2.2:9".to_owned(),
+        age: Seconds(0.5),
+        deadline: Some(Seconds(29.5)),
+        ..Request::default()
+    };
+    let requests = Answer::Done(Requests { requests: vec![running, interrupted, queued], more: 4 });
+    (status, Processes { processes }, requests)
 }
 
-fn model_of(workers: u32, target: &str) -> Model {
+fn model_of(workers: usize, target: &str) -> Model {
     let mut model = Model::default();
     for second in 0..=12 {
-        let [status, workers, requests] = answers(100.0 + f64::from(second), workers, target);
+        let (status, processes, requests) = answers(100 + second, workers, target);
         let usage = HashMap::from([(201, Usage { cpu: Some(99.5), memory: Some(36 << 20) })]);
-        model.take(Snapshot::read(&status, &workers, &requests), usage);
+        model.take(Snapshot::of(&status, &processes, &requests), usage);
     }
     model
 }
@@ -191,10 +254,10 @@ fn trouble_stands_at_the_top_of_the_last_picture() {
 
 #[test]
 fn a_server_that_does_not_tell_of_requests_says_why() {
-    let [status, workers, _] = answers(100.0, 2, "/");
-    let refused = json!({ "ok": false, "error": "requests are known with --edge on" });
+    let (status, processes, _) = answers(100, 2, "/");
+    let refused = Answer::failed("requests are known with --edge on");
     let mut model = Model::default();
-    model.take(Snapshot::read(&status, &workers, &refused), HashMap::new());
+    model.take(Snapshot::of(&status, &processes, &refused), HashMap::new());
     let text = drawn(&model, &plain(), 80, None);
     assert!(text.ends_with("requests are known with --edge on\n"), "{text}");
     assert!(!text.contains("busy") && !text.contains("queue ") && !text.contains("LAST   REQ/S\n"), "{text}");
