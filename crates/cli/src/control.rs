@@ -9,9 +9,8 @@ mod tables;
 
 use crate::trouble::{Trouble, explain};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use oribi_control_api::{Answer, Done, NotJson, Order, Stopped};
+use oribi_control_api::{Answer, Done, NotJson, Order, Server, Stopped, servers_to_json};
 use oribi_server::control::{Found, find};
-use serde_json::Value;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -69,8 +68,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
 fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
     let found = find();
     if matches.get_flag("json") {
-        let servers = found.iter().map(|server| serde_json::json!({ "pid": server.pid, "control": server.path }));
-        return crate::print(&format!("{}\n", Value::Array(servers.collect())));
+        let server = |found: &Found| Server::new(found.pid, &found.path);
+        return crate::print(&format!("{}\n", servers_to_json(&found.iter().map(server).collect::<Vec<_>>())));
     }
     if found.is_empty() {
         return Err(no_server());
